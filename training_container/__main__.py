@@ -113,12 +113,12 @@ def run(job: TrainingJob, config: Config | None, stop_file: Path) -> int:
     if not job.is_main_host:
         status, reason = hosts.serve(job.folders.base)
         return fail(job.folders, reason) if reason else status
-    others, status = job.hosts[1:], 1
+    other_hosts, status = job.hosts[1:], 1
     try:
-        hosts.wait_for(others, stop_file.exists)
+        hosts.wait_for(other_hosts, stop_file.exists)
         status = STOPPED_STATUS if stop_file.exists() else follow(job, config, stop_file)
     finally:
-        hosts.send_status(others, status, written_reason(job.folders) if status == 1 else "")
+        hosts.send_status(other_hosts, status, written_reason(job.folders) if status == 1 else "")
     return status
 
 
@@ -134,24 +134,24 @@ def run_own_ranks(job: TrainingJob, stop_file: Path) -> int:
     if job.launch.launcher == "none" or len(job.hosts) == 1:
         return follow(job, None, stop_file)
     torchrun.installed(os.environ)  # before the other hosts wait for this one
-    others = connected_hosts.connect(job, torchrun.port(os.environ) + 1, stop_file.exists)
+    connected = connected_hosts.connect(job, torchrun.port(os.environ) + 1, stop_file.exists)
     status, reason = 1, ""
     try:
-        status = STOPPED_STATUS if stop_file.exists() else follow(job, None, stop_file, others)
+        status = STOPPED_STATUS if stop_file.exists() else follow(job, None, stop_file, connected)
         reason = written_reason(job.folders) if status == 1 else ""
     finally:
-        others.report(status, reason)
+        connected.report(status, reason)
     return status
 
 
-def follow(job: TrainingJob, config: Config | None, stop_file: Path, others: ConnectedHosts | None = None) -> int:
+def follow(job: TrainingJob, config: Config | None, stop_file: Path, connected: ConnectedHosts | None = None) -> int:
     """Start the ranks, forward their output, and return 0, 143 after a stop, or 1 after writing output/failure.
 
     Args:
         job: The job.
         config: The hyperparameters of the image's trainer; None for a script.
         stop_file: The file that exists when the training was asked to stop.
-        others: The other hosts, whose failure ends the ranks of this one.
+        connected: The other hosts, whose failure ends the ranks of this one.
     """
     environment = rank_environment(job, without_settings(os.environ), PACKAGE, config)
     environment |= {STOP_FILE: str(stop_file), LAUNCHER: str(os.getpid())}
@@ -164,14 +164,14 @@ def follow(job: TrainingJob, config: Config | None, stop_file: Path, others: Con
     # One process writes the history of a training job, so with torchrun and none it only has the first host's values.
     history = {**os.environ, STOP_FILE: str(stop_file)} if job.is_main_host else {}
     # With torchrun, the first host watches the output of all hosts, because usually only rank 0 prints.
-    limit = 0 if others and not job.is_main_host else job.launch.stall_seconds
+    limit = 0 if connected and not job.is_main_host else job.launch.stall_seconds
     code = scripts.folder(job.launch.script, job.folders) if job.launch.script else PACKAGE
     compiling = kernel_cache.COMPILING_SECONDS if kernel_cache.compiles_kernels(job) else 0.0
     if compiling:
         print(_COMPILING.format(type=job.resources["current_instance_type"], seconds=compiling))
     silence, stop = SilenceWatch(limit, code, compiling), StopLimit(stop_file)
     with metric_feed(history, print) as feed, kernel_cache.kept(job, environment):
-        readers = Readers(watch=watch, feed=feed, silence=silence, stop=stop, others=others)
+        readers = Readers(watch=watch, feed=feed, silence=silence, stop=stop, others=connected)
         status = forward_output(command, environment, readers)
         if silence.stalled:
             return fail(job.folders, silence.reason(job.current_host))
@@ -179,7 +179,7 @@ def follow(job: TrainingJob, config: Config | None, stop_file: Path, others: Con
             return STOPPED_STATUS
         if status == 0:
             return STOPPED_STATUS if stop_file.exists() else 0
-        return fail(job.folders, (others.failure if others else "") or watch.reason(status))
+        return fail(job.folders, (connected.failure if connected else "") or watch.reason(status))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -79,8 +79,8 @@ class DeployedGrid:
     def output(self, name: str) -> str:
         """Return an output of the grid's control stack, e.g. the name of a function."""
         grid = self.plane.deployment.grid
-        found = client("cloudformation", grid.home).describe_stacks(StackName=names.control_stack(grid.name))
-        return {output["OutputKey"]: str(output["OutputValue"]) for output in found["Stacks"][0]["Outputs"]}[name]
+        reply = client("cloudformation", grid.home).describe_stacks(StackName=names.control_stack(grid.name))
+        return {output["OutputKey"]: str(output["OutputValue"]) for output in reply["Stacks"][0]["Outputs"]}[name]
 
     @contextmanager
     def short_lived_intake(self, seconds: int) -> Iterator[None]:
@@ -152,7 +152,7 @@ def patience(lines: int) -> float:
     return PATIENCE_SECONDS + PATIENCE_SECONDS_PER_LINE * lines
 
 
-def until(question: Callable[[], T | None], what: str, seconds: float = PATIENCE_SECONDS) -> T:
+def until(question: Callable[[], T | None], condition: str, seconds: float = PATIENCE_SECONDS) -> T:
     """Poll a condition until it is true, and return its value.
 
     Raises:
@@ -162,7 +162,7 @@ def until(question: Callable[[], T | None], what: str, seconds: float = PATIENCE
     pause = 0.05
     while not (answer := question()):
         if time.monotonic() > deadline:
-            raise TimeoutError(f"timed out after {seconds:.0f} s waiting until {what}")
+            raise TimeoutError(f"timed out after {seconds:.0f} s waiting until {condition}")
         time.sleep(pause)
         pause = min(pause * 1.5, 1.0)
     return answer

@@ -206,14 +206,14 @@ class Config:
         fields = {entry.name: entry for entry in dataclasses.fields(cls)}
         values: dict[str, object] = {}
         problems: list[Problem] = []
-        for name, given in _without_aliases(texts).items():
+        for name, text in _without_aliases(texts).items():
             if name not in fields:
                 problems.append(_unknown(name, fields))
                 continue
             try:
-                values[name] = _parsed(fields[name], given)
+                values[name] = _parsed(fields[name], text)
             except ValueError as error:
-                problems.append(Problem(name=name, given=given, reason=str(error)))
+                problems.append(Problem(name=name, given=text, reason=str(error)))
         if problems:
             raise HyperparameterError(problems)
         config = cls(**values)  # type: ignore[arg-type]  # _parsed() returns values of the fields' types
@@ -224,29 +224,29 @@ class Config:
         return config
 
 
-def _contradictions(config: Config, given: Collection[str]) -> list[Problem]:
+def _contradictions(config: Config, names: Collection[str]) -> list[Problem]:
     """Return each hyperparameter of the user that contradicts another one."""
-    found = []
-    if config.warmup_epochs > config.epochs and "warmup_epochs" in given:
+    problems = []
+    if config.warmup_epochs > config.epochs and "warmup_epochs" in names:
         reason = f"is {config.warmup_epochs:g}, but there are only {config.epochs} epochs"
-        found.append(Problem(name="warmup_epochs", reason=reason))
-    if config.learning_rate and "base_learning_rate" in given:
+        problems.append(Problem(name="warmup_epochs", reason=reason))
+    if config.learning_rate and "base_learning_rate" in names:
         next_step = (
             "The first is the rate of one rank, the second that of 256 images of the global batch. Remove one of them."
         )
         reason = "is given, and 'base_learning_rate', too"
-        found.append(Problem(name="learning_rate", reason=reason, next_step=next_step))
+        problems.append(Problem(name="learning_rate", reason=reason, next_step=next_step))
     if config.gradient_compression == "fp16" and config.precision in ("float32", "mixed_bfloat16"):
-        found.append(unscaled_compression(config.precision))
-    both = {"stall_seconds", "pipe_timeout_seconds"} <= {*given}
+        problems.append(unscaled_compression(config.precision))
+    both = {"stall_seconds", "pipe_timeout_seconds"} <= {*names}
     if both and 0 < config.stall_seconds <= config.pipe_timeout_seconds:
         reason = (
             f"is {config.pipe_timeout_seconds:g}, but must be less than stall_seconds, {config.stall_seconds:g}: all "
             "ranks wait for a rank that waits for its stream, and would end the job first"
         )
         next_step = "Increase stall_seconds, or remove it."
-        found.append(Problem(name="pipe_timeout_seconds", reason=reason, next_step=next_step))
-    return found
+        problems.append(Problem(name="pipe_timeout_seconds", reason=reason, next_step=next_step))
+    return problems
 
 
 def unscaled_compression(precision: str) -> Problem:
@@ -270,31 +270,31 @@ def _without_aliases(texts: Mapping[str, str]) -> dict[str, str]:
     """
     values: dict[str, str] = {}
     given_as: dict[str, str] = {}
-    for given, text in texts.items():
-        name = ALIASES.get(given, given)
+    for given_name, text in texts.items():
+        name = ALIASES.get(given_name, given_name)
         value = _ALIAS_VALUES.get((name, text.strip()), text.strip())
         if values.get(name, value) != value:
             earlier = given_as[name]
-            reason = f"is given twice: {earlier} is {texts[earlier]!r} and {given} is {text!r}"
+            reason = f"is given twice: {earlier} is {texts[earlier]!r} and {given_name} is {text!r}"
             raise HyperparameterError([Problem(name=name, reason=reason, next_step="Remove one of them.")])
-        values[name], given_as[name] = value, given
+        values[name], given_as[name] = value, given_name
     return values
 
 
-def _parsed(entry: dataclasses.Field[Any], given: str) -> object:
+def _parsed(entry: dataclasses.Field[Any], text: str) -> object:
     """Return the value of a field.
 
     Raises:
         ValueError: The text is invalid for the field. The message describes valid values.
     """
     if entry.type is bool:
-        return _boolean(given)
+        return _boolean(text)
     if entry.type is str:
-        return _word(entry, given)
+        return _word(entry, text)
     low, high = entry.metadata["low"], entry.metadata["high"]
     kind = "a whole number" if entry.type is int else "a number"
     try:
-        value = _integer(given) if entry.type is int else float(given)
+        value = _integer(text) if entry.type is int else float(text)
     except ValueError:
         value = math.nan
     if not low <= value <= high:
@@ -302,30 +302,30 @@ def _parsed(entry: dataclasses.Field[Any], given: str) -> object:
     return value
 
 
-def _integer(given: str) -> int:
+def _integer(text: str) -> int:
     """Return a whole number, also of a float such as 90.0, in which form pandas writes a column with empty cells."""
-    match = _WHOLE.fullmatch(given)
-    return int(match[1] if match else given)
+    match = _WHOLE.fullmatch(text)
+    return int(match[1] if match else text)
 
 
 def _unknown(name: str, names: Iterable[str]) -> Problem:
     """Return the error for an unknown name, with the most similar known name."""
-    known = list(names)
-    nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    hint = f"Did you mean {nearest[0]!r}?" if nearest else f"There are: {', '.join(known)}."
+    known_names = list(names)
+    nearest = difflib.get_close_matches(name, known_names, n=1, cutoff=0.5)
+    hint = f"Did you mean {nearest[0]!r}?" if nearest else f"There are: {', '.join(known_names)}."
     return Problem(name=name, reason="is unknown", next_step=hint)
 
 
-def _word(entry: dataclasses.Field[Any], given: str) -> str:
+def _word(entry: dataclasses.Field[Any], text: str) -> str:
     options, prefix = entry.metadata.get("options"), entry.metadata.get("prefix", "")
-    if options and given not in options:
+    if options and text not in options:
         raise ValueError(f"must be one of: {', '.join(options)}")
-    if given and not given.startswith(prefix):
+    if text and not text.startswith(prefix):
         raise ValueError(f"must begin with {prefix!r} or be empty")
-    return given
+    return text
 
 
-def _boolean(given: str) -> bool:
-    if given.lower() not in ("true", "false"):
+def _boolean(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
         raise ValueError("must be true or false")
-    return given.lower() == "true"
+    return text.lower() == "true"

@@ -114,15 +114,16 @@ def _launcher(hyperparameters: Mapping[str, str]) -> Launcher:
         ValueError: There is no such launcher, or it cannot start the image's trainer.
     """
     torchrun = _flag(hyperparameters, _TORCHRUN, default=False) and not _flag(hyperparameters, _ENABLED, default=False)
-    named = hyperparameters.get(_LAUNCHER, "torchrun" if torchrun else "mpi")
-    found: Launcher | None = next((one for one in get_args(Launcher) if one == named), None)
-    if found is None:
-        raise ValueError(f"Hyperparameter {_LAUNCHER} is {named!r}; it must be mpi, torchrun or none.")
-    if found != "mpi" and not hyperparameters.get(_PROGRAM):
+    text = hyperparameters.get(_LAUNCHER, "torchrun" if torchrun else "mpi")
+    launcher: Launcher | None = next((name for name in get_args(Launcher) if name == text), None)
+    if launcher is None:
+        raise ValueError(f"Hyperparameter {_LAUNCHER} is {text!r}; it must be mpi, torchrun or none.")
+    if launcher != "mpi" and not hyperparameters.get(_PROGRAM):
         raise ValueError(
-            f"The launcher is {found}, but the image's trainer requires MPI. Name a script with {_PROGRAM}, or use mpi."
+            f"The launcher is {launcher}, but the image's trainer requires MPI. "
+            f"Name a script with {_PROGRAM}, or use mpi."
         )
-    return found
+    return launcher
 
 
 def _image_program(hyperparameters: Mapping[str, str]) -> ImageProgram:
@@ -131,13 +132,13 @@ def _image_program(hyperparameters: Mapping[str, str]) -> ImageProgram:
     Raises:
         ValueError: There is no such program, or the job has a script, too.
     """
-    named = hyperparameters.get(_IMAGE_PROGRAM, "trainer")
-    found: ImageProgram | None = next((one for one in get_args(ImageProgram) if one == named), None)
-    if found is None:
-        raise ValueError(f"Hyperparameter {_IMAGE_PROGRAM} is {named!r}; it must be trainer or merge.")
-    if found == "merge" and hyperparameters.get(_PROGRAM):
+    text = hyperparameters.get(_IMAGE_PROGRAM, "trainer")
+    program: ImageProgram | None = next((name for name in get_args(ImageProgram) if name == text), None)
+    if program is None:
+        raise ValueError(f"Hyperparameter {_IMAGE_PROGRAM} is {text!r}; it must be trainer or merge.")
+    if program == "merge" and hyperparameters.get(_PROGRAM):
         raise ValueError(f"Hyperparameters {_IMAGE_PROGRAM} and {_PROGRAM} both name a program. Remove one of them.")
-    return found
+    return program
 
 
 def _count(hyperparameters: Mapping[str, str], name: str, default: int) -> int:

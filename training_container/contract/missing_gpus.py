@@ -21,8 +21,8 @@ def has_gpus(instance_type: str) -> bool:
 
 def may_use_cpu(job: TrainingJob, environment: Mapping[str, str]) -> bool:
     """Return True if ranks may train without a GPU: on a host type without GPUs, or if that is explicitly allowed."""
-    wanted = str(job.resources.get("current_instance_type", ""))
-    return not has_gpus(wanted) or job.launch.allow_cpu or environment.get(_VARIABLE) == "1"
+    instance_type = str(job.resources.get("current_instance_type", ""))
+    return not has_gpus(instance_type) or job.launch.allow_cpu or environment.get(_VARIABLE) == "1"
 
 
 def refuse_missing_gpus(job: TrainingJob, environment: Mapping[str, str], devices: Path = Path("/dev")) -> None:

@@ -15,15 +15,19 @@ _LOG_LEVEL = 20  # logging.INFO, the toolkit's default
 
 def sagemaker_variables(job: TrainingJob) -> dict[str, str]:
     """Return the SM_* variables for this host."""
-    known = _training_environment(job)
-    whole = known | {"job_name": os.environ.get("TRAINING_JOB_NAME"), "is_master": job.is_main_host}
-    del known["hyperparameters"], known["channel_input_dirs"]  # replaced by one variable for each entry
-    known |= {"hps": whole["hyperparameters"], "channels": sorted(job.channels), "training_env": whole}
+    variables = _training_environment(job)
+    training_env = variables | {"job_name": os.environ.get("TRAINING_JOB_NAME"), "is_master": job.is_main_host}
+    del variables["hyperparameters"], variables["channel_input_dirs"]  # replaced by one variable for each entry
+    variables |= {
+        "hps": training_env["hyperparameters"],
+        "channels": sorted(job.channels),
+        "training_env": training_env,
+    }
     if job.launch.script:
-        known["user_args"] = script_arguments(job.hyperparameters)
-    known |= {f"channel_{name}": str(folder) for name, folder in job.channels.items()}
-    known |= {f"hp_{name}": text for name, text in job.hyperparameters.items()}
-    return {f"SM_{name.upper()}": _text(value) for name, value in known.items()}
+        variables["user_args"] = script_arguments(job.hyperparameters)
+    variables |= {f"channel_{name}": str(folder) for name, folder in job.channels.items()}
+    variables |= {f"hp_{name}": text for name, text in job.hyperparameters.items()}
+    return {f"SM_{name.upper()}": _text(value) for name, value in variables.items()}
 
 
 def script_arguments(hyperparameters: Mapping[str, str]) -> list[str]:
@@ -42,7 +46,7 @@ def script_arguments(hyperparameters: Mapping[str, str]) -> list[str]:
 def _training_environment(job: TrainingJob) -> dict[str, object]:
     """Return the content of SM_TRAINING_ENV, which includes most of the other variables."""
     folders, resources = job.folders, job.resources
-    found: dict[str, object] = {
+    environment: dict[str, object] = {
         "hosts": job.hosts,
         "current_host": job.current_host,
         "master_hostname": job.main_host,
@@ -64,12 +68,12 @@ def _training_environment(job: TrainingJob) -> dict[str, object]:
         "hyperparameters": {name: _decoded(text) for name, text in job.hyperparameters.items()},
     }
     if script := job.launch.script:
-        found |= {
+        environment |= {
             "module_dir": script.archive or str(folders.code),
             "module_name": script.entry_point.removesuffix(".py"),
             "user_entry_point": script.entry_point,
         }
-    return found
+    return environment
 
 
 def _decoded(text: str) -> object:

@@ -35,8 +35,8 @@ class Folders:
 
     def here(self, path: str) -> Path:
         """Return the local path of a hyperparameter's path: paths under /opt/ml are relative to this base folder."""
-        named = Path(path)
-        return self.base / named.relative_to("/opt/ml") if named.is_relative_to("/opt/ml") else named
+        given_path = Path(path)
+        return self.base / given_path.relative_to("/opt/ml") if given_path.is_relative_to("/opt/ml") else given_path
 
     @property
     def config(self) -> Path:
@@ -192,16 +192,16 @@ def from_flags(arguments: Sequence[str]) -> dict[str, str]:
 
 
 def _pairs(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
-    rest = list(arguments)
-    while rest:
-        flag = rest.pop(0)
+    remaining = list(arguments)
+    while remaining:
+        flag = remaining.pop(0)
         name, equals, value = flag.lstrip("-").partition("=")
         if not flag.startswith("-") or not name:
             raise ContractError(
                 f"Argument {flag!r} is not a flag. Pass hyperparameters as --name value, for example --epochs 90."
             )
         if not equals:
-            value = "true" if not rest or rest[0].startswith("--") else rest.pop(0)
+            value = "true" if not remaining or remaining[0].startswith("--") else remaining.pop(0)
         yield name.replace("-", "_"), value
 
 

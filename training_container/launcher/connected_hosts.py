@@ -92,35 +92,36 @@ def connect(job: TrainingJob, port: int, stop: Callable[[], bool]) -> ConnectedH
     if not job.is_main_host:
         hello = {"host": job.current_host, "processes": job.launch.processes_per_host}
         return ConnectedHosts(connections={job.main_host: _joined(job.main_host, port, hello, stop, deadline)})
-    found = _gathered(job.hosts[1:], port, stop, deadline)
-    reason = "" if stop() else _wrong(job, {host: processes for host, (_, processes) in found.items()})
-    for connection, _ in found.values():
+    reported = _gathered(job.hosts[1:], port, stop, deadline)
+    reason = "" if stop() else _wrong(job, {host: processes for host, (_, processes) in reported.items()})
+    for connection, _ in reported.values():
         _send(connection, start=not reason, reason=reason)
     if reason:
         raise HostError(reason)
-    return ConnectedHosts(connections={host: connection for host, (connection, _) in found.items()})
+    return ConnectedHosts(connections={host: connection for host, (connection, _) in reported.items()})
 
 
-def _wrong(job: TrainingJob, found: Mapping[str, int]) -> str:
+def _wrong(job: TrainingJob, ranks_by_host: Mapping[str, int]) -> str:
     """Return why no rank may start, given the number of ranks of each other host that has reported."""
-    if missing := [host for host in job.hosts[1:] if host not in found]:
-        named = f"Host{'s' * (len(missing) > 1)} {', '.join(missing)}"
+    if missing := [host for host in job.hosts[1:] if host not in ranks_by_host]:
+        hosts = f"Host{'s' * (len(missing) > 1)} {', '.join(missing)}"
         seconds = job.launch.host_timeout_seconds
-        return f"{named} did not report to {job.current_host} within {seconds} s, so no rank was started."
+        return f"{hosts} did not report to {job.current_host} within {seconds} s, so no rank was started."
     own = job.launch.processes_per_host
-    if other := next((host for host, processes in found.items() if processes != own), None):
+    if different := next((host for host, processes in ranks_by_host.items() if processes != own), None):
         return (
-            f"Host {other} starts {found[other]} rank(s), but {job.current_host} starts {own}. All hosts must start "
+            f"Host {different} starts {ranks_by_host[different]} rank(s), but {job.current_host} starts {own}. "
+            "All hosts must start "
             "the same number."
         )
     return ""
 
 
 def _gathered(
-    wanted: tuple[str, ...], port: int, stop: Callable[[], bool], deadline: float
+    hosts: tuple[str, ...], port: int, stop: Callable[[], bool], deadline: float
 ) -> dict[str, tuple[socket.socket, int]]:
     """Return the connection and the number of ranks of each host that has reported before the deadline."""
-    found: dict[str, tuple[socket.socket, int]] = {}
+    reported: dict[str, tuple[socket.socket, int]] = {}
     try:
         server = socket.create_server(("", port), reuse_port=False)
     except OSError as error:
@@ -129,15 +130,15 @@ def _gathered(
         ) from error
     with server:
         server.settimeout(_POLL_SECONDS)
-        while len(found) < len(wanted) and time.monotonic() < deadline and not stop():
+        while len(reported) < len(hosts) and time.monotonic() < deadline and not stop():
             try:
                 connection, _ = server.accept()
             except TimeoutError:
                 continue
             hello = _received(connection, 10.0) or {}
-            if hello.get("host") in wanted:
-                found[str(hello["host"])] = (connection, int(hello.get("processes", 0)))
-    return found
+            if hello.get("host") in hosts:
+                reported[str(hello["host"])] = (connection, int(hello.get("processes", 0)))
+    return reported
 
 
 def _joined(

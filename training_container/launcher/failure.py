@@ -110,8 +110,8 @@ class FailureWatch:
 
     def passes(self, line: str) -> bool:
         """Process a line of output. Return False if it is a report, which is not shown to users."""
-        _, found, report = line.partition(_PREFIX)
-        if found:
+        _, prefix, report = line.partition(_PREFIX)
+        if prefix:
             try:
                 self.failures.append(RankFailure(**json.loads(report), last_lines=tuple(self.tail)))
             except (ValueError, TypeError):
@@ -181,8 +181,8 @@ class FailureWatch:
             return _with_lines(unexplained[0], self.tail)
         if self.failures:
             return self._loss(reported)
-        what = "The ranks" if status > 0 else "The program that started the ranks"
-        return _with_lines(f"{what} {in_words(status)} without a report.{likely_cause(status)}", self.tail)
+        subject = "The ranks" if status > 0 else "The program that started the ranks"
+        return _with_lines(f"{subject} {in_words(status)} without a report.{likely_cause(status)}", self.tail)
 
 
 def _explained(failure: RankFailure) -> str:
@@ -195,17 +195,19 @@ def _explained(failure: RankFailure) -> str:
 
 def _with_lines(sentence: str, lines: Iterable[str]) -> str:
     """Return a sentence, then the last line that looks like an error, or else the last line, and then all lines."""
-    shown = [line for line in lines if not (_LAUNCHERS_OWN.search(line.strip()) or _DIED.match(line))][-_SHOWN_LINES:]
-    if not shown:
+    last_lines = [line for line in lines if not (_LAUNCHERS_OWN.search(line.strip()) or _DIED.match(line))][
+        -_SHOWN_LINES:
+    ]
+    if not last_lines:
         return f"{sentence}\n"
-    error = next((line for line in reversed(shown) if _ERROR.search(line)), shown[-1])
-    return _cut_in_front(f"{sentence} Last error: {_cut(error, 300)}\nLast lines:\n", "\n".join(shown))
+    error = next((line for line in reversed(last_lines) if _ERROR.search(line)), last_lines[-1])
+    return _cut_in_front(f"{sentence} Last error: {_cut(error, 300)}\nLast lines:\n", "\n".join(last_lines))
 
 
-def _cut_in_front(head: str, text: str) -> str:
-    """Return `head`, and as much of the end of `text` as SageMaker shows."""
-    room = SHOWN_CHARACTERS - len(head) - 1
-    return head + (text if len(text) <= room else "..." + text[3 - room :]) + "\n"
+def _cut_in_front(beginning: str, text: str) -> str:
+    """Return `beginning`, and as much of the end of `text` as SageMaker shows."""
+    room = SHOWN_CHARACTERS - len(beginning) - 1
+    return beginning + (text if len(text) <= room else "..." + text[3 - room :]) + "\n"
 
 
 def _cut(text: str, length: int) -> str:

@@ -34,13 +34,13 @@ def gpu_network(job: TrainingJob) -> dict[str, str]:
     """
     if len(job.hosts) == 1:
         return {}
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     if job.network_interface in [name for _, name in socket.if_nameindex()]:
-        found |= dict.fromkeys(("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"), str(job.network_interface))
+        variables |= dict.fromkeys(("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"), str(job.network_interface))
     instance_type = str(job.resources.get("current_instance_type", ""))
     if has_efa(instance_type):
-        found["FI_PROVIDER"] = "efa"
+        variables["FI_PROVIDER"] = "efa"
     if _WITH_RDMA.match(instance_type):
         # The second lets processes fork while their memory is registered with the adapter.
-        found |= {"FI_EFA_USE_DEVICE_RDMA": "1", "RDMAV_FORK_SAFE": "1"}
-    return found
+        variables |= {"FI_EFA_USE_DEVICE_RDMA": "1", "RDMAV_FORK_SAFE": "1"}
+    return variables

@@ -166,13 +166,13 @@ def _archives(checkpoints: Path) -> list[Path]:
 
 def _state(folder: Path) -> dict[str, tuple[int, int]]:
     """Return the size and the time of the last change of each file in a folder."""
-    found = {}
+    state_by_path = {}
     for path in folder.rglob("*"):
         with suppress(OSError):  # the driver may remove files at any time
             if path.is_file():
                 status = path.stat()
-                found[str(path)] = (status.st_size, status.st_mtime_ns)
-    return found
+                state_by_path[str(path)] = (status.st_size, status.st_mtime_ns)
+    return state_by_path
 
 
 def _name(file: Path) -> str:

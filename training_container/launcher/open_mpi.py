@@ -41,15 +41,15 @@ def options(version: int, interface: str | None, *, several_hosts: bool, full_na
         return _five(interface, several_hosts=several_hosts, full_names=full_names)
     # Disable sharing the topology in memory, which only helps bound ranks: the daemons that write it have crashed with
     # a segmentation fault in hwloc_shmem_topology_write (Open MPI 4.1.4, hwloc 2.9.0).
-    found = ["-mca", "rtc_hwloc_vmhole", "none", "--tag-output"]
+    arguments = ["-mca", "rtc_hwloc_vmhole", "none", "--tag-output"]
     if several_hosts:
         # Attached sessions: the daemons on other hosts remain children of ssh, so that they end with it.
-        found += ["--leave-session-attached", "-mca", "plm_rsh_agent", SSH, "-mca", "plm_rsh_no_tree_spawn", "1"]
+        arguments += ["--leave-session-attached", "-mca", "plm_rsh_agent", SSH, "-mca", "plm_rsh_no_tree_spawn", "1"]
     if full_names:
-        found += ["-mca", KEEP_FULL_NAMES[0], "true"]
+        arguments += ["-mca", KEEP_FULL_NAMES[0], "true"]
     if interface:
-        found += ["-mca", "btl_tcp_if_include", interface, "-mca", "oob_tcp_if_include", interface]
-    return found
+        arguments += ["-mca", "btl_tcp_if_include", interface, "-mca", "oob_tcp_if_include", interface]
+    return arguments
 
 
 def tags_with_space(command: list[str]) -> bool:
@@ -58,12 +58,12 @@ def tags_with_space(command: list[str]) -> bool:
 
 
 def _five(interface: str | None, *, several_hosts: bool, full_names: bool) -> list[str]:
-    found = ["--output", "tag"]
+    arguments = ["--output", "tag"]
     if several_hosts:
-        found += ["--leave-session-attached"]
-        found += ["--prtemca", "plm_ssh_agent", SSH, "--prtemca", "plm_ssh_no_tree_spawn", "1"]
+        arguments += ["--leave-session-attached"]
+        arguments += ["--prtemca", "plm_ssh_agent", SSH, "--prtemca", "plm_ssh_no_tree_spawn", "1"]
     if full_names:
-        found += ["--prtemca", KEEP_FULL_NAMES[1], "true"]
+        arguments += ["--prtemca", KEEP_FULL_NAMES[1], "true"]
     if interface:
-        found += ["--mca", "btl_tcp_if_include", interface, "--prtemca", "prte_if_include", interface]
-    return found
+        arguments += ["--mca", "btl_tcp_if_include", interface, "--prtemca", "prte_if_include", interface]
+    return arguments

@@ -46,15 +46,15 @@ def rank_environment(
 
 def _mpi(job: TrainingJob, environment: Mapping[str, str], config: Config | None) -> dict[str, str]:
     """Return the variables of Open MPI and Horovod."""
-    found = stalls.variables(_stall_seconds(job, environment, config)) | (_horovod(job, config) if config else {})
+    variables = stalls.variables(_stall_seconds(job, environment, config)) | (_horovod(job, config) if config else {})
     if gpu_count():
         # Separate threads start a GPU's kernels, so that the work of tf.data does not delay them. Source:
         # https://www.tensorflow.org/guide/gpu_performance_analysis
-        found |= {"TF_GPU_THREAD_MODE": "gpu_private", "TF_GPU_THREAD_COUNT": "2"}
+        variables |= {"TF_GPU_THREAD_MODE": "gpu_private", "TF_GPU_THREAD_COUNT": "2"}
     else:
         # Open MPI polls in a busy loop, which takes CPU time from computation: 1.4 to 1.5 times slower without this.
-        found |= {"OMPI_MCA_mpi_yield_when_idle": "1", "OMP_NUM_THREADS": "1"}
-    return found
+        variables |= {"OMPI_MCA_mpi_yield_when_idle": "1", "OMP_NUM_THREADS": "1"}
+    return variables
 
 
 def _stall_seconds(job: TrainingJob, environment: Mapping[str, str], config: Config | None) -> float:
@@ -78,13 +78,13 @@ def _stall_seconds(job: TrainingJob, environment: Mapping[str, str], config: Con
 
 def _horovod(job: TrainingJob, config: Config) -> dict[str, str]:
     """Return the Horovod variables for hyperparameters (names: horovod/common/common.h, 0.28.1)."""
-    found = {}
+    variables = {}
     if config.fusion_mb:
-        found["HOROVOD_FUSION_THRESHOLD"] = str(config.fusion_mb * 2**20)  # bytes
+        variables["HOROVOD_FUSION_THRESHOLD"] = str(config.fusion_mb * 2**20)  # bytes
     if config.hierarchical_allreduce:
-        found["HOROVOD_HIERARCHICAL_ALLREDUCE"] = "1"
+        variables["HOROVOD_HIERARCHICAL_ALLREDUCE"] = "1"
     if config.xla and gpu_count():
-        found["HOROVOD_ENABLE_XLA_OPS"] = "1"  # without it, XLA cannot compile a step that averages gradients
+        variables["HOROVOD_ENABLE_XLA_OPS"] = "1"  # without it, XLA cannot compile a step that averages gradients
     if config.timeline:
-        found["HOROVOD_TIMELINE"] = str(job.folders.output / "data" / "timeline.json")  # rank 0 writes it
-    return found
+        variables["HOROVOD_TIMELINE"] = str(job.folders.output / "data" / "timeline.json")  # rank 0 writes it
+    return variables

@@ -38,10 +38,10 @@ def prepare(script: Script, folders: Folders) -> None:
         _unpack(folders.here(script.archive), script.archive, folders.code)
     code = folder(script, folders)
     if not (code / script.entry_point).is_file():
-        held = ", ".join(sorted(path.name for path in code.iterdir())[:10]) if code.is_dir() else ""
+        content = ", ".join(sorted(path.name for path in code.iterdir())[:10]) if code.is_dir() else ""
         raise ContractError(
             f"Program {script.entry_point} does not exist in {script.archive or code}, which contains: "
-            f"{held or 'nothing'}. Put it at the archive's top, or set entry_point to its path in the archive."
+            f"{content or 'nothing'}. Put it at the archive's top, or set entry_point to its path in the archive."
         )
     _check_line_ends(code / script.entry_point)
     if (code / "requirements.txt").is_file():
@@ -62,8 +62,12 @@ def _check_line_ends(program: Path) -> None:
 
 def folder(script: Script, folders: Folders) -> Path:
     """Return the folder on this host that contains a script, and in which it runs."""
-    named = folders.here(script.archive)
-    return named if script.archive and not script.archive.startswith("s3://") and named.is_dir() else folders.code
+    given_path = folders.here(script.archive)
+    return (
+        given_path
+        if script.archive and not script.archive.startswith("s3://") and given_path.is_dir()
+        else folders.code
+    )
 
 
 def _fetch(uri: str, target: Path) -> None:
@@ -81,29 +85,29 @@ def _fetch(uri: str, target: Path) -> None:
         ) from error
 
 
-def _unpack(archive: Path, named: str, target: Path) -> None:
+def _unpack(archive: Path, uri: str, target: Path) -> None:
     """Unpack a .tar.gz into the folder of the script, which may have files of the image."""
     if not archive.is_file():
-        raise ContractError(f"The script's archive {named} does not exist on this host.")
-    _verify(archive, named)
+        raise ContractError(f"The script's archive {uri} does not exist on this host.")
+    _verify(archive, uri)
     try:
         left_out = unpack(archive, target, Limits.of_disk(archive.parent, "Set a larger volume_gb"))
         print(shown(left_out), end="\n" * bool(left_out), flush=True)
     except (ArchiveError, OSError) as error:
         raise ContractError(
-            f"The script's archive {named} cannot be unpacked: {error}. It must be a .tar.gz without paths that lead "
+            f"The script's archive {uri} cannot be unpacked: {error}. It must be a .tar.gz without paths that lead "
             "outside it; create it with `tar czf sourcedir.tar.gz -C FOLDER .`."
         ) from error
 
 
-def _verify(archive: Path, named: str) -> None:
+def _verify(archive: Path, uri: str) -> None:
     """Compare an archive with the SHA-256 in its name, if it has one."""
-    expected = _HASH_NAME.fullmatch(named.rpartition("/")[2])
+    expected = _HASH_NAME.fullmatch(uri.rpartition("/")[2])
     with archive.open("rb") as file:
         actual = hashlib.file_digest(file, "sha256").hexdigest() if expected else ""
     if expected and actual != expected[1]:
         raise ContractError(
-            f"The script's archive {named} was replaced after it was submitted: its content has the SHA-256 {actual}. "
+            f"The script's archive {uri} was replaced after it was submitted: its content has the SHA-256 {actual}. "
             "Nothing in it was run. Submit the line again, and check who may write to the bucket."
         )
 
@@ -126,13 +130,13 @@ def _install(code: Path, base: Path) -> None:
 
 
 def _fixed_versions() -> list[tuple[str, str]]:
-    found = []
+    versions = []
     for name in _FIXED:
         try:
-            found.append((name, importlib.metadata.version(name)))
+            versions.append((name, importlib.metadata.version(name)))
         except importlib.metadata.PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def program(script: Script, folders: Folders) -> Path:

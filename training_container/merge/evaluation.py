@@ -30,14 +30,14 @@ class Evaluation:
         rows = [(title, self.merged), *self.parts]
         width = max(len(name) for name, _ in rows)
         columns = list(self.merged)
-        found = ["  ".join([" " * width, *columns])]
+        lines = ["  ".join([" " * width, *columns])]
         for name, metrics in rows:
             cells = [f"{metrics[column]:.4f}".rjust(len(column)) for column in columns]
-            found.append("  ".join([name.ljust(width), *cells]))
+            lines.append("  ".join([name.ljust(width), *cells]))
         best, metrics = max(self.parts, key=lambda part: part[1][_TOP1])
         if metrics[_TOP1] > self.merged[_TOP1]:
-            found.append(f"The network of {best} is better than the merged one on this validation data.")
-        return found
+            lines.append(f"The network of {best} is better than the merged one on this validation data.")
+        return lines
 
     def metrics(self) -> str:
         """Return the metrics as `name=value`: those of the merged network, of each part, and of the best part."""

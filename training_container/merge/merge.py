@@ -64,7 +64,7 @@ class NetworkMerge:
         """Merge, evaluate and export."""
         title, total = f"{self.options.method} of {len(self.networks)}", len(self.networks)
         merged = self._average() if self.options.method == "average" else Ensemble(list(models_of(self.networks)))
-        found = Evaluation(
+        evaluation = Evaluation(
             merged=self._evaluate(merged, f"the {title}"),
             parts=[
                 (str(network), self._evaluate(model, f"{network} ({number} of {total})"))
@@ -73,10 +73,10 @@ class NetworkMerge:
                 )
             ],
         )
-        print("\n".join(found.lines(title)))
-        print(found.metrics())
+        print("\n".join(evaluation.lines(title)))
+        print(evaluation.metrics())
         print("Exporting the merged network ...")
-        export(merged, self.config, self.job.folders.model, self._report(found))
+        export(merged, self.config, self.job.folders.model, self._report(evaluation))
 
     def _validation_data(self) -> ValidationData:
         data = validation_data(self.config, self.job.folders, classes=self.networks[0].class_names)
@@ -102,20 +102,21 @@ class NetworkMerge:
                 raise StopRequestedError
             yield batch
 
-    def _report(self, found: Evaluation) -> dict[str, object]:
+    def _report(self, evaluation: Evaluation) -> dict[str, object]:
         """Return the content of report.json: as that of the trainer, with the parts and their metrics."""
         same = {network.initial_weights for network in self.networks}
         return {
             **dataclasses.asdict(self.config),
-            "top1": found.merged["validation_top1"],
-            "top5": found.merged.get("validation_top5"),
-            "validation_loss": found.merged["validation_loss"],
+            "top1": evaluation.merged["validation_top1"],
+            "top5": evaluation.merged.get("validation_top5"),
+            "validation_loss": evaluation.merged["validation_loss"],
             "class_names": self.networks[0].class_names,
             # Averages of models with a common start can be averaged again.
             "initial_weights": same.pop() if self.options.method == "average" else "",
             "merge_method": self.options.method,
             "merged_from": [
-                _of_part(network, metrics) for network, (_, metrics) in zip(self.networks, found.parts, strict=True)
+                _of_part(network, metrics)
+                for network, (_, metrics) in zip(self.networks, evaluation.parts, strict=True)
             ],
         }
 

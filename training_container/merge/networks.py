@@ -35,7 +35,7 @@ def read_weights(network: Network, model: tf.keras.Model) -> Weights:
         shapes = stored.get_variable_to_shape_map()
     except (tf.errors.OpError, ValueError) as error:
         raise MergeError(f"The network of {network} cannot be read: {error}.") from error
-    found = []
+    weights = []
     for number, variable in enumerate(model.variables):
         name = _STORED.format(number=number)
         shape, expected = shapes.get(name), variable.shape.as_list()
@@ -44,20 +44,22 @@ def read_weights(network: Network, model: tf.keras.Model) -> Weights:
                 f"The weight {variable.name} of {network} has the shape {shape}, but a {network.config.model} of this "
                 f"image has {expected}: models of different shapes cannot be merged."
             )
-        found.append(np.asarray(stored.get_tensor(name), np.float32))
-        if not np.isfinite(found[-1]).all():
+        weights.append(np.asarray(stored.get_tensor(name), np.float32))
+        if not np.isfinite(weights[-1]).all():
             raise MergeError(f"The weight {variable.name} of {network} is not finite: its training diverged.")
-    return found
+    return weights
 
 
 def average(weights: Iterable[Weights]) -> Weights:
     """Return the mean of each weight of several networks, computed in float64."""
     sums: list[npt.NDArray[np.float64]] = []
     count = 0
-    for one in weights:
+    for network_weights in weights:
         count += 1
         sums = (
-            [value + total for value, total in zip(one, sums, strict=True)] if sums else [v.astype(float) for v in one]
+            [value + total for value, total in zip(network_weights, sums, strict=True)]
+            if sums
+            else [v.astype(float) for v in network_weights]
         )
     return [(total / count).astype(np.float32) for total in sums]
 
@@ -85,22 +87,22 @@ def recompute_statistics(
     sums = [np.zeros(variable.shape, np.float64) for variable in statistics]
     for layer in layers:
         layer.momentum = 0.0  # so that the variables have the statistics of the last batch only
-    seen = 0
+    counted = 0
     forward = _forward(model, config)
     for number, (batch, _) in enumerate(batches):
         forward(batch, tf.constant([config.seed, number], tf.int64))
         size = int(batch.shape[0])
-        seen += size
+        counted += size
         sums = [total + variable.numpy() * float(size) for total, variable in zip(sums, statistics, strict=True)]
-        if seen >= images:
+        if counted >= images:
             break
-    if not seen:
+    if not counted:
         raise MergeError("The channel 'train' has no images from which the statistics of batch norm can be computed.")
     for variable, total in zip(statistics, sums, strict=True):
-        variable.assign((total / seen).astype(np.float32))
+        variable.assign((total / counted).astype(np.float32))
     for layer, momentum in zip(layers, momenta, strict=True):
         layer.momentum = momentum
-    return seen
+    return counted
 
 
 def _forward(model: tf.keras.Model, config: Config) -> tf.types.experimental.GenericFunction:

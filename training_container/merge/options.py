@@ -45,14 +45,14 @@ class MergeOptions:
         Raises:
             ContractError: An option is missing, unknown or invalid.
         """
-        given = {name.removeprefix(_PREFIX): text for name, text in texts.items() if name.startswith(_PREFIX)}
+        texts_of_merge = {name.removeprefix(_PREFIX): text for name, text in texts.items() if name.startswith(_PREFIX)}
         fields = {entry.name: entry for entry in dataclasses.fields(cls)}
-        if unknown := sorted(given.keys() - fields.keys()):
-            known = ", ".join(f"{_PREFIX}{name}" for name in fields)
-            raise ContractError(f"Hyperparameter '{_PREFIX}{unknown[0]}' is unknown. There are: {known}.")
-        if missing := [name for name in ("method", "count") if name not in given]:
+        if unknown := sorted(texts_of_merge.keys() - fields.keys()):
+            names = ", ".join(f"{_PREFIX}{name}" for name in fields)
+            raise ContractError(f"Hyperparameter '{_PREFIX}{unknown[0]}' is unknown. There are: {names}.")
+        if missing := [name for name in ("method", "count") if name not in texts_of_merge]:
             raise ContractError(f"Hyperparameter {_PREFIX}{missing[0]} is required. `traingrid merge` writes it.")
-        values: dict[str, Any] = {name: _value(name, text) for name, text in given.items()}
+        values: dict[str, Any] = {name: _value(name, text) for name, text in texts_of_merge.items()}
         return cls(**values)
 
 

@@ -53,12 +53,12 @@ def unpack(channel: Path, scratch: Path, count: int) -> list[Part]:
     Raises:
         MergeError: A model is missing, or an archive cannot be unpacked.
     """
-    found = [match for path in sorted(channel.iterdir()) if (match := _ARCHIVE.fullmatch(path.name))]
-    if len(found) != count:
-        raise MergeError(f"The channel has {len(found)} models instead of {count}. Run `traingrid merge` again.")
+    archives = [match for path in sorted(channel.iterdir()) if (match := _ARCHIVE.fullmatch(path.name))]
+    if len(archives) != count:
+        raise MergeError(f"The channel has {len(archives)} models instead of {count}. Run `traingrid merge` again.")
     return [
         _unpacked(channel / match[0], Part(submission=match["submission"], index=int(match["index"]), folder=folder))
-        for match in sorted(found, key=lambda match: int(match["place"]))
+        for match in sorted(archives, key=lambda match: int(match["place"]))
         if (folder := scratch / match[0].removesuffix(".tar.gz"))
     ]
 
@@ -130,8 +130,8 @@ class _Joining:
         """Make the folder of a file."""
         for above in reversed(place.parents[:-1]):
             if _is_file(self.top / above):
-                other = next(one for one in self.before if _is_file(one.folder / above))
-                raise MergeError(f"The file {place} of {self.part} needs a folder, where {other} has a file. {_HINT}")
+                earlier = next(part for part in self.before if _is_file(part.folder / above))
+                raise MergeError(f"The file {place} of {self.part} needs a folder, where {earlier} has a file. {_HINT}")
         (self.top / place).parent.mkdir(parents=True, exist_ok=True)
 
     def _link(self, place: Path) -> bool:
@@ -141,11 +141,11 @@ class _Joining:
             os.link(own, joined, follow_symlinks=False)
         except FileExistsError:
             if not _is_file(joined):
-                other = next(one for one in self.before if next(_files(one.folder / place), None))
-                raise MergeError(f"The file {place} of {self.part} is a folder of {other}. {_HINT}") from None
+                earlier = next(part for part in self.before if next(_files(part.folder / place), None))
+                raise MergeError(f"The file {place} of {self.part} is a folder of {earlier}. {_HINT}") from None
             if not _are_equal(own, joined):
-                other = next(one for one in self.before if _is_file(one.folder / place))
-                raise MergeError(f"The file {place} of {self.part} differs from that of {other}. {_HINT}") from None
+                earlier = next(part for part in self.before if _is_file(part.folder / place))
+                raise MergeError(f"The file {place} of {self.part} differs from that of {earlier}. {_HINT}") from None
             return False
         return True
 
@@ -170,7 +170,7 @@ def _is_file(path: Path) -> bool:
     return path.is_symlink() or path.is_file()
 
 
-def _are_equal(one: Path, other: Path) -> bool:
-    if one.is_symlink() or other.is_symlink():
-        return one.is_symlink() and other.is_symlink() and one.readlink() == other.readlink()
-    return filecmp.cmp(one, other, shallow=False)
+def _are_equal(first: Path, second: Path) -> bool:
+    if first.is_symlink() or second.is_symlink():
+        return first.is_symlink() and second.is_symlink() and first.readlink() == second.readlink()
+    return filecmp.cmp(first, second, shallow=False)

@@ -44,8 +44,8 @@ class Network:
         report = _report(part)
         if report.get("merge_method") == "ensemble":
             raise MergeError(f"The model of {part} is an ensemble. Merge its members instead.")
-        known = {entry.name for entry in dataclasses.fields(Config)}
-        config = Config(**{name: value for name, value in report.items() if name in known})
+        names = {entry.name for entry in dataclasses.fields(Config)}
+        config = Config(**{name: value for name, value in report.items() if name in names})
         return cls(
             part=part,
             config=config,
@@ -56,15 +56,15 @@ class Network:
 
 def _report(part: Part) -> Mapping[str, Any]:
     try:
-        found = json.loads((part.folder / "report.json").read_text(encoding="utf-8"))
+        report = json.loads((part.folder / "report.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        found = None
-    if not isinstance(found, dict) or "model" not in found:
+        report = None
+    if not isinstance(report, dict) or "model" not in report:
         raise MergeError(
             f"The model of {part} has no report.json of the image's trainer, so that only its files can be joined: use "
             "the method parts."
         )
-    return found
+    return report
 
 
 def check_average(networks: Sequence[Network]) -> None:

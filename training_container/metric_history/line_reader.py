@@ -42,8 +42,10 @@ class LineReader:
             line: The line.
             seconds: Its time in seconds since 1970.
         """
-        found = {name: pattern.search(line) for name, pattern in self._patterns.items()}
-        values = {name: value for name, match in found.items() if match and (value := _value(match)) is not None}
+        match_by_metric = {name: pattern.search(line) for name, pattern in self._patterns.items()}
+        values = {
+            name: value for name, match in match_by_metric.items() if match and (value := _value(match)) is not None
+        }
         if not values:
             return None
         at = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

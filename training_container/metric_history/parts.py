@@ -84,7 +84,7 @@ class Parts:
             if self._waiting or self._lines:
                 self.write()
 
-    def _warn_once(self, what: str, text: str) -> None:
-        if what not in self._warned:
-            self._warned.add(what)
+    def _warn_once(self, problem: str, text: str) -> None:
+        if problem not in self._warned:
+            self._warned.add(problem)
             self._warn(text)

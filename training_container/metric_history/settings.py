@@ -59,9 +59,9 @@ def _metrics(environment: Mapping[str, str]) -> dict[str, str]:
     while (piece := environment.get(f"{PREFIX}{number}")) is not None:
         text, number = text + piece, number + 1
     try:
-        found = json.loads(text)
+        metrics = json.loads(text)
     except ValueError as error:
         raise ValueError(f"{PREFIX}0 and the following variables are not JSON: {error}") from error
-    if not isinstance(found, dict) or not all(isinstance(regex, str) for regex in found.values()):
+    if not isinstance(metrics, dict) or not all(isinstance(regex, str) for regex in metrics.values()):
         raise ValueError(f"{PREFIX}0 and the following variables must contain a regular expression for each metric")
-    return found
+    return metrics

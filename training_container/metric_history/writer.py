@@ -47,18 +47,18 @@ def follow(source: int, reader: LineReader, parts: Parts, stop_file: Path | None
         stop_file: The file that the launcher creates when the training is asked to stop. The values so far are written
             at once then, because the container may be killed before its ranks have ended.
     """
-    rest, stopping = b"", False
+    unfinished, stopping = b"", False
     while True:
         if select.select([source], [], [], _LOOK_SECONDS)[0]:
             if not (chunk := os.read(source, _READ_BYTES)):
                 break
-            *lines, rest = (rest + chunk).split(b"\n")
+            *lines, unfinished = (unfinished + chunk).split(b"\n")
             for line in lines:
                 _read(line, reader, parts)
-        asked = stop_file is not None and not stopping and stop_file.exists()
-        if asked or parts.is_due:
+        stop_requested = stop_file is not None and not stopping and stop_file.exists()
+        if stop_requested or parts.is_due:
             parts.write()
-        stopping = stopping or asked
+        stopping = stopping or stop_requested
     parts.write_rest()
 
 

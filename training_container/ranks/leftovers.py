@@ -128,10 +128,13 @@ def _end_leftovers(status: int | None) -> None:
     while _has_children() and time.monotonic() < deadline:
         time.sleep(0.02)
     left = psutil.Process().children(recursive=True) if status == 0 else []
-    if named := list(filter(None, map(_command, left))):
-        shown = "; ".join(command[:80] for command in named[:3])
+    if commands := list(filter(None, map(_command, left))):
+        first_commands = "; ".join(command[:80] for command in commands[:3])
         rank = position(os.environ).rank
-        print(f"Rank {rank} has ended; killing {len(named)} process(es) that it left running: {shown}", flush=True)
+        print(
+            f"Rank {rank} has ended; killing {len(commands)} process(es) that it left running: {first_commands}",
+            flush=True,
+        )
     end_descendants()
 
 

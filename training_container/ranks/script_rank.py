@@ -52,12 +52,12 @@ def check_position(job: TrainingJob) -> None:
     Raises:
         ScriptError: It has not.
     """
-    found, processes = position(os.environ), job.launch.processes_per_host
+    actual, processes = position(os.environ), job.launch.processes_per_host
     first = job.hosts.index(job.current_host) * processes
-    if found.size != job.world_size or found.rank != first + found.local_rank:
+    if actual.size != job.world_size or actual.rank != first + actual.local_rank:
         raise ScriptError(
-            f"The launcher has started rank {found.rank} of {found.size} on {job.current_host} instead of rank "
-            f"{first + found.local_rank} of {job.world_size}: {len(job.hosts)} host(s) x {processes} process(es) per "
+            f"The launcher has started rank {actual.rank} of {actual.size} on {job.current_host} instead of rank "
+            f"{first + actual.local_rank} of {job.world_size}: {len(job.hosts)} host(s) x {processes} process(es) per "
             "host. Check that no variable of the line sets RANK, WORLD_SIZE or PET_*."
         )
 
@@ -120,16 +120,16 @@ def shell_of(program: Path) -> list[str]:
 
 
 def _ended(program: Path, code: object) -> ScriptError:
-    what = f"exit status {code}" if isinstance(code, int) else f"sys.exit({code!r})"
-    return ScriptError(f"{program.name} ended with {what}.")
+    ending = f"exit status {code}" if isinstance(code, int) else f"sys.exit({code!r})"
+    return ScriptError(f"{program.name} ended with {ending}.")
 
 
 def _own_lines(trace: TracebackType | None, folder: Path) -> TracebackType | None:
     """Return a traceback without the lines before the script's own first line, which start the script."""
-    found = trace
-    while found and not found.tb_frame.f_code.co_filename.startswith(str(folder)):
-        found = found.tb_next
-    return found or trace
+    own_trace = trace
+    while own_trace and not own_trace.tb_frame.f_code.co_filename.startswith(str(folder)):
+        own_trace = own_trace.tb_next
+    return own_trace or trace
 
 
 if __name__ == "__main__":

@@ -49,8 +49,8 @@ def steps() -> tuple[int, int] | None:
     Raises:
         ContractError: The job's variable is malformed.
     """
-    found = ProfiledSteps.from_environment(os.environ)
-    return (found.first, found.last) if found and ranks.current().is_main else None
+    profiled = ProfiledSteps.from_environment(os.environ)
+    return (profiled.first, profiled.last) if profiled and ranks.current().is_main else None
 
 
 def torch_profiler(completed_steps: int = 0, **options: Any) -> AbstractContextManager[Profiler]:
@@ -77,8 +77,10 @@ def torch_profiler(completed_steps: int = 0, **options: Any) -> AbstractContextM
             return torch_profile.ProfilerAction.RECORD
         return torch_profile.ProfilerAction.WARMUP if step == first - 1 else torch_profile.ProfilerAction.NONE
 
-    made: AbstractContextManager[Profiler] = torch_profile.profile(schedule=action, on_trace_ready=_write, **options)
-    return made
+    profiler: AbstractContextManager[Profiler] = torch_profile.profile(
+        schedule=action, on_trace_ready=_write, **options
+    )
+    return profiler
 
 
 def _write(profiler: Any) -> None:
@@ -88,9 +90,9 @@ def _write(profiler: Any) -> None:
     """
     import torch.profiler as torch_profile  # noqa: PLC0415  # as above
 
-    here = ranks.current()
-    board = here.folders.tensorboard
+    place = ranks.current()
+    board = place.folders.tensorboard
     run = board / "plugins" / "profile" / time.strftime("%Y_%m_%d_%H_%M_%S", time.gmtime())
     host = os.environ.get("SM_CURRENT_HOST", "algo-1")
-    torch_profile.tensorboard_trace_handler(str(run), worker_name=f"{host}-{here.rank}", use_gzip=True)(profiler)
+    torch_profile.tensorboard_trace_handler(str(run), worker_name=f"{host}-{place.rank}", use_gzip=True)(profiler)
     EventUpload(board).sync()

@@ -73,7 +73,7 @@ class Records:
         """The number of records in each file."""
         folder = self.place.folders.data / self.name
         names = {self._name(path): path for path in self.files}
-        return record_index(self.name, names, known=stored(folder / WITH_THE_DATA))
+        return record_index(self.name, names, counted=stored(folder / WITH_THE_DATA))
 
     @cached_property
     def shard(self) -> Shard:
@@ -101,15 +101,15 @@ class Records:
             StreamError: A file or stream is truncated or corrupt, or the stream timed out.
         """
         if self.stream:
-            found = self._of_stream()
+            records = self._of_stream()
         elif self.reading.shard_by == "auto":
             rank, ranks = self.among
-            found = self._of_files(self._range(epoch, rank * workers + worker, ranks * workers))
+            records = self._of_files(self._range(epoch, rank * workers + worker, ranks * workers))
         else:
             own = self.shard
-            whole = [Segment(path=path) for path in self._ordered(own.files, self._choice(epoch))]
-            found = islice(self._of_files(whole), own.offset + worker * own.every, None, own.every * workers)
-        return _shuffled(found, self.reading.shuffle_records, f"{self.reading.seed}/{epoch}/{self.place.rank}")
+            segments = [Segment(path=path) for path in self._ordered(own.files, self._choice(epoch))]
+            records = islice(self._of_files(segments), own.offset + worker * own.every, None, own.every * workers)
+        return _shuffled(records, self.reading.shuffle_records, f"{self.reading.seed}/{epoch}/{self.place.rank}")
 
     def _of_files(self, parts: Iterable[Segment]) -> Iterator[bytes]:
         left = self.reading.tolerate
@@ -185,12 +185,12 @@ def open(name: str, *, reading: ReadOptions | None = None, place: Ranks | None =
         return Records(name=name, place=place, reading=reading, stream=stream_of(name, channels, place))
     part = is_a_part(channels[name], place)
     among = (place.local_rank, place.local_size) if part else (place.rank, place.size)
-    found = Records(
+    records = Records(
         name=name, place=place, reading=reading, files=files_of(place.folders.data / name, name), among=among
     )
-    if found.in_ranges:
-        _ = found.index  # before a DataLoader starts workers, which would count again
-    return found
+    if records.in_ranges:
+        _ = records.index  # before a DataLoader starts workers, which would count again
+    return records
 
 
 def files(name: str, *, place: Ranks | None = None) -> list[Path]:
@@ -204,10 +204,10 @@ def files(name: str, *, place: Ranks | None = None) -> list[Path]:
     settings = _settings(name, place.folders)
     if is_streamed(settings):
         raise ChannelError(f"Channel {name} is a stream. Read it with stream(), or set its input mode to FastFile.")
-    found = files_of(place.folders.data / name, name)
+    all_files = files_of(place.folders.data / name, name)
     if is_a_part(settings, place):
-        return list(found[place.local_rank :: place.local_size])
-    return list(found[place.rank :: place.size])
+        return list(all_files[place.local_rank :: place.local_size])
+    return list(all_files[place.rank :: place.size])
 
 
 def read(path: Path) -> Iterator[bytes]:

@@ -49,5 +49,5 @@ class TorchRecords(torch.utils.data.IterableDataset):
         if worker is not None and self._records.stream:
             raise ChannelError(f"Channel {self._records.name} is a stream, which only num_workers=0 can read.")
         mine = () if worker is None else (worker.id, worker.num_workers)
-        found = self._records.records(self._epoch, *mine)
-        return found if self._decode is None else map(self._decode, found)
+        records = self._records.records(self._epoch, *mine)
+        return records if self._decode is None else map(self._decode, records)

@@ -49,8 +49,8 @@ def _load(model: tf.keras.Model, config: Config, folders: Folders) -> str:
     for number, variable in enumerate(model.variables):
         if id(variable) not in skipped:
             variable.assign(reader.get_tensor(f"model_variables/{number}/.ATTRIBUTES/VARIABLE_VALUE"))
-    head = ", with a new last layer" if config.new_head else ""
-    return f"Beginning with the weights of the initial model, {_origin(report)}{head}."
+    suffix = ", with a new last layer" if config.new_head else ""
+    return f"Beginning with the weights of the initial model, {_origin(report)}{suffix}."
 
 
 def _report(folder: Path) -> dict[str, Any]:
@@ -62,10 +62,10 @@ def _report(folder: Path) -> dict[str, Any]:
     try:
         report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        held = ", ".join(sorted(path.name for path in folder.iterdir())[:10]) or "nothing"
+        content = ", ".join(sorted(path.name for path in folder.iterdir())[:10]) or "nothing"
         raise InitialModelError(
             f"The initial model was not exported by this trainer: its archive has no report.json that can be read, but "
-            f"{held}. Set init_from to a job of this trainer, or load the model in a script."
+            f"{content}. Set init_from to a job of this trainer, or load the model in a script."
         ) from error
     return dict(report)
 

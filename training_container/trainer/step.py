@@ -118,8 +118,8 @@ class TrainStep:
         """The objects that checkpoints contain, and that must be the same on all ranks at the start."""
         optional = {"averages": self.averages, "loss_scale": self.loss_scale}
         optional |= {"batches": self._batches if augment.crops(self._config) else None}
-        found = {name: entry for name, entry in optional.items() if entry is not None}
-        return {"model": self._model, "optimizer": self.optimizer} | found
+        entries = {name: entry for name, entry in optional.items() if entry is not None}
+        return {"model": self._model, "optimizer": self.optimizer} | entries
 
     def averaged(self) -> contextlib.AbstractContextManager[None]:
         """Replace the weights by their moving averages, if enabled, and restore them afterwards."""

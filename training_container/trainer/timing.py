@@ -89,8 +89,8 @@ class StepTimes:
 
     @contextlib.contextmanager
     def _part(self, name: str) -> Iterator[None]:
-        begun = self._clock()
+        started = self._clock()
         yield
-        seconds = self._clock() - begun
+        seconds = self._clock() - started
         for sums in (self._line, self._epoch):
             sums.seconds[name] = sums.seconds.get(name, 0.0) + seconds

@@ -127,19 +127,20 @@ class TrainingState:
 
     def place(self, before: int = 0) -> str:
         """Return a description of the last step, or of one `before` it in the same epoch, with its epoch."""
-        begun = self.progress.step_in_epoch > 0  # otherwise the last step belongs to the previous epoch
-        return f"step {self.progress.step - before} (epoch {self.progress.epoch + begun})"
+        is_in_epoch = self.progress.step_in_epoch > 0  # otherwise the last step belongs to the previous epoch
+        return f"step {self.progress.step - before} (epoch {self.progress.epoch + is_in_epoch})"
 
-    def diverged(self, what: str, saved: Progress | None) -> DivergedError:
+    def diverged(self, observation: str, saved: Progress | None) -> DivergedError:
         """Return the error for a training whose numbers are no longer finite.
 
         Args:
-            what: The number and its place, as the beginning of a sentence.
+            observation: The number and its place, as the beginning of a sentence.
             saved: The progress of the last valid checkpoint; None without one.
         """
         left = f"The last good checkpoint is of step {saved.step}" if saved else "There is no checkpoint yet"
         name = "learning_rate" if self._config.learning_rate else "base_learning_rate"
         return DivergedError(
-            f"{what}: training diverged. {left}. Reduce {name} (the rate was {self.rate:g} for all ranks together), "
+            f"{observation}: training diverged. {left}. Reduce {name} "
+            f"(the rate was {self.rate:g} for all ranks together), "
             "or increase warmup_epochs."
         )

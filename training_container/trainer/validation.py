@@ -56,7 +56,7 @@ class Validation:
 
 def are_finite(variables: Iterable[tf.Variable]) -> bool:
     """Return True if all numbers in the variables are finite."""
-    return all(bool(tf.reduce_all(tf.math.is_finite(one))) for one in variables if one.dtype.is_floating)
+    return all(bool(tf.reduce_all(tf.math.is_finite(variable))) for variable in variables if variable.dtype.is_floating)
 
 
 def average_batch_norm_statistics(variables: Sequence[tf.Variable]) -> None:

@@ -8,8 +8,8 @@ import tensorflow as tf
 
 def weights_digest(variables: Iterable[tf.Variable]) -> str:
     """Return the SHA-256 of the types, shapes and values of variables, in their order; names do not count."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for variable in variables:
-        found.update(f"{variable.dtype.name}{variable.shape.as_list()}".encode())
-        found.update(variable.numpy().tobytes())
-    return found.hexdigest()
+        digest.update(f"{variable.dtype.name}{variable.shape.as_list()}".encode())
+        digest.update(variable.numpy().tobytes())
+    return digest.hexdigest()

@@ -111,16 +111,16 @@ def main() -> int:
     waiting = [name for name in chosen if name.startswith(WAITING) and not only]
     with _beside(run, waiting) if waiting else nullcontext():
         run.all([name for name in chosen if name not in waiting])
-    known = run.written()
-    run.console.print(table(known.rows))
-    if known.sabotage:
-        run.console.print("Sabotage: each of these experiments must find a violation.", table(known.sabotage))
-    run.console.print(known.sentence)
-    rows = {*(row["experiment"] for row in known.rows), *(row["experiment"] for row in known.sabotage)}
+    results = run.written()
+    run.console.print(table(results.rows))
+    if results.sabotage:
+        run.console.print("Sabotage: each of these experiments must find a violation.", table(results.sabotage))
+    run.console.print(results.sentence)
+    rows = {*(row["experiment"] for row in results.rows), *(row["experiment"] for row in results.sabotage)}
     missing = [name for name in chosen if name.replace("sabotage:", "without") not in rows]
     if missing:
         run.console.print(f"These experiments have no result: {', '.join(missing)}")
-    return 0 if known.good and not missing else 1
+    return 0 if results.good and not missing else 1
 
 
 if __name__ == "__main__":

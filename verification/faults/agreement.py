@@ -20,57 +20,57 @@ if TYPE_CHECKING:
 _DURATIONS = {"1h": 3600, "2d": 2 * 86400, "3d": 3 * 86400}
 
 
-def disagreements(made: Manifest, lines: Sequence[Line], deployment: Deployment) -> Iterator[str]:
+def disagreements(manifest: Manifest, lines: Sequence[Line], deployment: Deployment) -> Iterator[str]:
     """Yield a message for each difference between an accepted manifest and the values it was generated from.
 
     Args:
-        made: The generated manifest, undamaged.
+        manifest: The generated manifest, undamaged.
         lines: The lines that traingrid parsed.
         deployment: The grid that the manifest is for.
     """
-    if len(lines) != len(made.lines):
+    if len(lines) != len(manifest.lines):
         # In CSV, a line whose Region begins with # is a comment. JSON has no comments.
-        if made.form == "json" or all(str(line["region"])[:1].isalpha() for line in made.lines):
-            yield f"has {len(made.lines)} lines and is accepted with {len(lines)}"
+        if manifest.form == "json" or all(str(line["region"])[:1].isalpha() for line in manifest.lines):
+            yield f"has {len(manifest.lines)} lines and is accepted with {len(lines)}"
         return
     jobs = {job.line: job for job in jobs_of_lines(lines, deployment, "0123abcd")}
-    for wanted, line in zip(made.lines, lines, strict=True):
+    for expected_line, line in zip(manifest.lines, lines, strict=True):
         job = jobs[line.number]
-        for name, value in _certain_fields(made, wanted).items():
+        for name, value in _certain_fields(manifest, expected_line).items():
             read = _READERS.get(name)
-            found, expected = read(line, job, value) if read else (value, value)
-            if found != expected:
-                yield f"specifies {name} {expected!r} in line {line.number}, but is parsed as {found!r}"
+            actual, expected = read(line, job, value) if read else (value, value)
+            if actual != expected:
+                yield f"specifies {name} {expected!r} in line {line.number}, but is parsed as {actual!r}"
 
 
-def _certain_fields(made: Manifest, line: Mapping[str, Any]) -> dict[str, Any]:
+def _certain_fields(manifest: Manifest, line: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields whose values a line specifies unambiguously, as text or JSON depending on its form.
 
     Omits fields that the form cannot express, and text with characters that are special in CSV.
     """
     fields: dict[str, Any] = {}
-    for name in ("region", "s3_uri", "name") if made.form == "plain" else tuple(line):
+    for name in ("region", "s3_uri", "name") if manifest.form == "plain" else tuple(line):
         value = line.get(name)
-        if isinstance(value, dict) and (made.form == "json" or name in PREFIXES):
-            entries = {key: _written(made, entry) for key, entry in value.items() if _is_certain(made, entry)}
+        if isinstance(value, dict) and (manifest.form == "json" or name in PREFIXES):
+            entries = {key: _written(manifest, entry) for key, entry in value.items() if _is_certain(manifest, entry)}
             fields |= {name: entries} if entries else {}
-        elif _is_certain(made, value):
-            fields[name] = _written(made, value)
+        elif _is_certain(manifest, value):
+            fields[name] = _written(manifest, value)
     return fields
 
 
-def _is_certain(made: Manifest, value: Any) -> bool:
+def _is_certain(manifest: Manifest, value: Any) -> bool:
     if value is None or value in ("", {}, []):
         return False
-    if made.form == "json":
+    if manifest.form == "json":
         return True
     text = str(value)
     plain = text.isascii() and text.isprintable() and text == text.strip() and not set(text) & set('",#')
     return plain and not isinstance(value, list | dict)
 
 
-def _written(made: Manifest, value: Any) -> Any:
-    return value if made.form == "json" else str(value)
+def _written(manifest: Manifest, value: Any) -> Any:
+    return value if manifest.form == "json" else str(value)
 
 
 def _text(value: Any) -> str:
@@ -80,8 +80,8 @@ def _text(value: Any) -> str:
 
 def _texts(name: str) -> _Reader:
     def read(_line: Line, job: Job, value: Any) -> tuple[Any, Any]:
-        found: dict[str, str] = getattr(job, name)
-        return {key: found.get(key) for key in value}, {key: _text(entry) for key, entry in value.items()}
+        texts: dict[str, str] = getattr(job, name)
+        return {key: texts.get(key) for key in value}, {key: _text(entry) for key, entry in value.items()}
 
     return read
 
@@ -95,8 +95,8 @@ def _duration(name: str) -> _Reader:
 
 
 def _metrics(_line: Line, job: Job, value: Any) -> tuple[Any, Any]:
-    found = sorted(job.metrics)
-    return found, sorted(set(value)) if isinstance(value, list) else found
+    metrics = sorted(job.metrics)
+    return metrics, sorted(set(value)) if isinstance(value, list) else metrics
 
 
 _READERS: dict[str, _Reader] = {

@@ -111,15 +111,19 @@ class _Round:
     def _jobs(self) -> list[tuple[float, float]]:
         """Return the start and end of each training job that has started."""
         details = [job.details for job in self.grid.world(self.submission.id).training_jobs]
-        return [(one.started_at, one.ended_at) for one in details if one and one.started_at and one.ended_at]
+        return [
+            (detail.started_at, detail.ended_at)
+            for detail in details
+            if detail and detail.started_at and detail.ended_at
+        ]
 
     def _writes(self) -> int:
         key = {"submission": {"S": self.submission.id}, "item": {"S": f"{CANCEL_PREFIX}{CANCEL_ALL}"}}
         items = [entry["parameters"]["Item"] for entry in self.grid.cloud.record.entries("dynamodb", "PutItem")]
         return sum(all(item.get(name) == value for name, value in key.items()) for item in items)
 
-    def _violation(self, what: str) -> Violation:
-        text = f"submission {self.submission.id} {what}"
+    def _violation(self, problem: str) -> Violation:
+        text = f"submission {self.submission.id} {problem}"
         return Violation(invariant="E18", kind="other", submission=self.submission.id, what=text)
 
 
@@ -147,7 +151,7 @@ def reached(grid: FaultyGrid, lines: int, training_seconds: float = TRAINING_SEC
             struck += kills_of(grid)
             grid.plan(stub_seconds=training_seconds)
             settled(grid, [rounds[-1].submission], sweeps=1)
-    submissions = [one.submission for one in rounds]
+    submissions = [budget_round.submission for budget_round in rounds]
     ids = [submission.id for submission in submissions]
     return Outcome(
         volume=f"{len(struck)} kills, {lines} lines",
@@ -155,15 +159,15 @@ def reached(grid: FaultyGrid, lines: int, training_seconds: float = TRAINING_SEC
         violations=[
             *grid.audit(*ids),
             *otherwise_ended(grid, submissions, {"Stopped"}),
-            *(violation for one in rounds for violation in one.violations()),
+            *(violation for budget_round in rounds for violation in budget_round.violations()),
         ],
         facts={
             "kills_by_call": dict(Counter(struck)),
             "states": states(grid, submissions),
             "training_jobs": created(grid, ids),
-            "sweeps": sum(len(one.sweeps) for one in rounds),
-            "budget": sum(one.budget for one in rounds),
-            "spent": round(sum(one.spent() for one in rounds), 1),
+            "sweeps": sum(len(budget_round.sweeps) for budget_round in rounds),
+            "budget": sum(budget_round.budget for budget_round in rounds),
+            "spent": round(sum(budget_round.spent() for budget_round in rounds), 1),
         },
     )
 

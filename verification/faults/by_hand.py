@@ -58,22 +58,26 @@ def submitted_by_hand(grid: FaultyGrid, manifests: int) -> Outcome:
         manifests: Number of manifests; they cycle through `CASES`.
     """
     grid.plan(stub_seconds=0.5)
-    cases, given = islice(cycle(CASES), manifests), list[_Submitted]()
+    cases, submitted = islice(cycle(CASES), manifests), list[_Submitted]()
     while batch := [_submit(grid, lines, size) for lines, size in islice(cases, _AT_ONCE)]:
-        given += batch
-        grid.ended(*(one.batch_job for one in batch))
+        submitted += batch
+        grid.ended(*(submission.batch_job for submission in batch))
     grid.at_rest()
-    codes = {one.batch_job: _exit_codes(one) for one in given}
+    codes = {submission.batch_job: _exit_codes(submission) for submission in submitted}
     return Outcome(
-        volume=f"{len(given)} manifests",
-        struck=sum(not one.fits for one in given),
+        volume=f"{len(submitted)} manifests",
+        struck=sum(not submission.fits for submission in submitted),
         violations=[
-            *grid.audit(*(one.submission for one in given)),
-            *(found for one in given for found in _otherwise_than_asked(grid, one, codes[one.batch_job])),
+            *grid.audit(*(submission.submission for submission in submitted)),
+            *(
+                codes_of_job
+                for submission in submitted
+                for codes_of_job in _otherwise_than_asked(grid, submission, codes[submission.batch_job])
+            ),
         ],
         facts={
-            "refused": sum(not one.fits for one in given),
-            "exit_codes": dict(Counter(code for found in codes.values() for code in found)),
+            "refused": sum(not submission.fits for submission in submitted),
+            "exit_codes": dict(Counter(code for codes_of_job in codes.values() for code in codes_of_job)),
         },
     )
 
@@ -96,20 +100,22 @@ def _submit(grid: FaultyGrid, lines: int, size: int | None) -> _Submitted:
     )
 
 
-def _exit_codes(given: _Submitted) -> list[int]:
-    described = client("batch", "us-east-1").describe_jobs(jobs=given.children)["jobs"]
+def _exit_codes(submitted: _Submitted) -> list[int]:
+    described = client("batch", "us-east-1").describe_jobs(jobs=submitted.children)["jobs"]
     return [job["container"].get("exitCode", -1) for job in described]
 
 
-def _otherwise_than_asked(grid: FaultyGrid, given: _Submitted, codes: list[int]) -> Iterator[Violation]:
+def _otherwise_than_asked(grid: FaultyGrid, submitted: _Submitted, codes: list[int]) -> Iterator[Violation]:
     """Yield lines of a fitting array that did not complete, and wrong arrays that were not refused."""
-    states = grid.states(given.submission)
-    whose = f"{given.batch_job} (array size {given.size}, {given.lines} lines)"
-    if given.fits:
-        for index in range(given.lines):
+    states = grid.states(submitted.submission)
+    whose = f"{submitted.batch_job} (array size {submitted.size}, {submitted.lines} lines)"
+    if submitted.fits:
+        for index in range(submitted.lines):
             if states.get(index) != "Completed":
-                what = f"line {index} of {whose} is {states.get(index, 'not in the ledger')}, not Completed"
-                yield Violation(invariant="I1", kind="lost", submission=given.submission, what=what)
+                sentence = f"line {index} of {whose} is {states.get(index, 'not in the ledger')}, not Completed"
+                yield Violation(invariant="I1", kind="lost", submission=submitted.submission, what=sentence)
     elif states or set(codes) != {_REFUSED}:
-        what = f"{whose} was not refused: its children exited with {codes}, and {len(states)} of its lines were opened"
-        yield Violation(invariant="E14", kind="other", submission=given.submission, what=what)
+        sentence = (
+            f"{whose} was not refused: its children exited with {codes}, and {len(states)} of its lines were opened"
+        )
+        yield Violation(invariant="E14", kind="other", submission=submitted.submission, what=sentence)

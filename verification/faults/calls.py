@@ -45,26 +45,26 @@ _SLOWEST_SURVIVOR = 15 * STALL_SECONDS
 """More than the unluckiest of 50 children needs, which makes about 35 calls on EKS, each stalled with 5 % chance."""
 
 
-def lost_replies(grid: FaultyGrid, each: int) -> Outcome:
-    """E2: lose `each` replies of every mutating call that the intake, the children and `traingrid cancel` make."""
+def lost_replies(grid: FaultyGrid, count: int) -> Outcome:
+    """E2: lose `count` replies of every mutating call that the intake, the children and `traingrid cancel` make."""
     struck, few = Counter[str](), list[Violation]()
     with grid.short_lived_intake(_INTAKE_SECONDS):  # a submit with an unknown result is retried only after this time
-        _lose(grid, _BY_INTAKE, "lambda/*", each)
-        submissions = [grid.submitted(submission) for submission in [grid.upload(2) for _ in range(each)]]
+        _lose(grid, _BY_INTAKE, "lambda/*", count)
+        submissions = [grid.submitted(submission) for submission in [grid.upload(2) for _ in range(count)]]
     settled(grid, submissions)
-    few += _too_few(_struck(grid), _BY_INTAKE, each)
+    few += _too_few(_struck(grid), _BY_INTAKE, count)
     struck += _struck(grid)
     by_children = (("dynamodb", "PutItem"), ("dynamodb", "UpdateItem"), (grid.engine.service, grid.engine.create))
-    _lose(grid, by_children, "batch/*", each)
-    submissions.append(grid.submit(each))
+    _lose(grid, by_children, "batch/*", count)
+    submissions.append(grid.submit(count))
     settled(grid, submissions[-1:])
-    few += _too_few(_struck(grid), by_children, each)
+    few += _too_few(_struck(grid), by_children, count)
     struck += _struck(grid)
     by_cancel = Counter[str]()
-    for begun in range(0, 2 * each, _TRAINING_AT_ONCE):
-        submissions.append(_cancelled_while_training(grid, min(_TRAINING_AT_ONCE, 2 * each - begun)))
+    for started in range(0, 2 * count, _TRAINING_AT_ONCE):
+        submissions.append(_cancelled_while_training(grid, min(_TRAINING_AT_ONCE, 2 * count - started)))
         by_cancel += _struck(grid)
-    few += _too_few(by_cancel, _by_cancel(grid), each)
+    few += _too_few(by_cancel, _by_cancel(grid), count)
     struck += by_cancel
     return Outcome(
         volume=f"{sum(struck.values())} lost replies",
@@ -104,13 +104,13 @@ def _cancelled(grid: FaultyGrid, submission: Submission, index: int) -> None:
     raise TimeoutError(f"job {index} of {submission.id} could not be cancelled in {_PERSONS_TRIES} attempts")
 
 
-def _too_few(struck: Counter[str], calls: tuple[tuple[str, str], ...], each: int) -> Iterator[Violation]:
+def _too_few(struck: Counter[str], calls: tuple[tuple[str, str], ...], required: int) -> Iterator[Violation]:
     """Yield a violation for each call that lost fewer replies than required, counted over all callers."""
     for call in map(".".join, calls):
         lost = sum(times for label, times in struck.items() if fnmatchcase(label, f"* {call}"))
-        if lost < each:
-            what = f"only {lost} replies to {call} were lost"
-            yield Violation(invariant="E2", kind="other", submission="", what=what)
+        if lost < required:
+            sentence = f"only {lost} replies to {call} were lost"
+            yield Violation(invariant="E2", kind="other", submission="", what=sentence)
 
 
 def _lose(grid: FaultyGrid, calls: tuple[tuple[str, str], ...], caller: str, times: int, stub: Stub = _SHORT) -> None:
@@ -206,11 +206,11 @@ def _to_all(effect: Effect, service: str, share: float) -> CallFault:
 
 def _delays(grid: FaultyGrid, submission: Submission) -> dict[str, float]:
     """Return the seconds from the submission until 50 %, 95 % and all of its lines have ended."""
-    head = grid.plane.ledger.submission(submission.id)
-    if head is None:
+    submission_item = grid.plane.ledger.submission(submission.id)
+    if submission_item is None:
         raise UnknownSubmissionError(submission.id)
-    begun, items = epoch_seconds(head.submitted_at), list(intact(grid.plane.ledger.jobs(submission.id)))
-    seconds = sorted(epoch_seconds(item.updated_at) - begun for item in items)
+    began, items = epoch_seconds(submission_item.submitted_at), list(intact(grid.plane.ledger.jobs(submission.id)))
+    seconds = sorted(epoch_seconds(item.updated_at) - began for item in items)
     shares = {"p50_seconds": 0.5, "p95_seconds": 0.95, "last_seconds": 1.0}
     return {name: seconds[ceil(share * len(seconds)) - 1] for name, share in shares.items()}
 

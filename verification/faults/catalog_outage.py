@@ -42,7 +42,7 @@ def down(grid: FaultyGrid, lines: int) -> Outcome:
             rows: dict[int, str] = dict(connection.execute(query, [submission.id]).fetchall())
     return Outcome(
         volume=f"{lines} lines",
-        struck=sum(one.returncode != 0 for one in refused),
+        struck=sum(command.returncode != 0 for command in refused),
         violations=[
             *grid.audit(submission.id),
             *otherwise_ended(grid, [submission], {"Completed"}),
@@ -68,16 +68,18 @@ def _wrong(
     refused: list[CompletedProcess[str]],
 ) -> Iterator[Violation]:
     """Yield a violation for each command with another result than the state of the database requires."""
-    for one in up:
-        if one.returncode:
-            yield _violation(submission, f"{one.args[-3:]} failed: {one.stderr.strip()}")
+    for command in up:
+        if command.returncode:
+            yield _violation(submission, f"{command.args[-3:]} failed: {command.stderr.strip()}")
     if not up[-1].stdout.startswith("0 runs of 0 changed submissions"):
         yield _violation(submission, f"the second sync was not empty: {up[-1].stdout.strip()}")
-    for one in refused:
-        first, *rest = one.stderr.strip().splitlines() or [""]
+    for command in refused:
+        first, *next_lines = command.stderr.strip().splitlines() or [""]
         is_sentence = first.startswith("Error: The catalog ") and " cannot be used: " in first
-        if one.returncode != 1 or not is_sentence or rest != ["Check that it runs, and its URL."]:
-            yield _violation(submission, f"without the database, sync returned {one.returncode}: {one.stderr.strip()}")
+        if command.returncode != 1 or not is_sentence or next_lines != ["Check that it runs, and its URL."]:
+            yield _violation(
+                submission, f"without the database, sync returned {command.returncode}: {command.stderr.strip()}"
+            )
 
 
 def _missing(submission: Submission, rows: dict[int, str]) -> Iterator[Violation]:
@@ -86,5 +88,5 @@ def _missing(submission: Submission, rows: dict[int, str]) -> Iterator[Violation
         yield _violation(submission, f"the catalog has the runs {dict(Counter(rows.values()))}")
 
 
-def _violation(submission: Submission, what: str) -> Violation:
-    return Violation(invariant="E19", kind="other", submission=submission.id, what=what)
+def _violation(submission: Submission, sentence: str) -> Violation:
+    return Violation(invariant="E19", kind="other", submission=submission.id, what=sentence)

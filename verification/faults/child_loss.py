@@ -41,8 +41,8 @@ def at_any_moment(grid: FaultyGrid, children: int, *, slow: bool = False) -> Out
     terminated = _terminate_children(grid, chance, children)
     settled(grid, [submission], sweeps=2)
     late = [
-        Violation(invariant="E8", kind="other", submission=submission.id, what=f"{one.label} was slow to end")
-        for one, ended in terminated
+        Violation(invariant="E8", kind="other", submission=submission.id, what=f"{child.label} was slow to end")
+        for child, ended in terminated
         if not ended.result()
     ]
     return Outcome(
@@ -91,7 +91,7 @@ def everything_lost(grid: FaultyGrid, lines: int) -> Outcome:
         facts={
             "killed": killed,
             "submissions_open_before_the_sweeps": left,
-            "states": dict(sum((Counter(_states(grid, one)) for one in submissions), Counter[str]())),
+            "states": dict(sum((Counter(_states(grid, lost)) for lost in submissions), Counter[str]())),
         },
     )
 

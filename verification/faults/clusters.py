@@ -49,10 +49,10 @@ def grant_access(cloud: LocalCloud, deployment: Deployment) -> None:
         if settings.eks is None:
             continue
         cluster = cluster_in(cloud, region)
-        served = {(one.api_version, one.kind): one for one in cluster.api.resources}
-        for made in access_objects(deployment.grid.name, settings.eks):
-            resource = served[made["apiVersion"], made["kind"]]
-            cluster.client.create(resource, made["metadata"].get("namespace", ""), made)
+        served = {(resource_.api_version, resource_.kind): resource_ for resource_ in cluster.api.resources}
+        for definition in access_objects(deployment.grid.name, settings.eks):
+            resource = served[definition["apiVersion"], definition["kind"]]
+            cluster.client.create(resource, definition["metadata"].get("namespace", ""), definition)
 
 
 def cluster_in(cloud: LocalCloud, region: str) -> RunningCluster:

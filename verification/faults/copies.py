@@ -59,7 +59,7 @@ def copied(grid: FaultyGrid, lines: int) -> Outcome:
         lines: Number of lines. With 112, two children are killed before and after each call.
     """
     chance, struck = random.Random(grid.seed), list[str]()  # noqa: S311 - moments, no secrets
-    made: list[tuple[Submission, list[_Line]]] = []
+    submitted: list[tuple[Submission, list[_Line]]] = []
     boundaries = itertools.islice(_boundaries(lines), lines)
     for start in range(0, lines, _LINES_AT_ONCE):
         some = [_line(start + index) for index in range(min(_LINES_AT_ONCE, lines - start))]
@@ -71,15 +71,15 @@ def copied(grid: FaultyGrid, lines: int) -> Outcome:
             again = grid.submit_again(submission)
             settled(grid, [submission])
             grid.at_rest(again)
-        made.append((submission, some))
+        submitted.append((submission, some))
         struck += kills_of(grid)
-    submissions = [submission for submission, _ in made]
+    submissions = [submission for submission, _ in submitted]
     ids = [submission.id for submission in submissions]
-    found = (violation for submission, some in made for violation in _violations(grid, submission, some))
+    violations = (violation for submission, some in submitted for violation in _violations(grid, submission, some))
     return Outcome(
         volume=f"{len(struck)} kills, {lines} lines",
         struck=len(struck),
-        violations=[*grid.audit(*ids), *otherwise_ended(grid, submissions, {"Completed"}), *found],
+        violations=[*grid.audit(*ids), *otherwise_ended(grid, submissions, {"Completed"}), *violations],
         facts={
             "kills_by_call": dict(Counter(struck)),
             "states": states(grid, submissions),
@@ -132,19 +132,19 @@ def _violations(grid: FaultyGrid, submission: Submission, lines: list[_Line]) ->
     """Yield a violation for each copy that is incomplete, repeated, different, unrecorded, or used too early."""
     moves = Moves(grid.plane.deployment.table, grid.plane.deployment.grid.home)
     for index, line in enumerate(lines):
-        wanted = Counter((line.target / name).key for name in line.objects)
+        keys = Counter((line.target / name).key for name in line.objects)
         writes = list(_writes(grid, line))
-        item, written = moves.find(str(line.target)), Counter(key for _, key in writes)
+        item, writes_by_key = moves.find(str(line.target)), Counter(key for _, key in writes)
         began = _created_at(grid, f"{submission.id}-{index}-1")
         problems = {
-            f"has the writes {dict(written)}, not one of each object": written != wanted,
+            f"has the writes {dict(writes_by_key)}, not one of each object": writes_by_key != keys,
             "was trained on before its last object was written": any(seq > began for seq, _ in writes),
             "has another content than its source": _content(line.source, line) != _content(line.target, line),
             "is not recorded as copied": item is None or item.state != "copied",
         }
         for problem in (sentence for sentence, met in problems.items() if met):
-            what = f"the copy {line.target} {problem}"
-            yield Violation(invariant="E17", kind="other", submission=submission.id, what=what)
+            text = f"the copy {line.target} {problem}"
+            yield Violation(invariant="E17", kind="other", submission=submission.id, what=text)
 
 
 def _writes(grid: FaultyGrid, line: _Line) -> Iterator[tuple[int, str]]:

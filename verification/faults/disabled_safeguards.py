@@ -60,10 +60,10 @@ def _check_after_create() -> None:
     from traingrid.backends.sagemaker import SageMaker  # noqa: PLC0415  # as above
     from traingrid.child.attempt import Attempt  # noqa: PLC0415  # as above
 
-    start, cancelled, asked = SageMaker.start, Attempt.cancelled, list[str]()
+    start, cancelled, requested = SageMaker.start, Attempt.cancelled, list[str]()
 
     def noted(self: SageMaker, name: str, job: Any, tags: dict[str, str]) -> Any:
-        asked.append(name)
+        requested.append(name)
         return start(self, name, job, tags)
 
     SageMaker.start = noted  # type: ignore[method-assign]  # only observed
@@ -73,11 +73,11 @@ def _check_after_create() -> None:
     start_on_eks = Eks.start
 
     def noted_on_eks(self: Eks, name: str, job: Any, tags: dict[str, str]) -> Any:
-        asked.append(name)
+        requested.append(name)
         return start_on_eks(self, name, job, tags)
 
     Eks.start = noted_on_eks  # type: ignore[method-assign]  # only observed
-    Attempt.cancelled = lambda self: self.name not in asked and cancelled(self)  # type: ignore[method-assign]  # the sabotage
+    Attempt.cancelled = lambda self: self.name not in requested and cancelled(self)  # type: ignore[method-assign]  # the sabotage
 
 
 def _second_look() -> None:

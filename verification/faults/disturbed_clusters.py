@@ -52,26 +52,26 @@ def deleted(grid: FaultyGrid, lines: int) -> Outcome:
 
     Each line must be recorded as stopped by a person, and no pod may be left.
     """
-    submissions, found = list[Submission](), list[Violation]()
+    submissions, violations = list[Submission](), list[Violation]()
     for start in range(0, lines, _LINES_AT_ONCE):
         grid.plan(stub_seconds=ENDLESS_SECONDS)
         submission = grid.submit(max(2, min(_LINES_AT_ONCE, lines - start)))
         submissions.append(submission)
-        until(lambda one=submission: _all_train(grid, one), "every line trains")  # type: ignore[misc]  # see kills.py
+        until(lambda current=submission: _all_train(grid, current), "every line trains")  # type: ignore[misc]  # see kills.py
         is_lost = start // _LINES_AT_ONCE % 2 == 1
         if is_lost:
             grid.lose_children(submission)
         for index, (region, name) in _training_jobs(grid, submission).items():
             _delete(grid, region, name, _PROPAGATIONS[index % len(_PROPAGATIONS)])
         settled(grid, [submission], sweeps=3 if is_lost else 0)
-        until(lambda one=submission: grid.recorded(one), "every end is recorded")  # type: ignore[misc]  # as above
-        found += [*otherwise_ended(grid, [submission], {"Stopped"}), *_pods_left(grid, submission)]
+        until(lambda current=submission: grid.recorded(current), "every end is recorded")  # type: ignore[misc]  # as above
+        violations += [*otherwise_ended(grid, [submission], {"Stopped"}), *_pods_left(grid, submission)]
         for item in intact(grid.plane.ledger.jobs(submission.id)):
             if "but not by traingrid" not in item.reason:
-                found.append(_violation("I4", submission, f"job {item.index} has the reason: {item.reason}"))
+                violations.append(_violation("I4", submission, f"job {item.index} has the reason: {item.reason}"))
     return Outcome(
-        volume=f"{sum(one.lines for one in submissions)} objects",
-        violations=[*grid.audit(*(one.id for one in submissions)), *found],
+        volume=f"{sum(submitted.lines for submitted in submissions)} objects",
+        violations=[*grid.audit(*(submitted.id for submitted in submissions)), *violations],
         facts={"states": states(grid, submissions)},
     )
 
@@ -79,7 +79,7 @@ def deleted(grid: FaultyGrid, lines: int) -> Outcome:
 def deleted_before_attach(grid: FaultyGrid, lines: int) -> Outcome:
     """E20: kill every child right after its create, and delete the object before the next child looks for it."""
     submissions = [_deleted_before_attach(grid, some) for some in _rounds(lines)]
-    ids = [one.id for one in submissions]
+    ids = [submission.id for submission in submissions]
     return Outcome(
         volume=f"{lines} objects",
         violations=[*grid.audit(*ids), *otherwise_ended(grid, submissions, {"Stopped"})],
@@ -114,10 +114,10 @@ def drained(grid: FaultyGrid, disruptions: int) -> Outcome:
         left -= min(left, _LINES_AT_ONCE)
         settled(grid, submissions[-1:])
     for submission in submissions:
-        until(lambda one=submission: grid.recorded(one), "every end is recorded")  # type: ignore[misc]  # see kills.py
-    ids = [one.id for one in submissions]
+        until(lambda current=submission: grid.recorded(current), "every end is recorded")  # type: ignore[misc]  # see kills.py
+    ids = [submission_.id for submission_ in submissions]
     return Outcome(
-        volume=f"{struck.total()} disruptions, {sum(one.lines for one in submissions)} lines",
+        volume=f"{struck.total()} disruptions, {sum(submission_.lines for submission_ in submissions)} lines",
         struck=struck.total(),
         violations=[*grid.audit(*ids), *otherwise_ended(grid, submissions, {"Completed"})],
         facts={"ways": dict(struck), "training_jobs": created(grid, ids), "states": states(grid, submissions)},
@@ -173,11 +173,11 @@ def controllers_restarted(grid: FaultyGrid, lines: int) -> Outcome:
         grid.ended(submission.batch_job, seconds=_RESTARTED_SECONDS)
         settled(grid, [submission], sweeps=2)
     until(lambda: grid.recorded(submission), "every end is recorded")
-    found = [*otherwise_ended(grid, [submission], {"Completed", "Stopped"}), *_pods_left(grid, submission)]
+    violations = [*otherwise_ended(grid, [submission], {"Completed", "Stopped"}), *_pods_left(grid, submission)]
     return Outcome(
         volume=f"{lines} lines",
         struck=restarts["restarts"],
-        violations=[*grid.audit(submission.id), *found],
+        violations=[*grid.audit(submission.id), *violations],
         facts={**restarts, "states": states(grid, [submission])},
     )
 
@@ -201,10 +201,10 @@ def _preempted(grid: FaultyGrid, lines: int) -> Outcome:
     settled(grid, [submission])
     until(lambda: grid.recorded(submission), "every end is recorded")
     again = [item for item in intact(grid.plane.ledger.jobs(submission.id)) if item.attempt != 1]
-    found = [_violation("I2", submission, f"job {item.index} is at attempt {item.attempt}") for item in again]
+    violations = [_violation("I2", submission, f"job {item.index} is at attempt {item.attempt}") for item in again]
     return Outcome(
         volume=f"{lines} preemptions",
-        violations=[*grid.audit(submission.id), *otherwise_ended(grid, [submission], {"Completed"}), *found],
+        violations=[*grid.audit(submission.id), *otherwise_ended(grid, [submission], {"Completed"}), *violations],
         facts={"states": states(grid, [submission])},
     )
 
@@ -216,25 +216,25 @@ def foreign(grid: FaultyGrid, lines: int) -> Outcome:
     uids = {}
     for index in range(lines):
         region, name = REGIONS[index % 2], names.training_job("grid", uploaded, index, 1)
-        made = grid.cluster(region).client.create(JOB, _namespace(grid, region), _persons_job(name))
-        uids[region, name] = made["metadata"]["uid"]
+        created = grid.cluster(region).client.create(JOB, _namespace(grid, region), _persons_job(name))
+        uids[region, name] = created["metadata"]["uid"]
     submission = grid.submitted(uploaded)
     settled(grid, [submission])
     until(lambda: grid.recorded(submission), "every end is recorded")
-    found = [*otherwise_ended(grid, [submission], {"Failed"})]
-    found += [
+    violations = [*otherwise_ended(grid, [submission], {"Failed"})]
+    violations += [
         _violation("I4", submission, f"job {item.index} has the failure {item.failure}")
         for item in intact(grid.plane.ledger.jobs(submission.id))
         if item.failure != CONFLICT.name
     ]
     for (region, name), uid in uids.items():
-        present = object_of(grid.cluster(region), name)
-        if not present or present[1]["metadata"]["uid"] != uid or "deletionTimestamp" in present[1]["metadata"]:
-            found.append(_violation("I3", submission, f"{name} of another person was deleted"))
+        current = object_of(grid.cluster(region), name)
+        if not current or current[1]["metadata"]["uid"] != uid or "deletionTimestamp" in current[1]["metadata"]:
+            violations.append(_violation("I3", submission, f"{name} of another person was deleted"))
         _delete(grid, region, name, "Background")
     return Outcome(
         volume=f"{lines} names",
-        violations=[*grid.audit(submission.id), *found],
+        violations=[*grid.audit(submission.id), *violations],
         facts={"states": states(grid, [submission])},
     )
 
@@ -296,20 +296,20 @@ def _namespace_deleted(grid: FaultyGrid, lines: int) -> Outcome:
     settled(grid, [submission, late], sweeps=2)
     until(lambda: grid.recorded(submission), "every end is recorded")
     reasons = {item.reason for item in intact(grid.plane.ledger.jobs(late.id))}
-    found = [_violation("I4", late, f"the reason is: {reason}") for reason in reasons if "namespace" not in reason]
+    violations = [_violation("I4", late, f"the reason is: {reason}") for reason in reasons if "namespace" not in reason]
     for item in intact(grid.plane.ledger.jobs(submission.id)):
         for attempt in item.attempts().values():
             is_known = attempt.failure in _OF_THE_NAMESPACE or (item.tried and attempt.state == JobState.COMPLETED)
             if not is_known:
-                what = f"attempt {attempt.attempt} of job {item.index} has {attempt.failure}: {attempt.reason}"
-                found.append(_violation("I4", submission, what))
+                sentence = f"attempt {attempt.attempt} of job {item.index} has {attempt.failure}: {attempt.reason}"
+                violations.append(_violation("I4", submission, sentence))
     return Outcome(
         volume=f"{lines} lines, then {_LATE_LINES}",
         violations=[
             *grid.audit(submission.id, late.id),
             *otherwise_ended(grid, [submission], {"Failed", "Completed"}),
             *otherwise_ended(grid, [late], {"Failed"}),
-            *found,
+            *violations,
         ],
         facts={"reasons": sorted(reasons), "states": states(grid, [submission, late])},
     )
@@ -319,8 +319,8 @@ def _remove_finalizers(grid: FaultyGrid, region: str) -> None:
     """Remove our finalizers, as the owner of a namespace does with `kubectl patch`."""
     cluster, namespace = grid.cluster(region), _namespace(grid, region)
     for resource in (JOB, MPI_JOB_RESOURCE):
-        for made in cluster.store.all(resource, namespace)[0]:
-            cluster.client.update(resource, made, lambda one: one["metadata"].pop("finalizers", None))
+        for entry in cluster.store.all(resource, namespace)[0]:
+            cluster.client.update(resource, entry, lambda changed: changed["metadata"].pop("finalizers", None))
 
 
 def _is_gone(grid: FaultyGrid, region: str) -> bool:
@@ -342,10 +342,10 @@ def _rounds(lines: int) -> list[int]:
 
 def _together(volume: str, rounds: Sequence[Outcome]) -> Outcome:
     """Return the outcome of several rounds."""
-    counted = sum((Counter(one.facts["states"]) for one in rounds), Counter[str]())
-    reasons = sorted({reason for one in rounds for reason in one.facts.get("reasons", ())})
+    counted = sum((Counter(outcome.facts["states"]) for outcome in rounds), Counter[str]())
+    reasons = sorted({reason for outcome in rounds for reason in outcome.facts.get("reasons", ())})
     facts = {"states": dict(counted)} | ({"reasons": reasons} if reasons else {})
-    violations = [violation for one in rounds for violation in one.violations]
+    violations = [violation for outcome in rounds for violation in outcome.violations]
     return Outcome(volume=volume, violations=violations, facts=facts)
 
 
@@ -355,8 +355,8 @@ def _all_train(grid: FaultyGrid, submission: Submission) -> bool:
 
 
 def _all_begun(grid: FaultyGrid, submission: Submission) -> bool:
-    found = grid.states(submission.id)
-    return len(found) == submission.lines and set(found.values()) <= {"InProgress", *FINAL_STATES}
+    states = grid.states(submission.id)
+    return len(states) == submission.lines and set(states.values()) <= {"InProgress", *FINAL_STATES}
 
 
 def _namespace(grid: FaultyGrid, region: str) -> str:
@@ -366,16 +366,16 @@ def _namespace(grid: FaultyGrid, region: str) -> str:
 
 def _delete(grid: FaultyGrid, region: str, name: str, propagation: str) -> None:
     cluster = grid.cluster(region)
-    found = object_of(cluster, name)
-    if found:
-        cluster.client.delete(found[0], _namespace(grid, region), name, propagation=propagation)
+    resource_and_object = object_of(cluster, name)
+    if resource_and_object:
+        cluster.client.delete(resource_and_object[0], _namespace(grid, region), name, propagation=propagation)
 
 
 def _pods_left(grid: FaultyGrid, submission: Submission) -> Iterator[Violation]:
     for region, name in _training_jobs(grid, submission).values():
         for pod in pods_of(grid.cluster(region), name):
-            what = f"the pod {pod['metadata']['name']} is {pod['status'].get('phase')}, though its line has ended"
-            yield Violation(invariant="I3", kind="orphan", submission=submission.id, what=what)
+            sentence = f"the pod {pod['metadata']['name']} is {pod['status'].get('phase')}, though its line has ended"
+            yield Violation(invariant="I3", kind="orphan", submission=submission.id, what=sentence)
 
 
 def _recorded_early(grid: FaultyGrid, submission: Submission) -> Iterator[tuple[int, Violation]]:
@@ -383,8 +383,8 @@ def _recorded_early(grid: FaultyGrid, submission: Submission) -> Iterator[tuple[
     ended = {item.index for item in intact(grid.plane.ledger.jobs(submission.id)) if item.state in FINAL_STATES}
     for index, (region, name) in _training_jobs(grid, submission).items():
         if index in ended and pods_of(grid.cluster(region), name):
-            what = f"the end of job {index} of {submission.id} was recorded while its pods ran"
-            yield index, Violation(invariant="I3", kind="orphan", submission=submission.id, what=what)
+            sentence = f"the end of job {index} of {submission.id} was recorded while its pods ran"
+            yield index, Violation(invariant="I3", kind="orphan", submission=submission.id, what=sentence)
 
 
 def _disturb_a_node(grid: FaultyGrid, chance: random.Random) -> list[str]:
@@ -412,9 +412,13 @@ def _record_delays(grid: FaultyGrid, submission: Submission) -> dict[str, float]
     """Return the seconds between the end of training jobs and their records: the median and the longest."""
     delays = list[float]()
     for item in intact(grid.plane.ledger.jobs(submission.id)):
-        found = object_of(grid.cluster(item.region), _training_jobs(grid, submission)[item.index][1])
-        conditions = (found[1].get("status") or {}).get("conditions", []) if found else []
-        ends = [epoch_seconds(one["lastTransitionTime"]) for one in conditions if one["type"] == "Complete"]
+        resource_and_object = object_of(grid.cluster(item.region), _training_jobs(grid, submission)[item.index][1])
+        conditions = (resource_and_object[1].get("status") or {}).get("conditions", []) if resource_and_object else []
+        ends = [
+            epoch_seconds(condition["lastTransitionTime"])
+            for condition in conditions
+            if condition["type"] == "Complete"
+        ]
         delays += [epoch_seconds(item.updated_at) - end for end in ends]
     ordered = sorted(delays) or [0.0]
     return {"record_delay_p50": ordered[len(ordered) // 2], "record_delay_most": ordered[-1]}
@@ -432,8 +436,8 @@ def _struck(grid: FaultyGrid, effect: str) -> int:
     return sum(fault.effect == effect for fault, _ in grid.cloud.faults.struck_calls())
 
 
-def _violation(invariant: str, submission: Submission, what: str) -> Violation:
-    return Violation(invariant=invariant, kind="other", submission=submission.id, what=what)
+def _violation(invariant: str, submission: Submission, sentence: str) -> Violation:
+    return Violation(invariant=invariant, kind="other", submission=submission.id, what=sentence)
 
 
 @contextmanager

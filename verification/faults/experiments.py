@@ -73,7 +73,7 @@ def experiments(share: float, engine: EngineName = "sagemaker") -> dict[str, Exp
         "E1 intake": partial(kills_intake.of_intake, kills=of(100, 6)),
         "E1 reconciler": partial(kills_reconciler.of_reconciler, kills=of(60, 6)),
         "E1 cancel": partial(kills_cancel.of_cancel, kills=of(60, 6)),
-        "E2 lost replies": partial(calls.lost_replies, each=of(50, 2)),
+        "E2 lost replies": partial(calls.lost_replies, count=of(50, 2)),
     }
     return {**launches, **(_of_sagemaker(of) if engine == "sagemaker" else _of_eks(of))}
 
@@ -114,7 +114,7 @@ def _of_sagemaker(of: Volume) -> dict[str, Experiment]:
         "E19 catalog down during 200 lines": partial(catalog_outage.down, lines=of(200, 4)),
         # These run last because they take far longer than the others.
         "E11 10,000 lines": partial(scale.of_lines, lines=of(10_000, 40)),
-        "E11 25,000 lines, cancelled": partial(scale.cancelled, lines=of(25_000, 40), begun=of(1_000, 4)),
+        "E11 25,000 lines, cancelled": partial(scale.cancelled, lines=of(25_000, 40), launched=of(1_000, 4)),
     }
 
 

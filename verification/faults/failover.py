@@ -50,10 +50,10 @@ def failover(grid: FaultyGrid, lines: int) -> Outcome:
                 grid.at_rest(again)
             struck += kills_of(grid)
     for submission in submissions:
-        until(lambda one=submission: grid.recorded(one), "every end is recorded")  # type: ignore[misc]  # see kills.py
-    ids = [one.id for one in submissions]
+        until(lambda current=submission: grid.recorded(current), "every end is recorded")  # type: ignore[misc]  # see kills.py
+    ids = [submission_.id for submission_ in submissions]
     return Outcome(
-        volume=f"{len(struck)} kills, {sum(one.lines for one in submissions)} lines",
+        volume=f"{len(struck)} kills, {sum(submission_.lines for submission_ in submissions)} lines",
         struck=len(struck),
         violations=[
             *grid.audit(*ids),
@@ -90,7 +90,7 @@ def _kills(lines: int, chance: random.Random) -> Iterator[CallFault]:
 
 def _engines(grid: FaultyGrid, submissions: list[Submission]) -> Counter[str]:
     """Return the number of lines that ended on each engine."""
-    return Counter(item.backend for one in submissions for item in intact(grid.plane.ledger.jobs(one.id)))
+    return Counter(item.backend for submission in submissions for item in intact(grid.plane.ledger.jobs(submission.id)))
 
 
 def _never_moved(grid: FaultyGrid, submissions: list[Submission]) -> Iterator[Violation]:

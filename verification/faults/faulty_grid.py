@@ -53,8 +53,8 @@ class FaultyGrid(SubmittingGrid):
         Args:
             safeguard: A name of `verification.faults.disabled_safeguards`.
         """
-        if found := disabled_safeguards.SAFEGUARDS_OF_FUNCTIONS.get(safeguard):
-            with self._other_function(found):
+        if safeguards := disabled_safeguards.SAFEGUARDS_OF_FUNCTIONS.get(safeguard):
+            with self._other_function(safeguards):
                 yield
             return
         self.fork_client.environment[disabled_safeguards.VARIABLE] = safeguard
@@ -81,7 +81,7 @@ class FaultyGrid(SubmittingGrid):
     def quota_of_pods(self, pods: int) -> Iterator[None]:
         """Limit the pods in the namespace of every cluster during the block."""
         quota = {"metadata": {"name": "few"}, "spec": {"hard": {"pods": str(pods)}}}
-        places = [(self.cluster(name), one.eks.namespace) for name, one in self._regions() if one.eks]
+        places = [(self.cluster(name), settings.eks.namespace) for name, settings in self._regions() if settings.eks]
         for cluster, namespace in places:
             cluster.client.create(RESOURCE_QUOTA, namespace, quota)
         try:

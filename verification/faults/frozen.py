@@ -92,18 +92,18 @@ def frozen(grid: FaultyGrid, lines: int) -> Outcome:
             rounds.append(_Round(grid, min(_LINES_AT_ONCE, max(lines - start, 2))))
             rounds[-1].run()
             submissions.append(rounds[-1].submission)
-    found = [violation for one in rounds for violation in one.violations]
-    seconds = [late for one in rounds for late in one.seconds]
+    violations = [violation for round_ in rounds for violation in round_.violations]
+    seconds = [late for round_ in rounds for late in round_.seconds]
     # The audit also finds each overlap, whose duration the rounds have measured.
-    audited = [one for one in grid.audit(*(one.id for one in submissions)) if _OVERLAP not in one.what]
+    audited = [one for one in grid.audit(*(violation.id for violation in submissions)) if _OVERLAP not in one.what]
     return Outcome(
-        volume=f"{sum(one.struck for one in rounds)} frozen children",
-        struck=sum(one.struck for one in rounds),
-        violations=[*found, *audited, *otherwise_ended(grid, submissions, {"Completed"})],
+        volume=f"{sum(round_.struck for round_ in rounds)} frozen children",
+        struck=sum(round_.struck for round_ in rounds),
+        violations=[*violations, *audited, *otherwise_ended(grid, submissions, {"Completed"})],
         facts={
             "states": states(grid, submissions),
-            "retries_that_waited": sum(one.waited for one in rounds),
-            "late_training_jobs": dict(sum((one.late for one in rounds), Counter[str]())),
+            "retries_that_waited": sum(round_.waited for round_ in rounds),
+            "late_training_jobs": dict(sum((round_.late for round_ in rounds), Counter[str]())),
             "seconds_beside_the_next_attempt": {
                 "median": round(median(seconds), 2) if seconds else None,
                 "most": round(max(seconds), 2) if seconds else None,
@@ -136,7 +136,7 @@ class _Round:
         until(lambda: len(grid.cloud.faults.struck_calls()) >= lines, "every first child is frozen")
         self.struck = len(grid.cloud.faults.struck_calls())
         grid.plan(stubs=stubs, events=_UNHEARD)  # the children of the retries have the same indexes
-        self._first = [one for one in grid.running() if self.submission.batch_job in one.label]
+        self._first = [process for process in grid.running() if self.submission.batch_job in process.label]
 
     def _place(self, index: int) -> Place:
         return self._places[index % len(self._places)]
@@ -187,8 +187,8 @@ class _Round:
                 self.violations.append(self._violation(job.identity.index, f"{job.name} runs beside the next attempt"))
             elif job.ended_at and not self._place(job.identity.index).is_created:
                 self.seconds.append(job.ended_at - job.created_at)
-        found = (self._place(job.identity.index) for job in self._late())
-        self.late = Counter(place.name for place in found if not place.is_created)
+        places = (self._place(job.identity.index) for job in self._late())
+        self.late = Counter(place.name for place in places if not place.is_created)
         if alive:
             self._sweep()
             time.sleep(1.0)
@@ -205,6 +205,6 @@ class _Round:
     def _of_living(self) -> list[TrainingJob]:
         return [job for job in self._late() if not self._place(job.identity.index).is_killed]
 
-    def _violation(self, index: int, what: str) -> Violation:
-        text = f"job {index} of {self.submission.id}, frozen at {self._place(index).name}: {what}"
+    def _violation(self, index: int, sentence: str) -> Violation:
+        text = f"job {index} of {self.submission.id}, frozen at {self._place(index).name}: {sentence}"
         return Violation(invariant="I2", kind="duplicate", submission=self.submission.id, what=text)

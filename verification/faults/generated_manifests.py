@@ -69,8 +69,10 @@ def manifest_lines(draw: st.DrawFn, buckets: Mapping[str, str]) -> dict[str, Any
     line: dict[str, Any] = {"region": region, "s3_uri": f"s3://{buckets[region]}/{draw(NAMES)}"}
     for name in draw(st.lists(st.sampled_from([*FIELDS, "replicas"]), unique=True, max_size=5)):
         if name == "replicas":
-            there = draw(st.dictionaries(st.sampled_from(regions), st.sampled_from(list(buckets.values())), max_size=2))
-            line[name] = {other: f"s3://{bucket}/x" for other, bucket in there.items()}
+            bucket_by_region = draw(
+                st.dictionaries(st.sampled_from(regions), st.sampled_from(list(buckets.values())), max_size=2)
+            )
+            line[name] = {other_region: f"s3://{bucket}/x" for other_region, bucket in bucket_by_region.items()}
         else:
             line[name] = draw(FIELDS[name])
     if draw(st.integers(0, 4)) == 0:

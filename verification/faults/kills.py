@@ -120,7 +120,7 @@ def of_children(grid: FaultyGrid, scenario: str, kills: int) -> Outcome:
     """
     chosen, chance = SCENARIOS[scenario], random.Random(grid.seed)  # noqa: S311 - moments, no secrets
     boundaries = _boundaries(chosen, kills, grid.engine)
-    struck, submissions, sent = list[str](), list[Submission](), 0
+    struck, submissions, creates_sent = list[str](), list[Submission](), 0
     for parts, lines in zip(cycle(chosen.parts), _sizes(kills, len(chosen.parts)), strict=False):
         counter = CallFault(effect="delay", action=grid.engine.create, caller="batch/*")  # only counts these calls
         own = _faults(chosen, islice(boundaries, lines), chance, grid.engine)
@@ -131,9 +131,9 @@ def of_children(grid: FaultyGrid, scenario: str, kills: int) -> Outcome:
             chosen.meanwhile(grid, submissions[-1], chance)
             settled(grid, submissions[-1:], sweeps=2 if "Stopped" in chosen.states else 0)
         struck += kills_of(grid)
-        sent += sum(fault is counter for fault, _ in grid.cloud.faults.struck_calls())
+        creates_sent += sum(fault is counter for fault, _ in grid.cloud.faults.struck_calls())
     for submission in submissions:
-        until(lambda one=submission: grid.recorded(one), "every end is recorded")  # type: ignore[misc]  # mypy infers no type for this lambda
+        until(lambda current=submission: grid.recorded(current), "every end is recorded")  # type: ignore[misc]  # mypy infers no type for this lambda
     return Outcome(
         volume=f"{len(struck)} kills of {kills} children",
         struck=len(struck),
@@ -144,7 +144,7 @@ def of_children(grid: FaultyGrid, scenario: str, kills: int) -> Outcome:
         facts={
             "kills_by_call": dict(Counter(struck)),
             "states": states(grid, submissions),
-            "creates_sent": sent,
+            "creates_sent": creates_sent,
             "training_jobs": created(grid, [submission.id for submission in submissions]),
         },
     )
@@ -178,18 +178,20 @@ def kills_of(grid: FaultyGrid) -> list[str]:
 
 def states(grid: FaultyGrid, submissions: Iterable[Submission]) -> dict[str, int]:
     """Return the number of jobs in each state, over some submissions."""
-    return dict(Counter(state for one in submissions for state in grid.states(one.id).values()))
+    return dict(Counter(state for submission in submissions for state in grid.states(submission.id).values()))
 
 
-def otherwise_ended(grid: FaultyGrid, submissions: Iterable[Submission], wanted: Iterable[str]) -> Iterator[Violation]:
+def otherwise_ended(
+    grid: FaultyGrid, submissions: Iterable[Submission], expected: Iterable[str]
+) -> Iterator[Violation]:
     """Yield a violation for each line that ended in a state that it would not have reached without faults."""
-    allowed = set(wanted)
+    allowed = set(expected)
     for submission in submissions:
         for item in intact(grid.plane.ledger.jobs(submission.id)):
             if item.state not in allowed:
-                what = f"job {item.index} of {submission.id} is {item.state} ({item.failure}: {item.reason})"
-                what += f"; without the faults it would be {sorted(allowed)}"
-                yield Violation(invariant="I1", kind="lost", submission=submission.id, what=what)
+                sentence = f"job {item.index} of {submission.id} is {item.state} ({item.failure}: {item.reason})"
+                sentence += f"; without the faults it would be {sorted(allowed)}"
+                yield Violation(invariant="I1", kind="lost", submission=submission.id, what=sentence)
 
 
 def _sizes(kills: int, kinds: int) -> list[int]:

@@ -69,7 +69,7 @@ def of_cancel(grid: FaultyGrid, kills: int) -> Outcome:
         with ThreadPoolExecutor(_COMMANDS_AT_ONCE, thread_name_prefix="person") as people:
             alone += sum(people.map(lambda command: _cancelled(grid, command), commands))
         struck += kills_of(grid)
-        submissions = [grid.submitted(one) for one in {command.submission: None for command in commands}]
+        submissions = [grid.submitted(identifier) for identifier in {command.submission: None for command in commands}]
         settled(grid, submissions, sweeps=2)
         ids += [submission.id for submission in submissions]
         violations += otherwise_ended(grid, submissions, {"Stopped"})
@@ -80,7 +80,7 @@ def of_cancel(grid: FaultyGrid, kills: int) -> Outcome:
         facts={
             "kills_by_call": dict(Counter(struck)),
             "never_given_again": alone,
-            "states": states(grid, [grid.submitted(one) for one in ids]),
+            "states": states(grid, [grid.submitted(identifier) for identifier in ids]),
         },
     )
 
@@ -114,7 +114,7 @@ def _running(grid: FaultyGrid, planned: Sequence[tuple[str, int]]) -> list[_Comm
 
 
 def _training(grid: FaultyGrid, submissions: set[str]) -> int:
-    return sum(state == "InProgress" for one in submissions for state in grid.states(one).values())
+    return sum(state == "InProgress" for submission in submissions for state in grid.states(submission).values())
 
 
 def _faults(commands: list[_Command], chance: random.Random) -> Iterator[CallFault]:

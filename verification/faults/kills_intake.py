@@ -149,17 +149,17 @@ class _Intake:
         return all(submission in self.dead or self._is_reported(submission) for submission in self.uploaded)
 
     def _is_reported(self, submission: str) -> bool:
-        head = self.grid.plane.ledger.submission(submission)
-        if not head or not head.is_submitted:
+        submission_item = self.grid.plane.ledger.submission(submission)
+        if not submission_item or not submission_item.is_submitted:
             return False
-        report = S3Uri.parse(head.manifest + names.REPORT_SUFFIX)
+        report = S3Uri.parse(submission_item.manifest + names.REPORT_SUFFIX)
         return self.grid.plane.storage.read_if_exists(report) is not None
 
     def _collect(self) -> None:
         """Move the messages of the dead-letter queue into `dead`."""
         sqs, queue = client("sqs", "us-east-1"), self.grid.output("IntakeDeadLetterQueue")
-        while found := sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10).get("Messages"):
-            for message in found:
+        while messages := sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10).get("Messages"):
+            for message in messages:
                 event = json.loads(message["Body"])["requestPayload"]
                 source = ManifestVersion.from_event(event)
                 if source:

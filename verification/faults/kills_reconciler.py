@@ -41,7 +41,7 @@ def of_reconciler(grid: FaultyGrid, kills: int) -> Outcome:
         violations=[*grid.audit(*ids), *violations],
         facts={
             "kills_by_call": dict(Counter(sweeps.struck)),
-            "states": states(grid, [grid.submitted(one) for one in ids]),
+            "states": states(grid, [grid.submitted(submission) for submission in ids]),
         },
     )
 

@@ -57,22 +57,25 @@ class LostChildren:
     def at_rest(self) -> bool:
         """Return True if all lost work has ended, in the ledger and in SageMaker."""
         lost = filter(None, (self._cancelled, self._ended, self._unopened, self._unrecorded))
-        return all(self._in(one, *FINAL_STATES) for one in lost) and len(self._grid.active()) == _LINES
+        return all(self._in(submission, *FINAL_STATES) for submission in lost) and len(self._grid.active()) == _LINES
 
     def wrong(self) -> Iterator[Violation]:
         """Yield a violation for each line or training job that the sweeps did not bring to its expected state."""
-        wanted = {self._living: "InProgress", self._cancelled: "Stopped", self._ended: "Completed"}
-        wanted |= {self._unopened: "Failed"} | ({self._unrecorded: "Completed"} if self._unrecorded else {})
-        for submission, state in wanted.items():
+        state_by_submission = {self._living: "InProgress", self._cancelled: "Stopped", self._ended: "Completed"}
+        state_by_submission |= {self._unopened: "Failed"} | (
+            {self._unrecorded: "Completed"} if self._unrecorded else {}
+        )
+        for submission, state in state_by_submission.items():
             if not self._in(submission, state):
-                what = f"jobs of {submission} are {self._grid.states(submission)}; all should be {state}"
-                yield Violation(invariant="I1", kind="lost", submission=submission, what=what)
+                sentence = f"jobs of {submission} are {self._grid.states(submission)}; all should be {state}"
+                yield Violation(invariant="I1", kind="lost", submission=submission, what=sentence)
         for name, region in self._orphans.items():
-            seen = self._backend(region).describe(name)
-            released = seen is None and self._grid.engine.name == "eks"  # a sweep deletes what no line owns
-            if not released and (seen is None or seen.state != "Stopped"):
-                what = f"{name} in {region} is an orphan, and should be Stopped; it is {seen.state if seen else 'gone'}"
-                yield Violation(invariant="I3", kind="orphan", submission=_NOBODYS, what=what)
+            training_job = self._backend(region).describe(name)
+            released = training_job is None and self._grid.engine.name == "eks"  # a sweep deletes what no line owns
+            if not released and (training_job is None or training_job.state != "Stopped"):
+                state_now = training_job.state if training_job else "gone"
+                sentence = f"{name} in {region} is an orphan, and should be Stopped; it is {state_now}"
+                yield Violation(invariant="I3", kind="orphan", submission=_NOBODYS, what=sentence)
 
     def closed(self) -> list[str]:
         """Cancel the healthy submission too, and return all submissions for the audit."""
@@ -84,16 +87,20 @@ class LostChildren:
 
     def _in(self, submission: str, *states: str) -> bool:
         """Return True if all lines of a submission are in one of these states."""
-        seen = self._grid.states(submission)
-        head = self._grid.plane.ledger.submission(submission)
-        return head is not None and len(seen) == head.jobs and set(seen.values()) <= set(states)
+        state_by_index = self._grid.states(submission)
+        submission_item = self._grid.plane.ledger.submission(submission)
+        return (
+            submission_item is not None
+            and len(state_by_index) == submission_item.jobs
+            and set(state_by_index.values()) <= set(states)
+        )
 
     def _started_by_nobody(self, number: int) -> Iterator[tuple[str, str]]:
         """Start a training job in every Region for a submission that is not in the ledger."""
         plane = self._grid.plane
         grid_name, bucket = plane.deployment.grid.name, plane.deployment.manifest_bucket
-        head = plane.ledger.submission(self._living)
-        for line in intact(submitted_jobs(plane.storage, bucket, head)) if head else ():
+        submission_item = plane.ledger.submission(self._living)
+        for line in intact(submitted_jobs(plane.storage, bucket, submission_item)) if submission_item else ():
             job = Job.model_validate_json(line.model_dump_json().replace(self._living, _NOBODYS))
             name = names.training_job(grid_name, _NOBODYS, job.index, number + 1)
             self._backend(job.region).start(name, job, {names.TAG_GRID: grid_name})

@@ -73,9 +73,9 @@ class Trial:
         self._note(content, lines)
         return lines
 
-    def blame(self, content: bytes, what: str) -> None:
+    def blame(self, content: bytes, problem: str) -> None:
         """Record a violation for a manifest."""
-        text = f"the manifest {content[:200]!r} ({len(content)} bytes) {what}"
+        text = f"the manifest {content[:200]!r} ({len(content)} bytes) {problem}"
         self.wrong.append(Violation(invariant="I7", kind="other", submission="", what=text))
 
     def _note(self, content: bytes, lines: list[Line] | None) -> None:
@@ -83,21 +83,24 @@ class Trial:
         self.outcomes["rejected" if lines is None else "accepted"] += 1
         if lines is not None and len(lines) > _FEW:
             return
-        kept = self.rejected if lines is None else self.accepted
-        if len(kept) < self.keep:
-            kept.append(content)
+        samples = self.rejected if lines is None else self.accepted
+        if len(samples) < self.keep:
+            samples.append(content)
         elif (place := self.chance.randrange(self.outcomes.total())) < self.keep:
-            kept[place] = content
+            samples[place] = content
 
     def _judge_rejected(self, content: bytes, error: ManifestError) -> None:
         if not error.total >= len(error.errors) > 0:
             self.blame(content, f"is rejected with {len(error.errors)} errors of {error.total}")
-        for found in error.errors:
+        for line_error in error.errors:
             complete = (
-                found.field and found.reason and found.next_step.endswith((".", "?")) and str(found).isprintable()
+                line_error.field
+                and line_error.reason
+                and line_error.next_step.endswith((".", "?"))
+                and str(line_error).isprintable()
             )
-            if not complete or (found.line > 0) == (found.field == "file"):
-                self.blame(content, f"is rejected with an incomplete error: {found!r}")
+            if not complete or (line_error.line > 0) == (line_error.field == "file"):
+                self.blame(content, f"is rejected with an incomplete error: {line_error!r}")
 
     def _judge_accepted(self, content: bytes, lines: list[Line]) -> None:
         jobs = jobs_of_lines(lines, self.deployment, _SUBMISSION)

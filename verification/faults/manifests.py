@@ -44,9 +44,9 @@ def truncated(grid: FaultyGrid, cuts: int, deployed: int) -> Outcome:
     trial = Trial(deployment=grid.plane.deployment, chance=_chance(grid), keep=deployed)
     with MemoryGrowth() as memory:
         for form in generated_manifests.FORMS:
-            whole = _good(form)
-            promising = f"# jobs: {_GOOD_LINES}\n".encode() + whole
-            _cut(trial, whole, cuts, promises=False)
+            complete = _good(form)
+            promising = f"# jobs: {_GOOD_LINES}\n".encode() + complete
+            _cut(trial, complete, cuts, promises=False)
             _cut(trial, promising, cuts, promises=True)
     return _outcome(grid, trial, memory, f"{trial.outcomes.total()} truncations")
 
@@ -79,11 +79,11 @@ def _make_up(trial: Trial, buckets: Mapping[str, str], manifests: int, number: i
         suppress_health_check=list(HealthCheck),
     )
     @given(generated_manifests.manifests(buckets))
-    def try_one(made: generated_manifests.Manifest) -> None:
-        lines = trial.parse(made.content)
-        if lines is not None and not made.damaged:
-            for what in disagreements(made, lines, trial.deployment):
-                trial.blame(made.content, what)
+    def try_one(manifest: generated_manifests.Manifest) -> None:
+        lines = trial.parse(manifest.content)
+        if lines is not None and not manifest.damaged:
+            for problem in disagreements(manifest, lines, trial.deployment):
+                trial.blame(manifest.content, problem)
 
     try_one()
 
@@ -103,20 +103,20 @@ def _good(form: generated_manifests.Form) -> bytes:
     return generated_manifests.WRITERS[form](lines) + b"\n"
 
 
-def _cut(trial: Trial, whole: bytes, cuts: int, *, promises: bool) -> None:
-    complete = trial.parse(whole)
+def _cut(trial: Trial, content: bytes, cuts: int, *, promises: bool) -> None:
+    complete = trial.parse(content)
     if complete is None or len(complete) != _GOOD_LINES:
-        trial.blame(whole, "is valid, but is not accepted")
+        trial.blame(content, "is valid, but is not accepted")
         return
-    first = whole.index(b"\n") + 1 if promises else 0  # a truncated job count has no effect
-    for cut in sorted({first + (len(whole) - first) * number // cuts for number in range(cuts)}):
-        lines = trial.parse(whole[:cut])
+    first = content.index(b"\n") + 1 if promises else 0  # a truncated job count has no effect
+    for cut in sorted({first + (len(content) - first) * number // cuts for number in range(cuts)}):
+        lines = trial.parse(content[:cut])
         if lines is None:
             continue
         if promises:
-            trial.blame(whole[:cut], "has fewer jobs than its `# jobs:` line, but is accepted")
+            trial.blame(content[:cut], "has fewer jobs than its `# jobs:` line, but is accepted")
         elif not _are_first(lines, complete):
-            trial.blame(whole[:cut], "is truncated, but its lines differ from those of the complete manifest")
+            trial.blame(content[:cut], "is truncated, but its lines differ from those of the complete manifest")
 
 
 def _are_first(lines: list[Line], complete: list[Line]) -> bool:
@@ -165,5 +165,5 @@ def _by_the_deployed_intake(grid: FaultyGrid, trial: Trial) -> list[Violation]:
         if "errors" in report
     ]
     settled(grid, [grid.submitted(submission) for submission in ids])
-    found = [Violation(invariant="I7", kind="other", submission="", what=what) for what in wrong]
-    return [*found, *(grid.audit(*ids) if ids else ())]
+    violations = [Violation(invariant="I7", kind="other", submission="", what=sentence) for sentence in wrong]
+    return [*violations, *(grid.audit(*ids) if ids else ())]

@@ -47,7 +47,7 @@ def doubled(grid: FaultyGrid, pairs: int) -> Outcome:
         volume=f"{pairs} pairs of children",
         violations=grid.audit(*ids),
         facts={
-            "states": dict(sum((Counter(grid.states(one).values()) for one in ids), Counter[str]())),
+            "states": dict(sum((Counter(grid.states(identifier).values()) for identifier in ids), Counter[str]())),
             "training_jobs": created(grid, ids),
         },
     )
@@ -90,7 +90,7 @@ def cancelled(grid: FaultyGrid, races: int) -> Outcome:
         volume=f"{races} cancels",
         violations=grid.audit(*ids),
         facts={
-            "states": dict(sum((Counter(grid.states(one).values()) for one in ids), Counter[str]())),
+            "states": dict(sum((Counter(grid.states(identifier).values()) for identifier in ids), Counter[str]())),
             "training_jobs": created(grid, ids),
         },
     )
@@ -102,11 +102,11 @@ def cancel_each(grid: FaultyGrid, submission: Submission, chance: random.Random)
     with ThreadPoolExecutor(8, thread_name_prefix="cancel") as people:
         while left:
             labels = [call.caller for fault, call in grid.cloud.faults.struck_calls() if fault is CLAIM]
-            begun = {int(label.rpartition("/")[0].rpartition(":")[2]) for label in labels if ":" in label} & left
-            begun = begun or (set() if grid.children_left() else left)
-            for index in sorted(begun):
+            started = {int(label.rpartition("/")[0].rpartition(":")[2]) for label in labels if ":" in label} & left
+            started = started or (set() if grid.children_left() else left)
+            for index in sorted(started):
                 people.submit(_cancel_soon, grid, submission, index, chance.uniform(0.0, 1.0))
-            left -= begun
+            left -= started
             time.sleep(0.05)
 
 
@@ -145,4 +145,6 @@ def intents(grid: FaultyGrid, lines: int, seconds_to_stop: float = 20.0) -> Outc
 def created(grid: FaultyGrid, submissions: list[str]) -> int:
     """Return the number of training jobs that were accepted for some submissions."""
     entries = (entry for entry in grid.cloud.record.entries() if entry["action"] != "SubmitJob")
-    return sum(any(f"-{one}-" in name for one in submissions) for entry in entries if (name := created_by(entry)))
+    return sum(
+        any(f"-{submission}-" in name for submission in submissions) for entry in entries if (name := created_by(entry))
+    )

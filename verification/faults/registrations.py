@@ -112,8 +112,8 @@ def _until_quiet(uploads: "_Uploads") -> None:
     calls, since = -1, time.monotonic()
     while uploads.missing() and time.monotonic() < since + _QUIET_SECONDS:
         time.sleep(2.0)
-        if (made := uploads.calls()) != calls:
-            calls, since = made, time.monotonic()
+        if (calls_now := uploads.calls()) != calls:
+            calls, since = calls_now, time.monotonic()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,12 +155,14 @@ class _Uploads:
 
     def missing(self) -> list[tuple[str, str]]:
         """Return the replicas that are not registered, or whose rule has not run."""
-        found = {item.dataset: item for item in self._items()}
+        item_by_dataset = {item.dataset: item for item in self._items()}
         return [
             (name, region)
             for name in self.names
             for region in REGIONS
-            if name not in found or region not in found[name].replicas or found[name].pending
+            if name not in item_by_dataset
+            or region not in item_by_dataset[name].replicas
+            or item_by_dataset[name].pending
         ]
 
     def submissions(self) -> list[str]:
@@ -178,13 +180,15 @@ class _Uploads:
             started = len(self._versions(item.dataset))
             if started != 1:
                 kind: Any = "duplicate" if started else "lost"
-                what = f"{item.dataset} has {started} versions of its manifest"
-                yield Violation(invariant="E16", kind=kind, submission="", what=what)
+                sentence = f"{item.dataset} has {started} versions of its manifest"
+                yield Violation(invariant="E16", kind=kind, submission="", what=sentence)
 
     def _versions(self, name: str) -> list[tuple[str, str]]:
         key = names.generated_manifest(RULE, name, "1")
         reply = client("s3", "us-east-1").list_object_versions(Bucket=self._manifests, Prefix=key)
-        return [(found["Key"], found["VersionId"]) for found in reply.get("Versions", []) if found["Key"] == key]
+        return [
+            (version["Key"], version["VersionId"]) for version in reply.get("Versions", []) if version["Key"] == key
+        ]
 
     def _items(self) -> list[DatasetItem]:
         return list(intact(Datasets(self.grid.plane.deployment.table, "us-east-1").all()))

@@ -15,15 +15,19 @@ def markdown(results: dict[str, Any], engine: EngineName = "sagemaker") -> str:
 
     Omits rows with a violation or less than the full volume, and lists their experiments as not run.
     """
-    head = f"| {' | '.join(_COLUMNS)} |\n|{'---|' * len(_COLUMNS)}\n"
+    heading = f"| {' | '.join(_COLUMNS)} |\n|{'---|' * len(_COLUMNS)}\n"
     rows = [row for row in results["rows"] if row["share"] >= 1.0 and not row["violations"]]
     lines = ["| " + " | ".join(str(row[column]) for column in _COLUMNS) + " |\n" for row in rows]
-    shown = {row["experiment"] for row in rows}
-    missing = [name for name in experiments(1, engine) if name not in shown]
+    measured = {row["experiment"] for row in rows}
+    missing = [name for name in experiments(1, engine) if name not in measured]
     none = f"\nNot run at full volume yet: {'; '.join(missing)}.\n" if missing else ""
-    found = [f"| {row['experiment']} | {row['volume']} | {row['violations']} |\n" for row in results["sabotage"]]
-    sabotage = "\n| sabotage | volume | violations found |\n|---|---|---|\n" + "".join(found) if found else ""
-    return head + "".join(lines) + none + sabotage
+    sabotage_rows = [
+        f"| {row['experiment']} | {row['volume']} | {row['violations']} |\n" for row in results["sabotage"]
+    ]
+    sabotage = (
+        "\n| sabotage | volume | violations found |\n|---|---|---|\n" + "".join(sabotage_rows) if sabotage_rows else ""
+    )
+    return heading + "".join(lines) + none + sabotage
 
 
 if __name__ == "__main__":

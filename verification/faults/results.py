@@ -43,8 +43,8 @@ class Results:
     def add(self, row: Row, share: float, *, sabotaged: bool = False) -> None:
         """Add the row of an experiment that has just ended, with its share of the full volume."""
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        written = {**row.as_dict(), "share": share, "account": self.account, "commit": self.commit, "ended_at": at}
-        (self.sabotage if sabotaged else self.rows).append(written)
+        fields = {**row.as_dict(), "share": share, "account": self.account, "commit": self.commit, "ended_at": at}
+        (self.sabotage if sabotaged else self.rows).append(fields)
 
     def write(self, file: Path, order: Sequence[str]) -> "Results":
         """Merge the rows into the results file: replace those of the same experiments, and keep all others.
@@ -58,15 +58,15 @@ class Results:
         Returns:
             All results in the file.
         """
-        with file.open("a+") as written:
-            fcntl.flock(written, fcntl.LOCK_EX)
-            written.seek(0)
-            previous = json.loads(written.read() or '{"rows": [], "sabotage": []}')
+        with file.open("a+") as stream:
+            fcntl.flock(stream, fcntl.LOCK_EX)
+            stream.seek(0)
+            previous = json.loads(stream.read() or '{"rows": [], "sabotage": []}')
             rows, sabotage = _over(previous["rows"], self.rows), _over(previous["sabotage"], self.sabotage)
             rows.sort(key=lambda row: order.index(row["experiment"]) if row["experiment"] in order else len(order))
-            written.truncate(0)
+            stream.truncate(0)
             report = {"machine": description(), "rows": rows, "sabotage": sabotage}
-            written.write(compact(report))
+            stream.write(compact(report))
         return Results(rows=rows, sabotage=sabotage)
 
     @property

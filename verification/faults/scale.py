@@ -28,18 +28,20 @@ def of_lines(grid: FaultyGrid, lines: int) -> Outcome:
         return _brought_to_their_end(grid, lines)
 
 
-def cancelled(grid: FaultyGrid, lines: int, begun: int) -> Outcome:
+def cancelled(grid: FaultyGrid, lines: int, launched: int) -> Outcome:
     """E11: submit this many lines, and cancel all of them with the real command once some train.
 
     Args:
         grid: The grid.
         lines: Number of lines, in several arrays.
-        begun: Number of lines with a training job before the cancel; no child has opened the others.
+        launched: Number of lines with a training job before the cancel; no child has opened the others.
     """
     grid.plan(stub_seconds=20.0)
     submission, intake, violations = _submitted(grid, lines)
     with grid.children_at_once(_CHILDREN_AT_ONCE), grid.unscheduled():
-        until(lambda: _created(grid, submission) >= begun, f"{begun} lines have a training job", patience(begun))
+        until(
+            lambda: _created(grid, submission) >= launched, f"{launched} lines have a training job", patience(launched)
+        )
         started = time.monotonic()
         command = grid.command("person/cancel", "cancel", submission.id, "--reason", "it is a test")
         code = command.wait()
@@ -106,13 +108,13 @@ def _intakes(grid: FaultyGrid) -> list[int]:
 
 
 def _too_much(seconds: float, peak: float) -> list[Violation]:
-    found = []
+    violations = []
     if seconds > INTAKE_SECONDS:
-        found.append(_violation(f"the intake took {seconds:.0f} s; the limit is {INTAKE_SECONDS:.0f} s"))
+        violations.append(_violation(f"the intake took {seconds:.0f} s; the limit is {INTAKE_SECONDS:.0f} s"))
     if not 0 < peak <= INTAKE_MIB:
-        found.append(_violation(f"the intake took {peak:.0f} MiB; the limit is {INTAKE_MIB:.0f} MiB"))
-    return found
+        violations.append(_violation(f"the intake took {peak:.0f} MiB; the limit is {INTAKE_MIB:.0f} MiB"))
+    return violations
 
 
-def _violation(what: str) -> Violation:
-    return Violation(invariant="I9", kind="other", submission="", what=what)
+def _violation(sentence: str) -> Violation:
+    return Violation(invariant="I9", kind="other", submission="", what=sentence)

@@ -59,7 +59,7 @@ def missing(grid: FaultyGrid, lines: int) -> Outcome:
             grid.at_rest(again)
         struck += kills_of(grid)
     for submission in submissions:
-        until(lambda one=submission: grid.recorded(one), "every end is recorded")  # type: ignore[misc]  # mypy infers no type for this lambda
+        until(lambda current=submission: grid.recorded(current), "every end is recorded")  # type: ignore[misc]  # mypy infers no type for this lambda
     ids = [submission.id for submission in submissions]
     return Outcome(
         volume=f"{len(struck)} kills, {lines} lines",
@@ -77,7 +77,7 @@ def missing(grid: FaultyGrid, lines: int) -> Outcome:
 def _known(grid: FaultyGrid, seconds: int) -> None:
     """Record a shortage of the first Region for some seconds, as jobs of another submission do, or end it."""
     now, pool = int(time.time()), CapacityPool(region=REGIONS[0], instance_type=grid.engine.instance_type, spot=False)
-    known = Shortage(
+    shortage = Shortage(
         pool=pool,
         until=now + seconds if seconds else 0,
         since=now,
@@ -85,7 +85,7 @@ def _known(grid: FaultyGrid, seconds: int) -> None:
         failures=1,
         training_job="grid-00000000-0-1",
     )
-    grid.plane.ledger.replace_shortage(grid.plane.ledger.shortage(pool), known)
+    grid.plane.ledger.replace_shortage(grid.plane.ledger.shortage(pool), shortage)
 
 
 def _kills(lines: int, chance: random.Random) -> Iterator[CallFault]:

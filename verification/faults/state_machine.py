@@ -96,9 +96,9 @@ class GridMachine(ModelGrid, RuleBasedStateMachine):
         wait = CAPACITY_WAIT if replicas or " " in backends else ""
         rows = ["region,s3_uri,retries,backend,capacity_wait," + ",".join(f"replica.{region}" for region in REGIONS)]
         for number in range(lines):
-            here, there = REGIONS[number % 2], REGIONS[(number + 1) % 2]
-            cells = [f"s3://data-{there}/x" if replicas and region == there else "" for region in REGIONS]
-            rows.append(",".join([here, f"s3://data-{here}/{number}", str(retries), backends, wait, *cells]))
+            region_, other_region = REGIONS[number % 2], REGIONS[(number + 1) % 2]
+            cells = [f"s3://data-{other_region}/x" if replicas and region == other_region else "" for region in REGIONS]
+            rows.append(",".join([region_, f"s3://data-{region_}/{number}", str(retries), backends, wait, *cells]))
         uri = S3Uri(self.deployment.manifest_bucket, f"manifests/{len(self.manifests)}.csv")
         body = "\n".join(rows).encode()
         reply = self.account.bucket.put_object(Bucket=uri.bucket, Key=uri.key, Body=body)
@@ -222,19 +222,19 @@ class GridMachine(ModelGrid, RuleBasedStateMachine):
         actor = self.actor_of(which)
         actor.kill()
         self.kills += 1
-        for one in self.running:
-            if one.actor is actor and one.is_seen:
-                one.is_seen = False
-                self.account.queue.ended(one.child, 1 if for_good else 137)
+        for program in self.running:
+            if program.actor is actor and program.is_seen:
+                program.is_seen = False
+                self.account.queue.ended(program.child, 1 if for_good else 137)
 
     @precondition(lambda self: self.running)
     @rule(which=_ANY)
     def lose_sight(self, which: int) -> None:
         """Batch considers a host lost, although the child on it continues to run."""
-        one = self.running[which % len(self.running)]
-        if one.is_seen:
-            one.is_seen = False
-            self.account.queue.ended(one.child, 137)
+        program = self.running[which % len(self.running)]
+        if program.is_seen:
+            program.is_seen = False
+            self.account.queue.ended(program.child, 137)
 
     @precondition(lambda self: self.running)
     @rule(which=_ANY)
@@ -274,8 +274,8 @@ class GridMachine(ModelGrid, RuleBasedStateMachine):
             if not self.account.wrong:
                 self.come_to_rest()
                 self.nothing_is_wrong()
-                if found := self.audit():
-                    raise AssertionError([str(violation) for violation in found])
+                if violations := self.audit():
+                    raise AssertionError([str(violation) for violation in violations])
                 self.count()
         finally:
             self.end()

@@ -73,8 +73,10 @@ class SubmittingGrid(DeployedGrid):
         header = ("region", "s3_uri", "name", "retries", *replicas, *kind, *fields)
         rows = [",".join(header)]
         for index in range(lines):
-            region, other = REGIONS[index % 2], REGIONS[(index + 1) % 2]
-            copies = (data_folder(name) if retries and index % 4 < 2 and name == other else "" for name in REGIONS)
+            region, other_region = REGIONS[index % 2], REGIONS[(index + 1) % 2]
+            copies = (
+                data_folder(name) if retries and index % 4 < 2 and name == other_region else "" for name in REGIONS
+            )
             own = (region, data_folder(region), f"job-{index}", str(retries or ""))
             kinds = ("mpijob" if index % 4 == 3 else "job",) if has_clusters else ()
             rows.append(",".join((*own, *copies, *kinds, *fields.values())))
@@ -157,23 +159,26 @@ class SubmittingGrid(DeployedGrid):
         return self._of(
             reduce(
                 _together,
-                (read_world(self.plane.deployment, submission=one, details=True, at_rest=True) for one in submissions),
+                (
+                    read_world(self.plane.deployment, submission=submission, details=True, at_rest=True)
+                    for submission in submissions
+                ),
             ),
             submissions,
         )
 
     def _of(self, world: World, submissions: Collection[str]) -> World:
         """Return the part of a snapshot that belongs to some submissions, with the create calls made for them."""
-        wanted = set(submissions)
+        ids = set(submissions)
         calls = self.cloud.record.entries()
         return replace(
             world,
-            submissions={k: v for k, v in world.submissions.items() if k in wanted},
-            lines={k: v for k, v in world.lines.items() if k[0] in wanted},
-            cancels={k: v for k, v in world.cancels.items() if k in wanted},
-            training_jobs=[job for job in world.training_jobs if job.identity.submission in wanted],
-            calls=[call for call in calls if submission_of(world.grid, created(call)) in wanted],
-            batch_jobs={k: v for k, v in world.batch_jobs.items() if submission_of(world.grid, k) in wanted},
+            submissions={k: v for k, v in world.submissions.items() if k in ids},
+            lines={k: v for k, v in world.lines.items() if k[0] in ids},
+            cancels={k: v for k, v in world.cancels.items() if k in ids},
+            training_jobs=[job for job in world.training_jobs if job.identity.submission in ids],
+            calls=[call for call in calls if submission_of(world.grid, created(call)) in ids],
+            batch_jobs={k: v for k, v in world.batch_jobs.items() if submission_of(world.grid, k) in ids},
         )
 
     def audit(self, *submissions: str) -> list[Violation]:
@@ -191,13 +196,13 @@ def data_folder(region: str) -> str:
     return f"s3://{names.data_bucket('grid', ACCOUNT, region)}/campaign"
 
 
-def _together(one: World, other: World) -> World:
+def _together(first: World, second: World) -> World:
     return replace(
-        other,
-        submissions={**one.submissions, **other.submissions},
-        lines={**one.lines, **other.lines},
-        cancels={**one.cancels, **other.cancels},
-        children={**one.children, **other.children},
-        batch_jobs={**one.batch_jobs, **other.batch_jobs},
-        training_jobs=[*one.training_jobs, *other.training_jobs],
+        second,
+        submissions={**first.submissions, **second.submissions},
+        lines={**first.lines, **second.lines},
+        cancels={**first.cancels, **second.cancels},
+        children={**first.children, **second.children},
+        batch_jobs={**first.batch_jobs, **second.batch_jobs},
+        training_jobs=[*first.training_jobs, *second.training_jobs],
     )

@@ -61,8 +61,8 @@ def measured(name: str, seed: int, experiment: Callable[[], Outcome]) -> Row:
         outcome = Outcome(volume=NOT_ENDED, violations=[violation])
     violations = [*outcome.violations]
     if outcome.struck == 0:
-        what = "no fault struck, so the experiment proves nothing"
-        violations.append(Violation(invariant="I1", kind="other", submission="", what=what))
+        sentence = "no fault struck, so the experiment proves nothing"
+        violations.append(Violation(invariant="I1", kind="other", submission="", what=sentence))
     kinds = counts(violations)
     return Row(
         experiment=name,
@@ -81,7 +81,7 @@ def measured(name: str, seed: int, experiment: Callable[[], Outcome]) -> Row:
 def table(rows: Sequence[Mapping[str, Any]]) -> Table:
     """Return rows (see `Row.as_dict`) as a table for a terminal."""
     columns = ("experiment", "volume", "duplicates", "orphans", "lost", "violations", "seed", "seconds")
-    shown = Table(*columns)
+    rich_table = Table(*columns)
     for row in rows:
-        shown.add_row(*(str(row[column]) for column in columns))
-    return shown
+        rich_table.add_row(*(str(row[column]) for column in columns))
+    return rich_table

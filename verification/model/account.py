@@ -144,7 +144,11 @@ class Account:
             self.wrong.append(f"{job.name} is not a valid name of a training job")
             return
         of_line = f"{GRID}-{name.submission}-{name.index}-"
-        alive = [other.name for other in self.training_jobs if other.name.startswith(of_line) and other.active]
+        alive = [
+            other_job.name
+            for other_job in self.training_jobs
+            if other_job.name.startswith(of_line) and other_job.active
+        ]
         if len(alive) > 1:
             self.wrong.append(f"{' and '.join(alive)} are active at the same time")
         if self._times("CreateTrainingJob", "TrainingJobName", job.name) > 1:
@@ -181,36 +185,36 @@ class Account:
 
     def _written(self, before: Item, after: Item) -> None:
         """Check a write to the ledger."""
-        kind, _, rest = str(after["item"]).partition("#")
+        kind, _, name = str(after["item"]).partition("#")
         if kind == "cancel":
-            self._cancelled(after["submission"], rest)
+            self._cancelled(after["submission"], name)
         if (
             kind == "job"
             and after.get("failure") == STOPPED_BY_USER.name
             and not self._cancels.get(after["submission"])
         ):
-            self.wrong.append(f"job {rest} of {after['submission']} is recorded as stopped by a user, but was not")
+            self.wrong.append(f"job {name} of {after['submission']} is recorded as stopped by a user, but was not")
         if kind == "job" and after.get("failure") in TAKEN_NAMES:
             self.wrong.append(
-                f"job {rest} of {after['submission']} failed because of a foreign training job, but none exists"
+                f"job {name} of {after['submission']} failed because of a foreign training job, but none exists"
             )
         if kind != "job" or before.get("state") not in FINAL_STATES:
             return
         reopened = after["attempt"] == before["attempt"] + 1 and after["tried"][-1].get("reopened")
         if reopened:
-            self._retriers[after["submission"], int(rest)] = self.turns.current
+            self._retriers[after["submission"], int(name)] = self.turns.current
         same = (after["attempt"], after["state"]) == (before["attempt"], before["state"])
         if not (same or (reopened and before["state"] != "Completed")):
-            what = f"{before['state']} at attempt {before['attempt']} became {after['state']} at {after['attempt']}"
-            self.wrong.append(f"job {rest} of {after['submission']}: {what}")
+            change = f"{before['state']} at attempt {before['attempt']} became {after['state']} at {after['attempt']}"
+            self.wrong.append(f"job {name} of {after['submission']}: {change}")
 
     def _cancelled(self, submission: str, scope: str) -> None:
         """Record a cancel. From now on, each living child may finish one create call that is under way."""
         if scope in self._cancels.setdefault(submission, set()):
             return
         self._cancels[submission].add(scope)
-        head = self.table.items.get((submission, "submission"), {})
-        for index in range(head.get("jobs", 0)):
+        submission_item = self.table.items.get((submission, "submission"), {})
+        for index in range(submission_item.get("jobs", 0)):
             self._late[submission, scope, index] = self.living(submission, index)
 
 

@@ -127,7 +127,7 @@ class Turns:
                 self.current = None
         if actor.ended and actor.error:
             self.errors.append((actor.label, actor.error))
-        self.actors = [one for one in self.actors if not one.ended]
+        self.actors = [other_actor for other_actor in self.actors if not other_actor.ended]
 
     def sleep(self, seconds: float) -> None:
         """Put the current actor to sleep; without one, advance the clock."""

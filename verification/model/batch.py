@@ -98,16 +98,16 @@ class BatchQueue:
         job, size = f"job-{len(self.jobs)}", request.get("arrayProperties", {}).get("size")
         file = request["containerOverrides"]["environment"][0]["value"]
         places: list[int | None] = [None] if size is None else list(range(size))
-        made = [BatchChild(job if place is None else f"{job}:{place}", place, file) for place in places]
-        self.jobs[job] = BatchJob(job, request["jobName"], made)
+        children = [BatchChild(job if place is None else f"{job}:{place}", place, file) for place in places]
+        self.jobs[job] = BatchJob(job, request["jobName"], children)
         self.on_submit(request["jobName"])
         return {"jobId": job}
 
     def list_jobs(self, **request: Any) -> dict[str, Any]:
         """List jobs by name."""
         (pattern,) = request["filters"][0]["values"]
-        found = [job for job in self.jobs.values() if _matches(pattern, job.name)]
-        return {"jobSummaryList": [{"jobId": job.id, "jobName": job.name} for job in found]}
+        jobs = [job for job in self.jobs.values() if _matches(pattern, job.name)]
+        return {"jobSummaryList": [{"jobId": job.id, "jobName": job.name} for job in jobs]}
 
     def pages_of_list_jobs(self, **request: Any) -> Iterator[dict[str, Any]]:
         """List jobs in one page."""
@@ -115,14 +115,14 @@ class BatchQueue:
 
     def describe_jobs(self, **request: Any) -> dict[str, Any]:
         """Describe array jobs and children."""
-        known: dict[str, Any] = {child.id: child for child in self.children} | self.jobs
-        return {"jobs": [known[one].describe() for one in request["jobs"] if one in known]}
+        job_by_id: dict[str, Any] = {child.id: child for child in self.children} | self.jobs
+        return {"jobs": [job_by_id[job].describe() for job in request["jobs"] if job in job_by_id]}
 
     def terminate_job(self, **request: Any) -> dict[str, Any]:
         """End children that have not started, and signal those that run."""
-        wanted = request["jobId"]
+        job_id = request["jobId"]
         for child in self.children:
-            if wanted not in (child.id, child.id.partition(":")[0]) or child.status in ENDED:
+            if job_id not in (child.id, child.id.partition(":")[0]) or child.status in ENDED:
                 continue
             child.is_terminated = True
             if child.status == "RUNNABLE":

@@ -112,7 +112,7 @@ class ModelGrid:
     def __init__(self) -> None:
         self.deployment = deployment()
         self.account = Account(REGIONS, self._terminated)
-        self.account.living = lambda *line: sum(one.line == line for one in self.running)
+        self.account.living = lambda *line: sum(program.line == line for program in self.running)
         self.turns = self.account.turns
         self.programs = Programs(self.deployment, self.turns)
         self.running: list[Running] = []
@@ -159,15 +159,15 @@ class ModelGrid:
     @property
     def frozen(self) -> list[Actor]:
         """Children that do not run."""
-        return [one.actor for one in self.running if one.actor.frozen]
+        return [program.actor for program in self.running if program.actor.frozen]
 
     def _has_seen(self, training_job: str) -> bool:
         name = names.parse_training_job(GRID, training_job)
         item = self.account.table.items.get((name.submission, job_item(name.index))) if name else None
         if not name or not item:
             return False
-        seen = item["state"] not in UNLAUNCHED_STATES or bool(item.get("training_job_arn"))
-        return seen or bool(item["attempt"] > name.attempt)
+        is_launched = item["state"] not in UNLAUNCHED_STATES or bool(item.get("training_job_arn"))
+        return is_launched or bool(item["attempt"] > name.attempt)
 
     def actor_of(self, which: int) -> Actor:
         """Return an actor; the remainder of the number selects it."""
@@ -195,7 +195,9 @@ class ModelGrid:
     def corrected(self, submission: str) -> bytes:
         """Return a submission's manifest with every line changed, differently on each call."""
         self.corrections += 1
-        (source,) = (one for one in self.manifests if submission_id(str(one.uri), one.version) == submission)
+        (source,) = (
+            manifest for manifest in self.manifests if submission_id(str(manifest.uri), manifest.version) == submission
+        )
         content = self.account.bucket.objects[source.uri.bucket, source.uri.key][int(source.version) - 1]
         first, *lines = content.decode().splitlines()
         return "\n".join([f"{first},hp.corrected", *(f"{line},{self.corrections}" for line in lines)]).encode()
@@ -206,9 +208,9 @@ class ModelGrid:
         return str(submission_of_key(file.key)), json.loads(lines[child.index or 0])["index"]
 
     def _terminated(self, child: BatchChild) -> None:
-        for one in self.running:
-            if one.child is child and one.is_seen:
-                one.send_sigterm()
+        for program in self.running:
+            if program.child is child and program.is_seen:
+                program.send_sigterm()
 
     def move(self, job: TrainingJob, reason: str = "") -> None:
         """Move a training job to its next state, and queue SageMaker's event; a cluster sends none."""
@@ -222,16 +224,20 @@ class ModelGrid:
         """Record, as a child of another submission does, that a Region lacks capacity for some seconds, or has it."""
         now, pool = int(self.turns.now), CapacityPool(region=region, instance_type=INSTANCE_TYPE, spot=False)
         until = now + seconds if seconds else 0
-        found = Shortage(pool=pool, until=until, since=now, failed_at=now, failures=1, training_job=f"{GRID}-other-0-1")
+        shortage = Shortage(
+            pool=pool, until=until, since=now, failed_at=now, failures=1, training_job=f"{GRID}-other-0-1"
+        )
         submission, item = pool.key
-        self.account.table.put({"submission": submission, "item": item, **found.stored()})
+        self.account.table.put({"submission": submission, "item": item, **shortage.stored()})
 
     def tidy(self) -> None:
         """Let Batch and Lambda process the programs that have ended."""
-        for one in [one for one in self.running if one.actor.ended]:
-            self.running.remove(one)
-            if one.is_seen:
-                self.account.queue.ended(one.child, one.actor.result if isinstance(one.actor.result, int) else 75)
+        for program in [program for program in self.running if program.actor.ended]:
+            self.running.remove(program)
+            if program.is_seen:
+                self.account.queue.ended(
+                    program.child, program.actor.result if isinstance(program.actor.result, int) else 75
+                )
         for actor, event in list(self.functions):
             if not actor.ended and self.turns.now - actor.began_at > FUNCTION_SECONDS:
                 actor.kill()
@@ -286,26 +292,28 @@ class ModelGrid:
 
     def count(self) -> None:
         """Add this grid's totals to `seen`, to show that enough has happened."""
-        seen = self.seen
+        totals = self.seen
         for (_, kind), item in self.account.table.items.items():
             if kind.startswith("job#"):
-                seen[f"lines {item['state']}"] += 1
-                seen["lines tried again"] += item["attempt"] > 1
-                seen["moves because of a shortage"] += sum(
+                totals[f"lines {item['state']}"] += 1
+                totals["lines tried again"] += item["attempt"] > 1
+                totals["moves because of a shortage"] += sum(
                     tried.get("failure") == SHORTAGE.name for tried in item.get("tried", ())
                 )
-                seen["waits for capacity given up"] += sum(
+                totals["waits for capacity given up"] += sum(
                     tried.get("reason", "").startswith("No capacity ") for tried in item.get("tried", ())
                 )
                 backends = [*(tried.get("backend", "") for tried in item.get("tried", ())), item.get("backend", "")]
-                seen["moves to another engine"] += sum(one != other for one, other in pairwise(backends))
-            seen["cancels"] += kind.startswith("cancel#")
-            seen["retries"] += kind.startswith("array#")
-        seen["training jobs"] += len(self.account.training_jobs)
-        seen["manifests"] += len(self.manifests)
-        seen["programs killed"] += self.kills
-        seen["manifests corrected"] += self.corrections
-        seen["training jobs deleted"] += self.deleted
+                totals["moves to another engine"] += sum(
+                    backend != next_backend for backend, next_backend in pairwise(backends)
+                )
+            totals["cancels"] += kind.startswith("cancel#")
+            totals["retries"] += kind.startswith("array#")
+        totals["training jobs"] += len(self.account.training_jobs)
+        totals["manifests"] += len(self.manifests)
+        totals["programs killed"] += self.kills
+        totals["manifests corrected"] += self.corrections
+        totals["training jobs deleted"] += self.deleted
 
     def audit(self) -> list[Violation]:
         """Return the violations after everything has come to rest."""

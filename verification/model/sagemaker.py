@@ -140,15 +140,15 @@ class SageMakerRegion:
 
     def list_training_jobs(self, **request: Any) -> Iterator[dict[str, Any]]:
         """List the visible training jobs in one page."""
-        wanted, after = request.get("StatusEquals"), request.get("CreationTimeAfter")
-        found = [
+        state, after = request.get("StatusEquals"), request.get("CreationTimeAfter")
+        summaries = [
             summary
             for job in self.jobs.values()
-            if self._shows(job) and request["NameContains"] in job.name and wanted in (None, job.state)
+            if self._shows(job) and request["NameContains"] in job.name and state in (None, job.state)
             for summary in [job.summary()]
             if after is None or summary["CreationTime"] > after
         ]
-        yield {"TrainingJobSummaries": found}
+        yield {"TrainingJobSummaries": summaries}
 
     def list_tags(self, **request: Any) -> Iterator[dict[str, Any]]:
         """List a training job's tags."""

@@ -35,10 +35,10 @@ class ModelTable:
 
     def get(self, submission: str, item: str) -> Item | None:
         """Return a copy of an item."""
-        found: Item | None = self._call(
+        stored: Item | None = self._call(
             "dynamodb", "GetItem", lambda: copy.deepcopy(self.items.get((submission, item)))
         )
-        return found
+        return stored
 
     def put(self, item: Item) -> None:
         """Write an item, replacing any existing one."""
@@ -55,8 +55,8 @@ class ModelTable:
 
         def found() -> list[Item]:
             keys = sorted(key for key in self.items if key[0] == submission)
-            wanted = [key for key in keys if (key[1].startswith(value) if begins else key[1] >= value)]
-            return [copy.deepcopy(self.items[key]) for key in wanted]
+            selected = [key for key in keys if (key[1].startswith(value) if begins else key[1] >= value)]
+            return [copy.deepcopy(self.items[key]) for key in selected]
 
         yield from self._call("dynamodb", "Query", found)
 
@@ -72,15 +72,15 @@ class ModelTable:
 
     def scan(self, item: str) -> Iterator[Item]:
         """Yield the items with one sort key."""
-        yield from (found for found in self.everything() if found["item"] == item)
+        yield from (stored for stored in self.everything() if stored["item"] == item)
 
     def scan_page(self, condition: str, values: Item, after: Item | None) -> tuple[list[tuple[str, str]], Item | None]:
         """Return the keys of all items that meet a condition, in one page."""
         if after:
             raise ValueError("the table has one page")
         holds = Condition(condition, values).holds
-        found = self._call("dynamodb", "Scan", lambda: [key for key, item in self.items.items() if holds(item)])
-        return found, None
+        keys = self._call("dynamodb", "Scan", lambda: [key for key, item in self.items.items() if holds(item)])
+        return keys, None
 
     def everything(self) -> Iterator[Item]:
         """Yield copies of all items."""

@@ -24,5 +24,5 @@ def account_of(grid: str, texts: Iterable[str]) -> str:
     # The forms that traingrid.names generates.
     bucket = re.compile(rf"(?<![a-z0-9.-]){name}-(?:data|output)-(\d{{12}})-[a-z]{{2}}-")
     image = re.compile(rf"(?<!\d)(\d{{12}})\.dkr\.ecr\.[^/\s]+/{name}/")
-    found = Counter(account for text in texts for form in (bucket, image) for account in form.findall(text))
-    return max(found, key=lambda account: (found[account], account)) if found else ANY_ACCOUNT
+    counts = Counter(account for text in texts for form in (bucket, image) for account in form.findall(text))
+    return max(counts, key=lambda account: (counts[account], account)) if counts else ANY_ACCOUNT

@@ -72,8 +72,8 @@ def plan_of(jobs: Sequence[Job], seed: int) -> Plan:
 def _kills(lines: int, chance: random.Random) -> Iterator[CallFault]:
     """Yield kills of some children right after their create, of some at any call, and of some in two attempts."""
     order = chance.sample(range(min(lines, MAX_ARRAY)), min(lines, MAX_ARRAY))
-    after_create, others = order[: max(1, lines // 4)], order[max(1, lines // 4) :]
-    at_any_call = others[: max(1, lines // 3)]
+    after_create, other_lines = order[: max(1, lines // 4)], order[max(1, lines // 4) :]
+    at_any_call = other_lines[: max(1, lines // 3)]
     for index in after_create:
         yield _kill(lines, index, 1, "kill_after", action="CreateTrainingJob")
     for index in at_any_call:
@@ -125,15 +125,17 @@ def struck(faults: Faults, created: int) -> list[Struck]:
     for fault, call in faults.struck_calls():
         who = _WHO.get(call.caller.partition("/")[0], "other")
         of_calls.setdefault(f"{who}: {_EFFECTS[fault.effect]}", Counter())[call.action] += 1
-    found = [
-        Struck(what=what, times=calls.total(), where=", ".join(f"{call} {n}" for call, n in calls.most_common(4)))
-        for what, calls in sorted(of_calls.items())
+    faults_ = [
+        Struck(what=kind, times=calls.total(), where=", ".join(f"{call} {n}" for call, n in calls.most_common(4)))
+        for kind, calls in sorted(of_calls.items())
     ]
     for part, word in (("drop", "lost"), ("duplicate", "repeated"), ("delay", "late"), ("reorder", "overtaken")):
         times = sum(number for name, number in counts.items() if name.startswith("events/") and name.endswith(part))
-        found.append(Struck(what=f"event {word}", times=times))
+        faults_.append(Struck(what=f"event {word}", times=times))
     for part, word in (("capacity", "no capacity for a training job"), ("quotas", "quota used up")):
         times = sum(number for name, number in counts.items() if name.startswith(f"{part}/"))
-        found.append(Struck(what=word, times=times))
-    found += [Struck(what=f"training job unknown for {lag.seconds:g} s", times=created) for lag in faults.plan.lags[:1]]
-    return [each for each in found if each.times]
+        faults_.append(Struck(what=word, times=times))
+    faults_ += [
+        Struck(what=f"training job unknown for {lag.seconds:g} s", times=created) for lag in faults.plan.lags[:1]
+    ]
+    return [kind_of_fault for kind_of_fault in faults_ if kind_of_fault.times]

@@ -20,25 +20,25 @@ def create_placeholders(jobs: Iterable[Job], account_of: Callable[[str], str]) -
         jobs: The jobs of the deployed grid, which has resolved its own images and those of AWS.
         account_of: Returns the account of a Region, which is to own them.
     """
-    wanted = [(job, region) for job in jobs for region in job.regions]
-    for region, bucket, key in dict.fromkeys(_objects(wanted)):
+    jobs_by_region = [(job, region) for job in jobs for region in job.regions]
+    for region, bucket, key in dict.fromkeys(_objects(jobs_by_region)):
         hold_object(account_of(region), region, bucket, key, content=b".")
-    for region, image in dict.fromkeys((region, in_region(job, region).image) for job, region in wanted):
+    for region, image in dict.fromkeys((region, in_region(job, region).image) for job, region in jobs_by_region):
         with suppress(InvalidImageError, KeyError):
             if image:
                 hold_image(account_of(region), image)
-    for (region, algorithm), users in _algorithms(wanted).items():
+    for (region, algorithm), users in _algorithms(jobs_by_region).items():
         hold_algorithm(account_of(region), region, algorithm, _training_of(users))
 
 
-def _algorithms(wanted: Iterable[tuple[Job, str]]) -> Mapping[tuple[str, str], Sequence[Job]]:
+def _algorithms(jobs_in_regions: Iterable[tuple[Job, str]]) -> Mapping[tuple[str, str], Sequence[Job]]:
     """Return the jobs of each algorithm resource, by Region and its name or ARN."""
-    found: dict[tuple[str, str], list[Job]] = {}
-    for job, region in wanted:
-        here = in_region(job, region)
-        if here.algorithm:
-            found.setdefault((region, here.algorithm), []).append(here)
-    return found
+    jobs_by_algorithm: dict[tuple[str, str], list[Job]] = {}
+    for job, region in jobs_in_regions:
+        regional_job = in_region(job, region)
+        if regional_job.algorithm:
+            jobs_by_algorithm.setdefault((region, regional_job.algorithm), []).append(regional_job)
+    return jobs_by_algorithm
 
 
 def _training_of(users: Sequence[Job]) -> dict[str, Any]:
@@ -55,13 +55,13 @@ def _training_of(users: Sequence[Job]) -> dict[str, Any]:
     }
 
 
-def _objects(wanted: Iterable[tuple[Job, str]]) -> Iterator[tuple[str, str, str]]:
+def _objects(jobs_in_regions: Iterable[tuple[Job, str]]) -> Iterator[tuple[str, str, str]]:
     """Yield Region, bucket and key of the objects that channels read: a manifest file, or objects under a prefix.
 
     A prefix has one object, or one per rank if every rank reads different objects. File systems need no placeholder,
     because the training jobs of a rehearsal are stubs.
     """
-    for job, region in wanted:
+    for job, region in jobs_in_regions:
         inputs = in_region(job, region).inputs
         dealt = by_rank(inputs, job.streams)
         for name, channel in inputs.items():

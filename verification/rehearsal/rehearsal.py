@@ -184,12 +184,12 @@ class _Run:
     def _sweep(self) -> None:
         """Invoke the deployed reconciler without a grace period, and again if it has changed anything."""
         functions = client("lambda", self.script.grid.home)
-        name, asked = self.grid.output("ReconcileFunction"), json.dumps({"grace_seconds": 0}).encode()
+        name, payload = self.grid.output("ReconcileFunction"), json.dumps({"grace_seconds": 0}).encode()
         for _ in range(_SWEEPS_TRIED):
             if len(self.sweeps) == SWEEPS or (self.sweeps and not any(self.sweeps[-1].values())):
                 return
             self.show_step(f"sweep {len(self.sweeps) + 1} of the reconciler")
-            reply = functions.invoke(FunctionName=name, Payload=asked)
+            reply = functions.invoke(FunctionName=name, Payload=payload)
             swept = json.loads(reply["Payload"].read())
             if "FunctionError" not in reply:  # after an error, the next scheduled sweep does all of the work
                 self.sweeps.append(swept)
@@ -199,8 +199,8 @@ class _Run:
 def _submitted_twice(world: World) -> list[Violation]:
     """Return a violation if one upload has become several submissions, each of which trains every line."""
     ids = sorted(world.submissions)
-    what = f"the manifest was uploaded once and became {len(ids)} submissions: {', '.join(ids)}"
-    return [Violation(invariant="I2", kind="duplicate", submission=ids[0], what=what)] if len(ids) > 1 else []
+    sentence = f"the manifest was uploaded once and became {len(ids)} submissions: {', '.join(ids)}"
+    return [Violation(invariant="I2", kind="duplicate", submission=ids[0], what=sentence)] if len(ids) > 1 else []
 
 
 def _kept(record: Path) -> Path:

@@ -20,12 +20,17 @@ _SHOWN_LINES = 20
 def asked_table(jobs: Sequence[Job]) -> Table:
     """Return the resources that jobs request if all train at once: instances by Region, type and spot."""
     table = _table("Region", "instance type", "jobs", "instances", "accelerators", "ranks")
-    found: dict[tuple[str, str], Counter[str]] = {}
+    sums_by_type: dict[tuple[str, str], Counter[str]] = {}
     for job in jobs:
-        sums = found.setdefault((job.region, f"{job.instance_type}{' spot' * job.spot}"), Counter())
-        each = accelerators(job.instance_type, job.processes_per_host)
-        sums.update(jobs=1, instances=job.instance_count, accelerators=job.instance_count * each, ranks=job.ranks)
-    for place, sums in sorted(found.items()):
+        sums = sums_by_type.setdefault((job.region, f"{job.instance_type}{' spot' * job.spot}"), Counter())
+        accelerators_of_host = accelerators(job.instance_type, job.processes_per_host)
+        sums.update(
+            jobs=1,
+            instances=job.instance_count,
+            accelerators=job.instance_count * accelerators_of_host,
+            ranks=job.ranks,
+        )
+    for place, sums in sorted(sums_by_type.items()):
         table.add_row(*place, *(f"{sums[name]:,}" for name in ("jobs", "instances", "accelerators", "ranks")))
     return table
 
@@ -33,8 +38,8 @@ def asked_table(jobs: Sequence[Job]) -> Table:
 def faults_table(struck: Sequence[Struck]) -> Table:
     """Return the faults that struck, and how often."""
     table = _table("fault", "times", "where")
-    for each in struck:
-        table.add_row(each.what, f"{each.times:,}", each.where)
+    for kind in struck:
+        table.add_row(kind.what, f"{kind.times:,}", kind.where)
     return table
 
 
@@ -49,14 +54,14 @@ def ends_table(world: World) -> Table:
 
 def unfinished(world: World) -> Iterator[str]:
     """Yield each reason why lines did not complete, with its explanation, the next step, and the first lines."""
-    found: dict[str, list[str]] = {}
+    lines_by_reason: dict[str, list[str]] = {}
     for _, item in sorted(world.lines.items()):
         if item.state != JobState.COMPLETED:
             failure = FAILURES.get(item.failure)
             why = f"{failure.sentence} {failure.next_step}".strip() if failure else item.reason or "no reason"
             regions = ", ".join([*(previous.region for previous in item.tried), item.region])
-            found.setdefault(f"{item.state}: {why}", []).append(f"line {item.line} ({item.name}): {regions}")
-    for why, lines in found.items():
+            lines_by_reason.setdefault(f"{item.state}: {why}", []).append(f"line {item.line} ({item.name}): {regions}")
+    for why, lines in lines_by_reason.items():
         yield printable(f"{len(lines):,} {why}")
         yield from (printable(f"  {line}") for line in lines[:_SHOWN_LINES])
         if len(lines) > _SHOWN_LINES:

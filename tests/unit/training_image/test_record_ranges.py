@@ -134,7 +134,7 @@ def together(folders: list[Path], known: Index | None = None, *, among_local: bo
         place = (0, 1) if among_local else (rank, ranks)
         try:
             return record_index(
-                "train", paths, rank=place[0], ranks=place[1], known=known, exchange=exchange, among_local=among_local
+                "train", paths, rank=place[0], ranks=place[1], counted=known, exchange=exchange, among_local=among_local
             )
         except ShardError as error:
             return str(error)

@@ -159,11 +159,14 @@ class Checkpoints:
         A checkpoint that awaits validation does not count: if it is discarded, an earlier one must be available.
         """
         paths = [path for path in reversed(files.folders(self.folder)) if path != newest]
-        whole = {path: state for path in [newest, *paths] if (state := _state(path))}
-        unproven = bool(whole.get(newest, {}).get("progress", {}).get("awaits_validation"))
-        kept = {*list(whole)[: self._keep + unproven], *[path for path, state in whole.items() if state["best"]][:1]}
+        state_by_path = {path: state for path in [newest, *paths] if (state := _state(path))}
+        unproven = bool(state_by_path.get(newest, {}).get("progress", {}).get("awaits_validation"))
+        newest_paths = {
+            *list(state_by_path)[: self._keep + unproven],
+            *[path for path, state in state_by_path.items() if state["best"]][:1],
+        }
         for path in paths:
-            if path not in kept:
+            if path not in newest_paths:
                 files.remove(path)
 
 
@@ -214,11 +217,11 @@ def _build_optimizers(tracked: Mapping[str, Any]) -> None:
 def _variables(entry: Any) -> list[Any]:
     if isinstance(entry, tf.Variable):
         return [entry]
-    found = getattr(entry, "variables", None)
-    if found is None:
+    variables = getattr(entry, "variables", None)
+    if variables is None:
         state = getattr(entry, "state", None)  # of a tf.random.Generator
         return [state] if isinstance(state, tf.Variable) else []
-    return list(found() if callable(found) else found)
+    return list(variables() if callable(variables) else variables)
 
 
 def _shown(identity: Mapping[str, str | int]) -> str:
@@ -226,8 +229,8 @@ def _shown(identity: Mapping[str, str | int]) -> str:
 
 
 def _does_not_fit(path: Path, error: Exception) -> str:
-    what = str(error).splitlines()[0].removesuffix(": attributes {").rstrip(".")[:300]
+    cause = str(error).splitlines()[0].removesuffix(": attributes {").rstrip(".")[:300]
     return (
-        f"Checkpoint {path} does not match this job's model or optimizer: {what}. Train the checkpoint's model with "
+        f"Checkpoint {path} does not match this job's model or optimizer: {cause}. Train the checkpoint's model with "
         "its optimizer, build both before restoring, or use another folder for this job's checkpoints."
     )

@@ -44,8 +44,8 @@ class BrokenCheckpointError(ValueError):
 
 def folders(parent: Path) -> list[Path]:
     """Return the checkpoints in a folder, complete or not, oldest first."""
-    found = [(age, path) for path in parent.glob("*step-*") if (age := _age(path.name)) and path.is_dir()]
-    return [path for _, path in sorted(found)]
+    paths_by_age = [(age, path) for path in parent.glob("*step-*") if (age := _age(path.name)) and path.is_dir()]
+    return [path for _, path in sorted(paths_by_age)]
 
 
 def begin(parent: Path, step: int) -> Path:

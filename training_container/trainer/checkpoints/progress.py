@@ -58,13 +58,13 @@ class Progress:
         Raises:
             TypeError, ValueError: A field has the wrong type.
         """
-        known = {entry.name: values[entry.name] for entry in dataclasses.fields(cls) if entry.name in values}
-        for name, value in known.items():
+        fields = {entry.name: values[entry.name] for entry in dataclasses.fields(cls) if entry.name in values}
+        for name, value in fields.items():
             expected = {"awaits_validation": "flag", "initial_weights": "text"}.get(name, "number")
-            found = next((kind for of_kind, kind in _KINDS if isinstance(value, of_kind)), "something else")
-            if found != expected and not (value is None and name == "best"):
+            actual = next((kind for of_kind, kind in _KINDS if isinstance(value, of_kind)), "something else")
+            if actual != expected and not (value is None and name == "best"):
                 raise TypeError(f"{name} must be a {expected}; got {value!r}")
-        return cls(**known)
+        return cls(**fields)
 
     def rescaled(self, ranks: int, batch_size: int, steps_per_epoch: int | None) -> Self:
         """Return the same position, counted in steps of another number of ranks or images per rank.

@@ -103,11 +103,11 @@ def shifted_and_flipped(images: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     margin = size // 8
     shifts = tf.cast(tf.random.stateless_uniform([2, count], seed, -margin, margin + 1, dtype=tf.int32), tf.float32)
     mirrored = tf.random.stateless_uniform([count], seed + 1) < 0.5
-    zero, one = tf.zeros([count]), tf.ones([count])
+    zero, ones = tf.zeros([count]), tf.ones([count])
     # Column x of a mirrored image is column size - 1 - x of its source.
-    across = tf.where(mirrored, -one, one)
+    across = tf.where(mirrored, -ones, ones)
     origin = tf.where(mirrored, size - 1.0, 0.0)
-    return _transformed(images, [across, zero, origin + shifts[0], zero, one, shifts[1], zero, zero], "NEAREST")
+    return _transformed(images, [across, zero, origin + shifts[0], zero, ones, shifts[1], zero, zero], "NEAREST")
 
 
 def moved(images: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:

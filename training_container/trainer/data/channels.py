@@ -260,7 +260,7 @@ def _streams(name: str, channels: dict[str, dict[str, str]]) -> list[str]:
     """Return the job's channels name_0, name_1, ..., sorted by their numbers."""
     numbers = [
         int(number)
-        for head, _, number in (channel.rpartition("_") for channel in channels)
-        if head == name and number.isascii() and number.isdigit()
+        for prefix, _, number in (channel.rpartition("_") for channel in channels)
+        if prefix == name and number.isascii() and number.isdigit()
     ]
     return [f"{name}_{number}" for number in sorted(numbers)]

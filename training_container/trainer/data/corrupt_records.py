@@ -103,8 +103,8 @@ class CorruptRecords:
 
         def image_or_nothing(number: tf.Tensor, example: tuple[tf.Tensor, tf.Tensor]) -> tf.data.Dataset:
             # One dataset for each image, because ignore_errors ignores the errors of all preceding transformations.
-            one = tf.data.Dataset.from_tensors((number, *example))
-            image = one.map(lambda number, encoded, label: (decode(number, encoded), label))
+            single = tf.data.Dataset.from_tensors((number, *example))
+            image = single.map(lambda number, encoded, label: (decode(number, encoded), label))
             return image.ignore_errors().concatenate(nothing).take(1)
 
         def is_image(_image: tf.Tensor, label: tf.Tensor) -> tf.Tensor:

@@ -53,10 +53,10 @@ def explained(error: Exception, channel: FileChannel | PipeChannel, config: Conf
     print(f"Rank {hvd.rank()}: {description} Searching for the record.", flush=True)
     seconds = config.stall_seconds / SEARCH_PART or None
     try:
-        found = _within(seconds, lambda: _found(message, channel, config, epoch, records))
+        place = _within(seconds, lambda: _found(message, channel, config, epoch, records))
     except TimeoutError:
         return f"{description} The record was not found within {seconds:g} s, a part of stall_seconds."
-    return f"Channel {channel.name}: {found}" if found else description
+    return f"Channel {channel.name}: {place}" if place else description
 
 
 def problem(record: bytes, config: Config) -> str | None:
@@ -99,7 +99,9 @@ def first_problem(origins: Iterable[tuple[bytes, str]], config: Config) -> str |
         origins: The records, each with its place.
         config: The hyperparameters, which define valid labels.
     """
-    return next((f"{where}: {what}" for record, where in origins if (what := problem(record, config))), None)
+    return next(
+        (f"{where}: {description}" for record, where in origins if (description := problem(record, config))), None
+    )
 
 
 def _message(error: Exception) -> str:
@@ -127,9 +129,9 @@ def _within(seconds: float | None, search: Callable[[], str | None]) -> str | No
 
 def _found(message: str, channel: FileChannel, config: Config, epoch: int, records: range) -> str | None:
     """Find the invalid record by reading the data again. Return a description of the record and its error, or None."""
-    if found := _AT_BYTE.search(message):
+    if match := _AT_BYTE.search(message):
         files = list(dict.fromkeys(part.path for part in channel.segments(epoch)))
-        return _corrupt_file(files, int(found[1]))
+        return _corrupt_file(files, int(match[1]))
     return _problem_in(channel, config, epoch, records)
 
 
@@ -141,13 +143,14 @@ def _description(message: str, channel: FileChannel | PipeChannel, epoch: int, r
             "list them with their labels in an augmented manifest."
         )
         return own[1] + (hint if "header of record 0 at byte 0 " in own[1] else "")
-    if isinstance(channel, PipeChannel) and (found := _AT_BYTE.search(message)):
+    if isinstance(channel, PipeChannel) and (match := _AT_BYTE.search(message)):
         # The plugin has checked the headers, so TensorFlow's position is that of the data after the header.
-        return f"Channel {channel.name}: the record at byte {int(found[1]) - HEADER:,} of {channel.path} {_CORRUPT}"
+        return f"Channel {channel.name}: the record at byte {int(match[1]) - HEADER:,} of {channel.path} {_CORRUPT}"
     words = " ".join(_CLUTTER.sub("", message).split())[:300]
-    what = f"an image cannot be decoded: {words}" if "decode_" in message else words
+    description = f"an image cannot be decoded: {words}" if "decode_" in message else words
     return (
-        f"Channel {channel.name}: {what} (batch {records.start // len(records)} of epoch {epoch + 1} on this rank, "
+        f"Channel {channel.name}: {description} (batch {records.start // len(records)} of epoch {epoch + 1} "
+        "on this rank, "
         "counted from 0)."
     )
 
@@ -157,8 +160,11 @@ def _problem_in(channel: FileChannel, config: Config, epoch: int, records: range
     if channel.holds_images:
         files = channel.image_files(epoch)
         paths = (files[index % len(files)] for index in records)
-        found = ((path, image_problem(path.read_bytes())) for path in paths)
-        return next((f"{path.relative_to(channel.folder)}: {what}" for path, what in found if what), None)
+        problems = ((path, image_problem(path.read_bytes())) for path in paths)
+        return next(
+            (f"{path.relative_to(channel.folder)}: {description}" for path, description in problems if description),
+            None,
+        )
     again = channel.origins(epoch).repeat().skip(records.start).take(len(records))
     try:
         origins = (

@@ -99,8 +99,8 @@ class TrainingData:
         config, name = self._config, self._channel.name
         exact = config.cache or not config.tolerate_corrupt_records
         counted = isinstance(self._channel, FileChannel) and self._channel.in_ranges
-        known = config.cache or counted or not config.train_records
-        count = self._dataset.count if known and exact else None
+        is_counted = config.cache or counted or not config.train_records
+        count = self._dataset.count if is_counted and exact else None
         expected = config.train_records
         if count is None:
             steps = config.steps_per_epoch or None
@@ -118,7 +118,7 @@ class TrainingData:
             raise LockstepError(missing(name, sum(counts), expected))
         steps = config.steps_per_epoch or max(min(counts) // config.batch_size, 1)
         if hvd.rank() == 0:
-            print(epoch_of(name, counts, steps, config.batch_size, wanted=bool(config.steps_per_epoch)))
+            print(epoch_of(name, counts, steps, config.batch_size, is_chosen=bool(config.steps_per_epoch)))
         lockstep = Lockstep(name, config.batch_size, steps=steps, images=sum(counts))
         return lockstep, steps * config.batch_size > count
 

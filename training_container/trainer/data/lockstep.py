@@ -111,7 +111,7 @@ class Lockstep:
         return batch is not None and _records(batch) == self._batch_size
 
 
-def epoch_of(channel: str, counts: Sequence[int], steps: int, batch_size: int, *, wanted: bool = False) -> str:
+def epoch_of(channel: str, counts: Sequence[int], steps: int, batch_size: int, *, is_chosen: bool = False) -> str:
     """Return a message about the records that an epoch leaves out, with a reason and a solution if they are many.
 
     Args:
@@ -119,14 +119,14 @@ def epoch_of(channel: str, counts: Sequence[int], steps: int, batch_size: int, *
         counts: The number of records of each rank.
         steps: The batches in an epoch on every rank.
         batch_size: Records per batch and rank.
-        wanted: True if the user has set the number of steps.
+        is_chosen: True if the user has set the number of steps.
     """
     left = sum(max(count - steps * batch_size, 0) for count in counts)
     message = (
         f"Channel {channel}: {sum(counts):,} records make {steps} batches of {batch_size} on each of {len(counts)} "
         f"rank(s); {left:,} records are left out of an epoch."
     )
-    if wanted or left <= WARN_ABOVE * sum(counts):
+    if is_chosen or left <= WARN_ABOVE * sum(counts):
         return message
     uneven = sum(counts) - len(counts) * min(counts)
     way_out = (

@@ -93,7 +93,7 @@ def record_index(  # noqa: PLR0913  # all are keyword-only
     *,
     rank: int = 0,
     ranks: int = 1,
-    known: Mapping[str, FileIndex] | None = None,
+    counted: Mapping[str, FileIndex] | None = None,
     exchange: Exchange = alone,
     among_local: bool = False,
     round_seconds: float = ROUND_SECONDS,
@@ -105,7 +105,7 @@ def record_index(  # noqa: PLR0913  # all are keyword-only
         files: The files that this rank sees, by name.
         rank: This rank's number among the ranks that see these files.
         ranks: The number of ranks that see them.
-        known: Entries of an earlier count, the same on all ranks. An entry for a file of another size is ignored.
+        counted: Entries of an earlier count, the same on all ranks. An entry for a file of another size is ignored.
         exchange: The exchange with all other ranks, including those of other hosts.
         among_local: If true, other hosts have other files.
         round_seconds: The time between two exchanges.
@@ -114,9 +114,9 @@ def record_index(  # noqa: PLR0913  # all are keyword-only
         ShardError: On all ranks: a file is invalid, or ranks see different files.
     """
     sizes = {name: path.stat().st_size for name, path in files.items()}
-    index = {name: entry for name, entry in (known or {}).items() if sizes.get(name, entry.size) == entry.size}
+    index = {name: entry for name, entry in (counted or {}).items() if sizes.get(name, entry.size) == entry.size}
     missing = [name for name in files if name not in index]
-    if known and missing and rank == 0:
+    if counted and missing and rank == 0:
         stale = (
             f"{len(missing):,} of {len(files):,} files of channel {channel} are not in its index of records, or changed"
         )
@@ -147,8 +147,8 @@ def _rounds(
         done = {name: count for name, count in waiting.items() if count.done()}
         waiting = {name: count for name, count in waiting.items() if name not in done}
         errors = [str(error) for count in done.values() if (error := count.exception())]
-        found = {name: count.result() for name, count in done.items() if not count.exception()}
-        parts = exchange(Part(listing=listing, found=found, left=len(waiting), error="".join(errors[:1])))
+        entries = {name: count.result() for name, count in done.items() if not count.exception()}
+        parts = exchange(Part(listing=listing, found=entries, left=len(waiting), error="".join(errors[:1])))
         yield parts
         if not any(part.left for part in parts):
             return
@@ -157,10 +157,11 @@ def _rounds(
 def _check(channel: str, parts: Sequence[Part], *, among_local: bool) -> None:
     if error := next((part.error for part in parts if part.error), ""):
         raise ShardError(error)
-    other = next((rank for rank, part in enumerate(parts) if part.listing != parts[0].listing), None)
-    if other is not None and not among_local:
+    differing = next((rank for rank, part in enumerate(parts) if part.listing != parts[0].listing), None)
+    if differing is not None and not among_local:
         raise ShardError(
-            f"Ranks 0 and {other} see different files in channel {channel}: objects were added or replaced while the "
+            f"Ranks 0 and {differing} see different files in channel {channel}: objects were added or replaced "
+            "while the "
             "job started. Submit it again."
         )
 

@@ -149,9 +149,9 @@ def _cut(files: Sequence[tuple[Path, FileIndex]], own: range) -> Iterator[Segmen
     for path, index in files:
         first, last = max(own.start - begin, 0), min(own.stop - begin, index.records)
         if first < last:
-            known, byte = index.before(first)
+            known_record, byte = index.before(first)
             count = None if last == index.records else last - first
-            yield Segment(path=path, first=first, count=count, known=known, byte=byte)
+            yield Segment(path=path, first=first, count=count, known=known_record, byte=byte)
         begin += index.records
 
 
@@ -181,21 +181,21 @@ def count_together(name: str, folder: Path, checkpoints: Path, place: Place, *, 
 
     def known_counts() -> Index:
         reads = not together or (place.local_rank if among_local else place.rank) == 0
-        known = stored(cached) | stored(folder / WITH_THE_DATA) if reads else {}
+        stored_counts = stored(cached) | stored(folder / WITH_THE_DATA) if reads else {}
         if not together:
-            return known
+            return stored_counts
         if among_local:  # the index with the data is an object, too, which only one host has
-            return dict(ChainMap(*hvd.allgather_object(known, name=f"known_counts_of_{name}")))
-        return dict(hvd.broadcast_object(known, root_rank=0, name=f"known_counts_of_{name}"))
+            return dict(ChainMap(*hvd.allgather_object(stored_counts, name=f"known_counts_of_{name}")))
+        return dict(hvd.broadcast_object(stored_counts, root_rank=0, name=f"known_counts_of_{name}"))
 
     def count(files: Mapping[str, Path], rank: int, ranks: int) -> Index:
-        known = known_counts()
+        stored_counts = known_counts()
         if not together:
-            return record_index(name, files, known=known)
+            return record_index(name, files, counted=stored_counts)
         index = record_index(
-            name, files, rank=rank, ranks=ranks, known=known, exchange=exchange, among_local=among_local
+            name, files, rank=rank, ranks=ranks, counted=stored_counts, exchange=exchange, among_local=among_local
         )
-        if place.rank == 0 and checkpoints.is_dir() and index != known:
+        if place.rank == 0 and checkpoints.is_dir() and index != stored_counts:
             store(cached, index)
         return index
 
@@ -222,7 +222,7 @@ def balanced(sizes: Sequence[int], ranks: int) -> list[list[int]]:
     shares: list[list[int]] = [[] for _ in range(ranks)]
     fewest = [(0, rank) for rank in range(ranks)]
     for index in sorted(range(len(sizes)), key=lambda index: (-sizes[index], index)):
-        held, rank = heapq.heappop(fewest)
+        bytes_of_rank, rank = heapq.heappop(fewest)
         shares[rank].append(index)
-        heapq.heappush(fewest, (held + sizes[index], rank))
+        heapq.heappush(fewest, (bytes_of_rank + sizes[index], rank))
     return [sorted(share) for share in shares]

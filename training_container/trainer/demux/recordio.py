@@ -84,25 +84,25 @@ class Stream:
 
     def _frames(self) -> Iterator[tuple[int, int, bytes]]:
         """Yield the start, the flag and the data of each part."""
-        held, start = bytearray(), 0
+        buffered, start = bytearray(), 0
         for block in self.blocks:
-            held += block
-            position, view = 0, memoryview(held)
-            while len(held) - position >= _FRAME.size:
-                flag, length = self._header(held, position, start + position)
+            buffered += block
+            position, view = 0, memoryview(buffered)
+            while len(buffered) - position >= _FRAME.size:
+                flag, length = self._header(buffered, position, start + position)
                 end = position + _FRAME.size + length
-                if end + (-length % 4) > len(held):
+                if end + (-length % 4) > len(buffered):
                     break
                 yield start + position, flag, bytes(view[position + _FRAME.size : end])
                 position = end + (-length % 4)
             view.release()
-            del held[:position]
+            del buffered[:position]
             start += position
-        if held:
-            raise self.error(f"{self.path} was truncated at byte {start + len(held)}. An object is incomplete.")
+        if buffered:
+            raise self.error(f"{self.path} was truncated at byte {start + len(buffered)}. An object is incomplete.")
 
-    def _header(self, held: bytearray, position: int, start: int) -> tuple[int, int]:
-        magic, word = _FRAME.unpack_from(held, position)
+    def _header(self, buffered: bytearray, position: int, start: int) -> tuple[int, int]:
+        magic, word = _FRAME.unpack_from(buffered, position)
         if magic != MAGIC:
             raise self.error(
                 f"byte {start} of {self.path} does not begin a record of RecordIO. Remove record_wrapper and "
@@ -137,8 +137,8 @@ _PAIRS = (
 def _label(stream: Stream, number: int, record: bytes) -> int:
     if _LABEL.fullmatch(record):
         return int(record)
-    shown = repr(record.decode(errors="replace")) if len(record) <= _SHOWN else f"{len(record):,} bytes"
-    raise stream.error(f"record {number} of {stream.path} must be a label, but is {shown}. {_PAIRS}")
+    content = repr(record.decode(errors="replace")) if len(record) <= _SHOWN else f"{len(record):,} bytes"
+    raise stream.error(f"record {number} of {stream.path} must be a label, but is {content}. {_PAIRS}")
 
 
 def images(stream: Stream) -> Iterator[tuple[bytes, int]]:
@@ -157,8 +157,8 @@ def images(stream: Stream) -> Iterator[tuple[bytes, int]]:
         if flag == 1:  # mxnet.recordio.pack writes an array with one label in this form
             (label,) = _FLOAT_LABEL.unpack_from(record, _IMAGE_HEADER.size)
         if flag > 1 or not label.is_integer():
-            shown = f"{flag} labels" if flag > 1 else f"the label {label:g}"
-            raise stream.error(f"record {number} of {stream.path} has {shown}. {_IMAGES}")
+            label_text = f"{flag} labels" if flag > 1 else f"the label {label:g}"
+            raise stream.error(f"record {number} of {stream.path} has {label_text}. {_IMAGES}")
         yield record[begin:], int(label)
 
 

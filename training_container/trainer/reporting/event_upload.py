@@ -35,15 +35,15 @@ class EventUpload:
         try:
             self._copy()
         except (BotoCoreError, ClientError, Boto3Error, OSError, ValueError) as error:
-            what = f"TensorBoard's events cannot be copied to {self.uri}"
+            problem = f"TensorBoard's events cannot be copied to {self.uri}"
             then = f"Training continues, the events stay in {self._folder}, and copying is retried after each epoch."
-            self.warn_once(what, error, then)
+            self.warn_once(problem, error, then)
 
-    def warn_once(self, what: str, error: Exception, then: str) -> None:
+    def warn_once(self, problem: str, error: Exception, then: str) -> None:
         """Print a failure, unless the same has been printed before."""
-        if what not in self._warned:
-            self._warned.add(what)
-            print(f"{what}: {' '.join(str(error).split())[:500]}. {then}")
+        if problem not in self._warned:
+            self._warned.add(problem)
+            print(f"{problem}: {' '.join(str(error).split())[:500]}. {then}")
 
     def _copy(self) -> None:
         address = urlsplit(self.uri)

@@ -1,7 +1,7 @@
 """Metric lines: the metrics that training prints, as `name=value` in a line. Does not import TensorFlow.
 
 SageMaker extracts each metric with a regular expression, which traingrid derives from the name
-(traingrid/manifest/metrics.py). A job has the metrics in BY_DEFAULT unless its manifest line or grid.yaml selects others
+(traingrid/manifest/metrics.py). A job has the metrics in BY_DEFAULT unless its line or grid.yaml selects others
 from this module. tests/unit/manifest/test_metrics.py checks that both sides agree.
 """
 

@@ -90,12 +90,12 @@ class ProgressLines:
             values: Additional values, by names of metric_lines (StepTimes.of_line, Gpu.use).
         """
         self._last = self._clock()
-        shown: dict[str, float] = {"step": progress.step} | self._loss(progress)
+        metrics: dict[str, float] = {"step": progress.step} | self._loss(progress)
         if seconds := values.get("step_seconds"):
             # From the time of steps, because the time since the last line may include a validation.
-            shown["recent_images_per_second"] = progress.ranks * progress.batch_size / seconds
+            metrics["recent_images_per_second"] = progress.ranks * progress.batch_size / seconds
         steps = f"{progress.step_in_epoch} of {steps_per_epoch or 'an unknown number of'} steps"
-        return f"Epoch {progress.epoch + 1} of {self._epochs}, {steps}: {metric_lines.pairs(shown | dict(values))}"
+        return f"Epoch {progress.epoch + 1} of {self._epochs}, {steps}: {metric_lines.pairs(metrics | dict(values))}"
 
     def _loss(self, progress: Progress) -> dict[str, float]:
         """Return the mean loss of the steps since the last line that belong to this epoch."""

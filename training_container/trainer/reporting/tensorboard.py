@@ -39,8 +39,8 @@ class TensorBoard:
                     tf.summary.scalar(name, value, step=step)
             self._events.flush()
         except tf.errors.OpError as error:
-            what = f"TensorBoard's events cannot be written to {self._folder}"
-            self._upload.warn_once(what, error, "Training continues without them.")
+            problem = f"TensorBoard's events cannot be written to {self._folder}"
+            self._upload.warn_once(problem, error, "Training continues without them.")
 
     def sync(self) -> None:
         """Copy new data to S3. A failure is printed once, and the training continues."""

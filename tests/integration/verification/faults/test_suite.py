@@ -53,7 +53,7 @@ HOLDS: dict[str, Experiment] = {
     "the intake is killed at its calls": lambda grid: kills_intake.of_intake(grid, kills=4),
     "the reconciler is killed at its calls": lambda grid: kills_reconciler.of_reconciler(grid, kills=3),
     "the cancel command is killed at its calls": lambda grid: kills_cancel.of_cancel(grid, kills=3),
-    "replies are lost": lambda grid: calls.lost_replies(grid, each=2),
+    "replies are lost": lambda grid: calls.lost_replies(grid, count=2),
     "events come often, late and shuffled": lambda grid: events.duplicates(grid, 10, 2, 3),
     "every line has two children": lambda grid: races.doubled(grid, pairs=4),
     "calls are throttled": lambda grid: calls.throttled(grid, share=0.3, lines=2),
