@@ -189,7 +189,7 @@ def test_a_manifest_given_to_batch_is_a_normal_submission(
         def state(self, _head: Any) -> str:
             return "PENDING"
 
-        def of(self, head: Any, lines: Any, *, each: bool) -> dict[int, ChildStatus]:
+        def of(self, head: Any, lines: Any, *, is_exact: bool) -> dict[int, ChildStatus]:
             return {index: ChildStatus(id=f"{head.batch_job}:{index}", status="RUNNING") for index in lines}
 
     (item,) = intact(ledger.submissions())
@@ -216,7 +216,7 @@ def test_a_line_by_hand_without_a_child_is_shown_as_never_started(
         def state(self, _head: Any) -> str:
             return "FAILED"
 
-        def of(self, head: Any, lines: Any, *, each: bool) -> dict[int, ChildStatus]:
+        def of(self, head: Any, lines: Any, *, is_exact: bool) -> dict[int, ChildStatus]:
             known = {0: ChildStatus(id="1111:0"), 1: ChildStatus(id="1111:1", status="FAILED", reason="host lost")}
             return {index: known.get(index, ChildStatus()) for index in lines}
 

@@ -32,7 +32,7 @@ class FakeBatch:
     def state(self, _head: dict[str, Any]) -> str:
         return "FAILED" if all(state in ("SUCCEEDED", "FAILED") for state in self.states) else "PENDING"
 
-    def of(self, _head: dict[str, Any], lines: dict[int, Any], *, each: bool) -> dict[int, ChildStatus]:
+    def of(self, _head: dict[str, Any], lines: dict[int, Any], *, is_exact: bool) -> dict[int, ChildStatus]:
         assert each
         return {
             index: ChildStatus(id=f"array:{index}", status=state, reason=self.reason)
