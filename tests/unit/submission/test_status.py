@@ -33,7 +33,7 @@ class FakeBatch:
         return "FAILED" if all(state in ("SUCCEEDED", "FAILED") for state in self.states) else "PENDING"
 
     def of(self, _head: dict[str, Any], lines: dict[int, Any], *, is_exact: bool) -> dict[int, ChildStatus]:
-        assert each
+        assert is_exact
         return {
             index: ChildStatus(id=f"array:{index}", status=state, reason=self.reason)
             for index, state in enumerate(self.states)
