@@ -16,9 +16,9 @@ class TraingridError(Exception):
 
     exit_code = 1
 
-    def __init__(self, what: str, next_step: str = "") -> None:
-        super().__init__(f"{what} {next_step}".strip())
-        self.what = what
+    def __init__(self, text: str, next_step: str = "") -> None:
+        super().__init__(f"{text} {next_step}".strip())
+        self.what = text
         self.next_step = next_step
 
 
@@ -36,8 +36,8 @@ class UsageError(TraingridError):
     exit_code = 2
 
 
-def interrupted(next_step: str, what: str = "Interrupted.") -> TraingridError:
+def interrupted(next_step: str, text: str = "Interrupted.") -> TraingridError:
     """Return the error of an interrupted command, with a next step."""
-    error = TraingridError(what, next_step)
+    error = TraingridError(text, next_step)
     error.exit_code = INTERRUPTED
     return error

@@ -451,5 +451,5 @@ def parse_training_job(grid: str, name: str) -> TrainingJobName | None:
     if match is None:
         return None
     parsed = TrainingJobName(submission=match["submission"], index=int(match["index"]), attempt=int(match["attempt"]))
-    written = training_job(grid, parsed.submission, parsed.index, parsed.attempt)
-    return parsed if written == name else None  # "007" is a number, but `training_job` never writes it
+    formatted = training_job(grid, parsed.submission, parsed.index, parsed.attempt)
+    return parsed if formatted == name else None  # "007" is a number, but `training_job` never writes it

@@ -14,21 +14,21 @@ def json_object(text: str) -> dict[str, Any]:
             refuse: NaN, an infinite number, a NUL character, or half of a surrogate pair. The text is the rule.
     """
     try:
-        found = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_unrepeated)
-        plain = json.dumps(found, ensure_ascii=False, allow_nan=False)
+        value = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_unrepeated)
+        plain = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except json.JSONDecodeError as error:
         message = f"JSON ({error.msg})"
         raise ValueError(message) from None
     except RecursionError:
         message = "JSON with fewer levels"
         raise ValueError(message) from None
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         message = "a JSON object"
         raise ValueError(message)  # noqa: TRY004  # one kind of error for one kind of caller
     if "\\u0000" in plain or any("\ud800" <= sign <= "\udfff" for sign in plain):
         message = "JSON without NUL characters and surrogates"
         raise ValueError(message)
-    return found
+    return value
 
 
 def _no_constant(name: str) -> NoReturn:
@@ -37,10 +37,10 @@ def _no_constant(name: str) -> NoReturn:
 
 
 def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
         names = [name for name, _ in pairs]
         repeated = next(name for name in names if names.count(name) > 1)
         message = f"JSON in which {repeated[:40]!r} occurs once"
         raise ValueError(message)
-    return found
+    return fields

@@ -50,7 +50,7 @@ def child_log(plane: ControlPlane, submission: str, index: int) -> Iterator[Chil
     submission_item = plane.head(submission)
     job = plane.children.described(plane.children.ids(submission_item).get(index, ""))
     tries = [attempt["container"] for attempt in job.get("attempts", [])] + [job.get("container", {})]
-    streams = sorted({one["logStreamName"] for one in tries if one.get("logStreamName")})
+    streams = sorted({try_["logStreamName"] for try_ in tries if try_.get("logStreamName")})
     if not streams:
         state = job.get("status", "Batch does not know the child")
         text = f"The child of job {index} of submission {submission} has no log: {state}."

@@ -109,10 +109,12 @@ def download_models(  # noqa: PLR0913  # one keyword for each option
         report = partial(progress, job)
         folder = target_of(job)
         try:
-            one = ModelDownload(s3=s3, source=source, folder=folder, progress=report, stop=stop, unlimited=unlimited)
-            done = one.run(job.index)
+            model_download = ModelDownload(
+                s3=s3, source=source, folder=folder, progress=report, stop=stop, unlimited=unlimited
+            )
+            done = model_download.run(job.index)
             for host, part in (other_parts(s3, source) if job.backend == "eks" else {}).items():
-                replace(one, source=part, host=host, progress=ModelDownload.progress).run(job.index)
+                replace(model_download, source=part, host=host, progress=ModelDownload.progress).run(job.index)
         except ClientError as error:
             if error.response["Error"]["Code"] == "404":
                 raise _no_model(submission, job) from error

@@ -109,7 +109,7 @@ def _fields(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields that are equal in every Region and independent of hosts and output."""
     fields = () if "algorithm_name" in values else (_MPI, *_MPI_FIELDS)  # the intake refuses them for an algorithm
     hyperparameters = values.get("hyperparameters", {})
-    found: dict[str, Any] = {
+    line_fields: dict[str, Any] = {
         "name": values.get("base_job_name"),
         "hyperparameters": {name: _text(value) for name, value in hyperparameters.items() if name not in fields},
         "environment": dict(values.get("environment", {})),
@@ -117,10 +117,12 @@ def _fields(values: Mapping[str, Any]) -> dict[str, Any]:
         "metrics": _pairs(values.get("_metric_definitions", ()), "_metric_definitions", "name", "regex"),
     }
     if "_retry_strategy" in values:
-        found["retries"] = attributes(values["_retry_strategy"], f"{_PATH}._retry_strategy")["maximum_retry_attempts"]
+        line_fields["retries"] = attributes(values["_retry_strategy"], f"{_PATH}._retry_strategy")[
+            "maximum_retry_attempts"
+        ]
     if "networking" in values:
         attributes(values["networking"], f"{_PATH}.networking")
-    return {name: value for name, value in found.items() if value not in (None, "", {})}
+    return {name: value for name, value in line_fields.items() if value not in (None, "", {})}
 
 
 def _text(value: object) -> str:

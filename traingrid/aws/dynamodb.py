@@ -224,10 +224,10 @@ def _plain_value(value: Mapping[str, Any]) -> Any:
         return plain(value["M"])
     if "L" in value:
         return [_plain_value(part) for part in value["L"]]
-    found = _DESERIALIZER.deserialize(value)
-    if isinstance(found, Decimal):
-        return int(found) if found == found.to_integral_value() else float(found)
-    return found
+    deserialized = _DESERIALIZER.deserialize(value)
+    if isinstance(deserialized, Decimal):
+        return int(deserialized) if deserialized == deserialized.to_integral_value() else float(deserialized)
+    return deserialized
 
 
 def _decimal(value: Any) -> Any:

@@ -130,8 +130,10 @@ def _product(service: str, text: str) -> Product | None:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
-        what = f"A product in the price list of {service} has an unknown form: {place}: {first['msg']}."
-        raise TraingridError(what, "Nothing was changed. Upgrade traingrid, or import prices from a file.") from error
+        message = f"A product in the price list of {service} has an unknown form: {place}: {first['msg']}."
+        raise TraingridError(
+            message, "Nothing was changed. Upgrade traingrid, or import prices from a file."
+        ) from error
     dimension = _first_tier(entry.terms.OnDemand.values())
     if dimension is None:
         return None

@@ -214,8 +214,8 @@ class Storage:
         reply = self._s3.list_object_versions(Bucket=uri.bucket, Prefix=uri.key, MaxKeys=_VERSIONS_LOOKED_AT)
         for version in reply.get("Versions", []):
             if version["Key"] == uri.key:
-                found = self._s3.head_object(Bucket=uri.bucket, Key=uri.key, VersionId=version["VersionId"])
-                if found["Metadata"].get(_MARK) == mark:
+                head_reply = self._s3.head_object(Bucket=uri.bucket, Key=uri.key, VersionId=version["VersionId"])
+                if head_reply["Metadata"].get(_MARK) == mark:
                     return str(version["VersionId"])
         return None
 

@@ -179,7 +179,7 @@ class DataCopy:
         if item is None:
             return "again"
         copy = self.begin()
-        copy.start(held=self.attempt.ledger.pause() is not None)
+        copy.start(is_held=self.attempt.ledger.pause() is not None)
         try:
             return self._follow(copy, item, survey)
         finally:

@@ -98,8 +98,8 @@ def prune(grid_file: Path, folder: str, submission: str, *, yes: bool, output: O
         write_rows(_rows(copies, reports), _ROWS, output)
     left = sum(report.result != "pruned" for _, report in reports)
     if left:
-        what = f"{left} of {len(copies)} copies could not be removed."
-        raise TraingridError(what, "The lines above state the reasons.")
+        message = f"{left} of {len(copies)} copies could not be removed."
+        raise TraingridError(message, "The lines above state the reasons.")
 
 
 def _confirmed(output: Output) -> bool:

@@ -52,15 +52,18 @@ def retained(grid_file: Path, *, output: Output) -> None:
     """
     grid = load_grid(grid_file)
     account, _ = caller(grid.home)
-    resources, left = kept(grid, account), [one for one in left_stacks(grid, account) if one.fix]
+    resources, left = (
+        kept(grid, account),
+        [stack_or_resource for stack_or_resource in left_stacks(grid, account) if stack_or_resource.fix],
+    )
     echo = sentences(output)
     if output != "table":
         write_rows(_rows(resources, left), _ROWS, output)
     elif resources:
         console().print(_table(resources))
-    commands = [(one.region, one.name, one.remove) for one in resources] + [
-        (resource_.region, resource_.what, resource_.fix) for resource_ in left
-    ]
+    commands = [
+        (stack_or_resource.region, stack_or_resource.name, stack_or_resource.remove) for stack_or_resource in resources
+    ] + [(resource_.region, resource_.what, resource_.fix) for resource_ in left]
     for region, resource, command in commands:
         echo(printable(f"{region} {resource}: {command}"))
     stacks = _stacks(grid) + [stack.what.removeprefix("stack ") for stack in left]

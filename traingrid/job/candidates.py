@@ -50,7 +50,7 @@ def sentence_part(candidate: Candidate, candidates: Sequence[Candidate]) -> str:
         candidate: The candidate.
         candidates: All candidates of the job.
     """
-    with_backend = any(one.backend != "sagemaker" for one in candidates)
+    with_backend = any(other_candidate.backend != "sagemaker" for other_candidate in candidates)
     return f"on {TITLES[candidate.backend]} in {candidate.region}" if with_backend else f"in {candidate.region}"
 
 

@@ -310,30 +310,30 @@ def of_refusal(code: str, message: str = "") -> Failure:
     return SERVICE_ERROR  # InternalFailure, ServiceUnavailable, ResourceInUse by a job not visible yet, or no reply
 
 
-def of_end(seen: Seen, stopped_for: str = "") -> Failure | None:
+def of_end(training_job: Seen, stopped_for: str = "") -> Failure | None:
     """Return the failure class of an ended training job, or None if it completed or has not ended.
 
     Args:
-        seen: The training job's description.
+        training_job: The training job's description.
         stopped_for: The name of the failure class for which traingrid has stopped it (`JobItem.stopped_for`).
 
     SecondaryStatus contains the reason of a Stopped job, and FailureReason that of a Failed job
     (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_DescribeTrainingJob.html).
     """
-    if seen.failure in FAILURES:
-        return FAILURES[seen.failure]
-    if seen.state == JobState.STOPPED:
+    if training_job.failure in FAILURES:
+        return FAILURES[training_job.failure]
+    if training_job.state == JobState.STOPPED:
         by_phase = {"MaxRuntimeExceeded": MAX_RUNTIME, "MaxWaitTimeExceeded": SPOT_INTERRUPTION}
         by_phase |= {"Interrupted": SPOT_INTERRUPTION, CAPACITY_WAIT_EXCEEDED: CAPACITY}
-        return by_phase.get(seen.phase) or FAILURES.get(stopped_for, STOPPED_BY_USER)
-    if seen.state != JobState.FAILED:
+        return by_phase.get(training_job.phase) or FAILURES.get(stopped_for, STOPPED_BY_USER)
+    if training_job.state != JobState.FAILED:
         return None
-    prefix = seen.reason.partition(":")[0]
+    prefix = training_job.reason.partition(":")[0]
     # "CapacityError: Unable to provision requested ML compute capacity." (rse-grand-challenge #2631)
     by_prefix = {"CapacityError": CAPACITY, "AlgorithmError": ALGORITHM, "InternalServerError": INTERNAL_ERROR}
     if "InsufficientCapacity" in prefix:
         return CAPACITY
-    return by_prefix.get(prefix) or _by_text(seen.reason)
+    return by_prefix.get(prefix) or _by_text(training_job.reason)
 
 
 def may_try_again(failure: Failure, earlier: Sequence[str], retries: int, candidates: int) -> bool:

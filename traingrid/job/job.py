@@ -195,8 +195,8 @@ def in_region(job: Job, region: str) -> Job:
     """
     if region == job.region:
         return job
-    there = job.replicas[region]
-    here = Replica.model_construct(**{name: getattr(job, name) for name in Replica.model_fields})
-    others = {name: replica for name, replica in job.replicas.items() if name != region}
-    moved = {name: getattr(there, name) for name in Replica.model_fields}
-    return job.model_copy(update={**moved, "region": region, "replicas": {job.region: here, **others}})
+    target = job.replicas[region]
+    current = Replica.model_construct(**{name: getattr(job, name) for name in Replica.model_fields})
+    other_replicas = {name: replica for name, replica in job.replicas.items() if name != region}
+    moved = {name: getattr(target, name) for name in Replica.model_fields}
+    return job.model_copy(update={**moved, "region": region, "replicas": {job.region: current, **other_replicas}})

@@ -65,17 +65,17 @@ class Seen:
 
     def facts(self) -> JobFacts:
         """Return the fields that the ledger records; unknown fields are omitted."""
-        known: JobFacts = {"state": self.state, "phase": self.phase, "training_job_arn": self.arn}
+        facts: JobFacts = {"state": self.state, "phase": self.phase, "training_job_arn": self.arn}
         if self.reason or (self.explains and self.state in (JobState.IN_PROGRESS, JobState.COMPLETED)):
-            known["reason"] = self.reason
+            facts["reason"] = self.reason
         if self.service_job:
-            known["service_job"] = self.service_job
+            facts["service_job"] = self.service_job
         if self.started_at is not None:
-            known["training_started_at"] = int(self.started_at)
+            facts["training_started_at"] = int(self.started_at)
         if self.artifact:
-            known["artifact"] = self.artifact
+            facts["artifact"] = self.artifact
         if self.ended:
-            known |= {"training_seconds": self.training_seconds, "billable_seconds": self.billable_seconds}
+            facts |= {"training_seconds": self.training_seconds, "billable_seconds": self.billable_seconds}
             if self.metrics:
-                known["metrics"] = self.metrics
-        return known
+                facts["metrics"] = self.metrics
+        return facts

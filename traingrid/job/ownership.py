@@ -58,21 +58,25 @@ def is_of_grid(tags: Mapping[str, str] | None, grid: str) -> bool:
 
 def tagged_fingerprint(tags: Mapping[str, str] | None, grid: str, job: names.TrainingJobName) -> str:
     """Return the fingerprint in a training job's tags; empty if it has none or the tags are not this job's."""
-    found = (tags or {}).get(names.TAG_FINGERPRINT, "")
-    return found if found and tags_of(grid, job.submission, job.index, found).items() <= (tags or {}).items() else ""
+    fingerprint = (tags or {}).get(names.TAG_FINGERPRINT, "")
+    return (
+        fingerprint
+        if fingerprint and tags_of(grid, job.submission, job.index, fingerprint).items() <= (tags or {}).items()
+        else ""
+    )
 
 
-def conflict(grid: str, tags: Mapping[str, str], seen: Seen, wanted: str) -> tuple[Failure, str]:
+def conflict(grid: str, tags: Mapping[str, str], training_job: Seen, fingerprint: str) -> tuple[Failure, str]:
     """Classify a name collision: return the failure and a message for the user.
 
     Args:
         grid: The grid's name.
         tags: The tags of the existing training job.
-        seen: The existing training job.
-        wanted: The fingerprint of the expected training job.
+        training_job: The existing training job.
+        fingerprint: The fingerprint of the expected training job.
     """
     if not is_of_grid(tags, grid):
-        return CONFLICT, f"The training job {seen.arn} has this name, but this grid did not create it."
-    theirs = tags.get(names.TAG_FINGERPRINT) or seen.fingerprint
-    what = f"but has another request: its fingerprint is {theirs}, and this job's is {wanted or 'not known'}."
-    return OTHER_REQUEST, f"The training job {seen.arn} belongs to this grid, {what}"
+        return CONFLICT, f"The training job {training_job.arn} has this name, but this grid did not create it."
+    theirs = tags.get(names.TAG_FINGERPRINT) or training_job.fingerprint
+    ending = f"but has another request: its fingerprint is {theirs}, and this job's is {fingerprint or 'not known'}."
+    return OTHER_REQUEST, f"The training job {training_job.arn} belongs to this grid, {ending}"

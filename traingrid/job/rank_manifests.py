@@ -67,18 +67,18 @@ def write_rank_manifests(objects: Objects, job: Job, training_job: str) -> None:
     """
     for name in by_rank(job.inputs, job.streams):
         shares = _agreed(objects, job, training_job, name)
-        for one, manifest in zip(rank_channels(name, job.ranks), shares, strict=True):
-            objects.write_if_none(manifest_uri(job, training_job, one), _encoded(manifest), _JSON)
+        for rank_channel, manifest in zip(rank_channels(name, job.ranks), shares, strict=True):
+            objects.write_if_none(manifest_uri(job, training_job, rank_channel), _encoded(manifest), _JSON)
 
 
 def _agreed(objects: Objects, job: Job, training_job: str, name: str) -> list[ManifestFile]:
     """Return the ManifestFile of each rank, as the first process wrote them."""
     uri = manifest_uri(job, training_job, f"{name}{_SHARES}")
-    written = objects.read_if_exists(uri)
-    if written is None:
+    stored = objects.read_if_exists(uri)
+    if stored is None:
         content = _encoded(_manifests(objects, job, name))
-        written = content if objects.write_if_none(uri, content, _JSON) else objects.read_if_exists(uri)
-    shares: list[ManifestFile] = json.loads(written or b"[]")
+        stored = content if objects.write_if_none(uri, content, _JSON) else objects.read_if_exists(uri)
+    shares: list[ManifestFile] = json.loads(stored or b"[]")
     return shares
 
 
@@ -87,11 +87,11 @@ def _manifests(objects: Objects, job: Job, name: str) -> list[ManifestFile]:
     prefix = prefix_of(uri)
     sizes = dict(data_objects(objects, prefix))
     if len(sizes) < job.ranks:
-        what = (
+        text = (
             f"The channel {name} of {job.name} has {len(sizes)} objects under {uri}, fewer than its {job.ranks} ranks."
         )
         next_step = "Split the data into more objects, train on fewer ranks, or write streams host in the manifest."
-        raise TooFewObjectsError(what, next_step)
+        raise TooFewObjectsError(text, next_step)
     folder = prefix.key[: prefix.key.rfind("/") + 1]
     start = {"prefix": f"s3://{prefix.bucket}/{folder}"}
     return [[start, *(key[len(folder) :] for key in share)] for share in shares_by_bytes(sizes, job.ranks)]
@@ -123,9 +123,9 @@ def shares_by_bytes(sizes: Mapping[str, int], ranks: int) -> list[list[str]]:
     shares: list[list[str]] = [[] for _ in range(ranks)]
     fewest = [(0, rank) for rank in range(ranks)]
     for key, size in sorted(sizes.items(), key=lambda item: (-item[1], item[0])):
-        held, rank = heapq.heappop(fewest)
+        bytes_of_rank, rank = heapq.heappop(fewest)
         shares[rank].append(key)
-        heapq.heappush(fewest, (held + size, rank))
+        heapq.heappush(fewest, (bytes_of_rank + size, rank))
     return [sorted(share) for share in shares]
 
 

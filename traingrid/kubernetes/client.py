@@ -153,7 +153,7 @@ class Client:
                 return None
             raise
 
-    def create(self, kind: Kind, made: Object) -> Object:
+    def create(self, kind: Kind, new: Object) -> Object:
         """Create an object by exactly one request.
 
         Raises:
@@ -161,16 +161,16 @@ class Client:
             ApiError: The request was refused.
             LateRequestError: It was not sent (`traingrid.late_request`).
         """
-        content = json.dumps(made).encode()
+        content = json.dumps(new).encode()
         return self._json("POST", kind.path(self.namespace), {"fieldValidation": "Strict"}, content, tries=1)
 
-    def ensure(self, kind: Kind, made: Object) -> None:
+    def ensure(self, kind: Kind, new: Object) -> None:
         """Create an object unless one has its name, with as many requests as a read may take.
 
         Raises:
             ApiError: The request was refused, or the server did not answer.
         """
-        content, left = json.dumps(made).encode(), self._patience.tries
+        content, left = json.dumps(new).encode(), self._patience.tries
         while True:
             try:
                 self._json("POST", kind.path(self.namespace), {"fieldValidation": "Strict"}, content)
@@ -198,9 +198,9 @@ class Client:
         selected = {"labelSelector": labels, "fieldSelector": fields, "limit": str(PAGE)}
         query = {name: value for name, value in selected.items() if value}
         while True:
-            found = self._json("GET", kind.path(self.namespace), query)
-            metadata = found.get("metadata") or {}
-            yield found.get("items") or [], metadata.get("resourceVersion", "")
+            page = self._json("GET", kind.path(self.namespace), query)
+            metadata = page.get("metadata") or {}
+            yield page.get("items") or [], metadata.get("resourceVersion", "")
             if not metadata.get("continue"):
                 return
             query["continue"] = metadata["continue"]
@@ -367,21 +367,21 @@ class Client:
         Raises:
             NoReplyError: The connection failed.
         """
-        rest = b""
+        unfinished = b""
         try:
             for piece in reply.stream(1 << 16, decode_content=True):
-                *lines, rest = (rest + piece).split(b"\n")
+                *lines, unfinished = (unfinished + piece).split(b"\n")
                 yield from (line for line in lines if line)
         except urllib3.exceptions.HTTPError as error:
             raise self._no_reply(error) from error
-        if rest:
-            yield rest
+        if unfinished:
+            yield unfinished
 
     def _no_reply(self, error: urllib3.exceptions.HTTPError) -> NoReplyError:
-        found = NoReplyError(urlsplit(self.cluster.endpoint).netloc, type(error).__name__, _cause(error))
+        no_reply = NoReplyError(urlsplit(self.cluster.endpoint).netloc, type(error).__name__, _cause(error))
         if self._explain:
-            self._explain(found, was_accepted=self._is_known)
-        return found
+            self._explain(no_reply, was_accepted=self._is_known)
+        return no_reply
 
 
 def _tls_context(authority: str) -> ssl.SSLContext:
@@ -398,17 +398,17 @@ def _tls_context(authority: str) -> ssl.SSLContext:
 
 def _cause(error: urllib3.exceptions.HTTPError) -> str:
     """Return the cause of a network error, without the addresses of objects that urllib3's own texts have."""
-    found = error.__cause__ or error.__context__
-    system = (found.strerror or "").lower() if isinstance(found, OSError) else ""
-    match error, found:
+    reason = error.__cause__ or error.__context__
+    system = (reason.strerror or "").lower() if isinstance(reason, OSError) else ""
+    match error, reason:
         case urllib3.exceptions.NameResolutionError(), _:
             cause = "DNS does not resolve its name"
         case urllib3.exceptions.SSLError(), ssl.SSLCertVerificationError():
-            cause = f"TLS error: certificate verify failed: {found.verify_message}"
+            cause = f"TLS error: certificate verify failed: {reason.verify_message}"
         case urllib3.exceptions.SSLError(), ssl.SSLError():
-            cause = f"TLS error: {(found.reason or 'unknown').replace('_', ' ').lower()}"
+            cause = f"TLS error: {(reason.reason or 'unknown').replace('_', ' ').lower()}"
         case urllib3.exceptions.ReadTimeoutError(), _:
-            cause = "TLS handshake timed out" if "handshake" in str(found) else "timed out while waiting for the reply"
+            cause = "TLS handshake timed out" if "handshake" in str(reason) else "timed out while waiting for the reply"
         case urllib3.exceptions.ConnectTimeoutError(), _:  # also a connection that was refused, or without a route
             cause = system or "connection timed out"
         case urllib3.exceptions.ProtocolError(), _:

@@ -53,7 +53,7 @@ def cluster_of(name: str, region: str, make: Maker, role: ActingRole | None = No
     """
     eks: Any = make("eks", region, role)
     try:
-        found = eks.describe_cluster(name=name)["cluster"]
+        description = eks.describe_cluster(name=name)["cluster"]
     except ClientError as error:
         if error.response["Error"]["Code"] != "ResourceNotFoundException":
             raise
@@ -61,15 +61,16 @@ def cluster_of(name: str, region: str, make: Maker, role: ActingRole | None = No
         raise NoClusterError(
             f"There is no EKS cluster {name} in {region}.", f"Fix eks.cluster in grid.yaml and deploy; {command}."
         ) from error
-    if not found.get("endpoint"):  # while it is created, it has neither endpoint nor authority
+    if not description.get("endpoint"):  # while it is created, it has neither endpoint nor authority
         raise NoClusterError(
-            f"The EKS cluster {name} in {region} is {found.get('status', 'not active')}.", "Wait until it is ACTIVE."
+            f"The EKS cluster {name} in {region} is {description.get('status', 'not active')}.",
+            "Wait until it is ACTIVE.",
         )
-    authority = base64.b64decode(found["certificateAuthority"]["data"]).decode()
+    authority = base64.b64decode(description["certificateAuthority"]["data"]).decode()
     return Cluster(
         name=name,
-        arn=found["arn"],
-        endpoint=found["endpoint"],
+        arn=description["arn"],
+        endpoint=description["endpoint"],
         authority=authority,
-        auto_mode=bool((found.get("computeConfig") or {}).get("enabled")),
+        auto_mode=bool((description.get("computeConfig") or {}).get("enabled")),
     )

@@ -38,15 +38,15 @@ class ApiError(CallError):
         self.message = message
         self.kind = kind
 
-    def explain(self, what: str, next_step: str = "") -> None:
+    def explain(self, text: str, next_step: str = "") -> None:
         """Replace the text of the error, because the caller knows the cluster.
 
         Args:
-            what: The error, as a sentence.
+            text: The error, as a sentence.
             next_step: The next step, as a sentence.
         """
-        self.what, self.next_step = what, next_step
-        self.args = (f"{what} {next_step}".strip(),)
+        self.what, self.next_step = text, next_step
+        self.args = (f"{text} {next_step}".strip(),)
 
 
 class UnavailableError(ApiError, OutageError):
@@ -106,7 +106,7 @@ def error_of(code: int, body: bytes | dict[str, Any], retry_after: str = "") -> 
 
 def _status(body: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(body)
+        status = json.loads(body)
     except ValueError:
-        found = None
-    return found if isinstance(found, dict) else {"message": body[:200].decode(errors="replace")}
+        status = None
+    return status if isinstance(status, dict) else {"message": body[:200].decode(errors="replace")}

@@ -82,6 +82,6 @@ def check_types(
     for name, value in (item if entry is None else entry).items():
         kind = types.get(name)
         if kind is not None and not kind[1](value):
-            shown = repr(value)
-            shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}..."
-            raise ItemError(item, name, f"has the field {f'{at}{name}'!r} with {shown}, which is not {kind[0]}")
+            value_text = repr(value)
+            value_text = value_text if len(value_text) <= _SHOWN else f"{value_text[:_SHOWN]}..."
+            raise ItemError(item, name, f"has the field {f'{at}{name}'!r} with {value_text}, which is not {kind[0]}")

@@ -337,10 +337,10 @@ class JobItem:
 
     @property
     def _tried_since_retry(self) -> list[RecordedAttempt]:
-        found: list[RecordedAttempt] = []
+        attempts: list[RecordedAttempt] = []
         for previous in self.tried:
-            found = [] if previous.reopened else [*found, previous]
-        return found
+            attempts = [] if previous.reopened else [*attempts, previous]
+        return attempts
 
     def is_of_array(self, array_file: str) -> bool:
         """Return True if the children of an array may launch the current attempt; a retry assigns another array.
@@ -396,5 +396,5 @@ def elsewhere(items: Iterable[JobItem], regions: Collection[str]) -> list[str]:
 
 def regions_of(items: Iterable[JobItem]) -> set[str]:
     """Return the Regions of all attempts of the lines, including Regions that have left the grid."""
-    found = {region for item in items for region in (item.region, *(previous.region for previous in item.tried))}
-    return found - {""}  # the Region of a line that could not be read is unknown
+    regions = {region for item in items for region in (item.region, *(previous.region for previous in item.tried))}
+    return regions - {""}  # the Region of a line that could not be read is unknown

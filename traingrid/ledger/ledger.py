@@ -221,17 +221,17 @@ class Ledger:
         Returns:
             False if another process has claimed it first.
         """
-        taken = self._table.update(
+        is_taken = self._table.update(
             (previous.submission, SUBMISSION),
             {"owner": claim.owner, "claimed_at": now(), "claim_ends_at": claim.ends_at},
             "#owner = :owner AND #claim_ends_at = :claim_ends_at AND #state = :state",
             {":owner": previous.owner, ":claim_ends_at": previous.claim_ends_at, ":state": previous.state},
         )
         # botocore repeats a write whose reply was lost. The repeated write fails its condition, as the first succeeded.
-        if taken:
+        if is_taken:
             return True
-        present = self.submission(previous.submission)
-        return present is not None and present.owner == claim.owner
+        current = self.submission(previous.submission)
+        return current is not None and current.owner == claim.owner
 
     def release_submission(self, submission: str, claim: Claim, at: int = 0, *, failed_tries: int = 0) -> None:
         """Change the end of the caller's claim of a submission that was not submitted.
@@ -262,8 +262,8 @@ class Ledger:
     def claim_retry(self, submission: str, facts: Mapping[str, Any]) -> int:
         """Return a number for a new array that retries jobs of a submission. Each call returns another number."""
         self.mark_open(submission)  # before a job is reopened, so that no sweep overlooks it
-        taken = sum(1 for _ in self._table.query(submission, "begins_with(#item, :value)", _RETRY))
-        number = taken + 1
+        retries = sum(1 for _ in self._table.query(submission, "begins_with(#item, :value)", _RETRY))
+        number = retries + 1
         while not self._table.put_new({"submission": submission, "item": f"{_RETRY}{number}", "at": now(), **facts}):
             number += 1
         return number
@@ -350,8 +350,8 @@ class Ledger:
             items = list(indexed)
             missing = marks.keys() - {item["submission"] for item in items}
             items += [item for name in sorted(missing) if (item := self._table.get(name, SUBMISSION))]
-        found = each(SubmissionItem.read, items)
-        yield from sorted(found, key=lambda item: getattr(item, "claimed_at", ""), reverse=True)
+        submissions = each(SubmissionItem.read, items)
+        yield from sorted(submissions, key=lambda item: getattr(item, "claimed_at", ""), reverse=True)
 
     def everything(self) -> Iterator[LedgerItem | Damaged]:
         """Yield every submission, job and cancel of the table. A damaged cancel is also yielded as one in force."""
@@ -380,8 +380,8 @@ class Ledger:
 
     def open_marks(self) -> dict[str, OpenMark]:
         """Return the marks of the submissions with open work, which sweeps read instead of all history."""
-        found = self._table.query(OPEN_SUBMISSIONS, "#item >= :value", " ")
-        return {item["item"]: OpenMark(mark=str(item.get("mark", "")), at=str(item.get("at", ""))) for item in found}
+        marks = self._table.query(OPEN_SUBMISSIONS, "#item >= :value", " ")
+        return {item["item"]: OpenMark(mark=str(item.get("mark", "")), at=str(item.get("at", ""))) for item in marks}
 
     def settle(self, submission: str, mark: OpenMark) -> bool:
         """Remove a submission, all of whose jobs have ended, from the index of open work.
@@ -429,8 +429,8 @@ class Ledger:
             array_file: The array file whose children may launch it; by default any array's children.
         """
         item = _first_item(submission, job, regions) | ({"array_file": array_file} if array_file else {})
-        known = None if self._table.put_new(item) else self.job(submission, job.index)
-        return known or JobItem.read(item)
+        existing = None if self._table.put_new(item) else self.job(submission, job.index)
+        return existing or JobItem.read(item)
 
     def end_unopened(self, submission: str, job: Job, regions: Sequence[str], facts: JobFacts) -> bool:
         """Create a job's item with a final state, unless it exists.
@@ -576,8 +576,8 @@ class Ledger:
         if moved or not reopen:  # after False, a child reads the ledger again and continues from there
             return moved
         # botocore repeats a write whose reply was lost. The repeated write fails, as the first has moved the job.
-        present = self.job(key.submission, key.index)
-        return present is not None and any(previous.reopened == reopen for previous in present.tried)
+        current = self.job(key.submission, key.index)
+        return current is not None and any(previous.reopened == reopen for previous in current.tried)
 
     def request_cancel(self, submission: str, scope: str, facts: Mapping[str, Any]) -> None:
         """Record a cancel of a submission's jobs. Another cancel with the same scope replaces it.
@@ -606,8 +606,8 @@ class Ledger:
 
         A damaged cancel is in force: only its time, user and reason are lost.
         """
-        found = _cancels(self._table.query(submission, "begins_with(#item, :value)", CANCEL_PREFIX))
-        return {cancel.scope: cancel for cancel in found if isinstance(cancel, Cancel)}
+        cancels = _cancels(self._table.query(submission, "begins_with(#item, :value)", CANCEL_PREFIX))
+        return {cancel.scope: cancel for cancel in cancels if isinstance(cancel, Cancel)}
 
     def set_launching(self, facts: Mapping[str, Any], *, allowed: bool) -> None:
         """Record that a person has paused or resumed the creation of training jobs.

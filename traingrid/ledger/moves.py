@@ -93,17 +93,17 @@ class MoveItem:
             ItemError: A required field is missing, or a field has another type.
         """
         check_types(item, _TYPES)
-        known = {name: item[name] for name in cls.__slots__ if name in item}
+        fields = {name: item[name] for name in cls.__slots__ if name in item}
         for name in ("source", "region", "from_region"):
-            if name not in known:
+            if name not in fields:
                 raise ItemError(item, name)
-        return cls(**{**known, "target": item["item"]})
+        return cls(**{**fields, "target": item["item"]})
 
     def stored(self) -> dict[str, Any]:
         """Return the fields to store, without the keys."""
         mappings = {"verified": dict(self.verified), "earlier": dict(self.earlier)}
-        others = {name: getattr(self, name) for name in self.__slots__ if name not in {"target", *mappings}}
-        return {**others, **mappings, "updated_at": now()}
+        plain_fields = {name: getattr(self, name) for name in self.__slots__ if name not in {"target", *mappings}}
+        return {**plain_fields, **mappings, "updated_at": now()}
 
     @property
     def percent(self) -> int:
@@ -114,8 +114,8 @@ class MoveItem:
     @property
     def own_bytes(self) -> int:
         """The bytes that `job` has transferred; for an unfinished copy, according to its recorded progress."""
-        present = self.bytes - self.missing_bytes
-        return max(self.copied_bytes - present, 0) if self.state == "copying" else self.missing_bytes
+        copied_before = self.bytes - self.missing_bytes
+        return max(self.copied_bytes - copied_before, 0) if self.state == "copying" else self.missing_bytes
 
     @property
     def transferred(self) -> dict[str, int]:
@@ -125,8 +125,8 @@ class MoveItem:
     @property
     def written_bytes(self) -> int:
         """The size of the objects that the copy wrote and that still exist, in bytes."""
-        written = min(sum(self._with(self.own_bytes).values()), self.bytes)
-        return min(written, self.copied_bytes) if self.state in ("copying", "pruning") else written
+        size = min(sum(self._with(self.own_bytes).values()), self.bytes)
+        return min(size, self.copied_bytes) if self.state in ("copying", "pruning") else size
 
     def is_written(self, modified_at: float) -> bool:
         """Return True if the copy wrote an object of the target.
@@ -147,8 +147,8 @@ class MoveItem:
 
     def _with(self, own: int) -> dict[str, int]:
         """Return `earlier` with the bytes of `job`."""
-        found = {**self.earlier, self.job: self.earlier.get(self.job, 0) + own}
-        return {job: size for job, size in found.items() if size}
+        bytes_by_job = {**self.earlier, self.job: self.earlier.get(self.job, 0) + own}
+        return {job: size for job, size in bytes_by_job.items() if size}
 
 
 class Moves:

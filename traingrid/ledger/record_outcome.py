@@ -31,7 +31,7 @@ class Describer(Protocol):
     def describe(self, name: str) -> Seen | None:
         """Return the description of a training job, or None if the service does not know the name (yet)."""
 
-    def tags(self, seen: Seen) -> dict[str, str] | None:
+    def tags(self, training_job: Seen) -> dict[str, str] | None:
         """Return the tags of a training job, or None if the service does not know it (yet, or any longer)."""
 
 
@@ -50,20 +50,23 @@ def record_seen(grid: str, ledger: Ledger, backend: Describer, training_job: str
         claim.
     """
     parsed = names.parse_training_job(grid, training_job)
-    seen = backend.describe(training_job) if parsed else None
-    if parsed is None or seen is None:
+    observed = backend.describe(training_job) if parsed else None
+    if parsed is None or observed is None:
         return False
     key = JobKey(submission=parsed.submission, index=parsed.index, attempt=parsed.attempt)
 
     def recorded(fingerprint: str) -> bool:
-        required = [Precondition(fingerprint=fingerprint, stopped_for=reason) for reason in _stop_reasons(seen)]
-        return any(_record(ledger, key, _observed(training_job, seen, one), one, watched=watched) for one in required)
+        required = [Precondition(fingerprint=fingerprint, stopped_for=reason) for reason in _stop_reasons(observed)]
+        return any(
+            _record(ledger, key, _observed(training_job, observed, precondition), precondition, watched=watched)
+            for precondition in required
+        )
 
-    if recorded(seen.fingerprint):
+    if recorded(observed.fingerprint):
         return True
     # It is another training job than the ledger's, or the service describes the ledger's in a different form.
-    tagged = tagged_fingerprint(backend.tags(seen), grid, parsed)
-    return tagged not in ("", seen.fingerprint) and recorded(tagged)
+    tagged = tagged_fingerprint(backend.tags(observed), grid, parsed)
+    return tagged not in ("", observed.fingerprint) and recorded(tagged)
 
 
 def deleted(training_job: str, backend: BackendName) -> JobFacts:
@@ -72,17 +75,17 @@ def deleted(training_job: str, backend: BackendName) -> JobFacts:
     return {"state": JobState.FAILED, "phase": "", "failure": DELETED.name, "reason": reason}
 
 
-def _stop_reasons(seen: Seen) -> tuple[str | None, ...]:
+def _stop_reasons(observed: Seen) -> tuple[str | None, ...]:
     """Return the values of `JobItem.stopped_for` for which an end has different failure classes; None for any value.
 
     They become conditions of writes, because the recorder of events may not read the ledger.
     """
-    return ("", CAPACITY.name) if seen.state == JobState.STOPPED else (None,)
+    return ("", CAPACITY.name) if observed.state == JobState.STOPPED else (None,)
 
 
-def _observed(training_job: str, seen: Seen, required: Precondition) -> JobFacts:
+def _observed(training_job: str, observed: Seen, required: Precondition) -> JobFacts:
     # The name is included because the child may have died between creating the training job and recording it.
-    facts, failure = seen.facts(), of_end(seen, required.stopped_for or "")
+    facts, failure = observed.facts(), of_end(observed, required.stopped_for or "")
     facts["training_job"] = training_job
     if failure:
         facts["failure"] = failure.name

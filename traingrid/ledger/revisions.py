@@ -40,6 +40,6 @@ def write_revision(table: Table, key: tuple[str, str], read: Item, changed: Item
         The item that was written; None, without a change, if another process changed it first. botocore repeats a write
         whose reply was lost: that also returns None, and the caller reads the item again.
     """
-    written = replace(changed, revision=read.revision + 1)
+    new = replace(changed, revision=read.revision + 1)
     condition, values = "#revision = :revision", {":revision": read.revision}
-    return written if table.update(key, dict(written.stored()), condition, values) else None
+    return new if table.update(key, dict(new.stored()), condition, values) else None

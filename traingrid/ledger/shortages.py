@@ -114,10 +114,10 @@ class Shortage:
     def sentence(self) -> str:
         """Return the shortage as a sentence for a person."""
         until = timestamp(self.until)
-        found = f"No capacity for {self.pool} since {timestamp(self.since)}"
+        beginning = f"No capacity for {self.pool} since {timestamp(self.since)}"
         if self.probe:
-            return f"{found}. {self.probe} tests until {until} at the latest if there is capacity again."
-        return f"{found}, last seen by {self.training_job}. One job tests at {until} if there is capacity again."
+            return f"{beginning}. {self.probe} tests until {until} at the latest if there is capacity again."
+        return f"{beginning}, last seen by {self.training_job}. One job tests at {until} if there is capacity again."
 
 
 def after_failure(read: Shortage | None, pool: CapacityPool, training_job: str, now: float) -> Shortage | None:

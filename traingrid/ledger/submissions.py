@@ -96,9 +96,9 @@ def _ended(item: JobItem) -> str:
 
 def by_submission(items: Iterable[LedgerItem | Damaged]) -> dict[str, Submission]:
     """Group the ledger's items by submission; an unknown id has an empty submission."""
-    found: dict[str, Submission] = defaultdict(Submission)
+    submissions: dict[str, Submission] = defaultdict(Submission)
     for item in items:
-        submission = found[item.submission]
+        submission = submissions[item.submission]
         if isinstance(item, SubmissionItem):
             submission.head = item
         elif isinstance(item, JobItem):
@@ -107,4 +107,4 @@ def by_submission(items: Iterable[LedgerItem | Damaged]) -> dict[str, Submission
             submission.add_damaged(item)
         else:
             submission.cancels[item.scope] = item
-    return found
+    return submissions

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from traingrid.manifest.columns import MAPPINGS
+from traingrid.manifest.fields import MAPPINGS
 from traingrid.manifest.row import Row, unreadable
 from traingrid.text import shown
 

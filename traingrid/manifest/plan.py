@@ -178,7 +178,11 @@ def looking(deployment: Deployment) -> Callable[[Job], Found]:
             if trouble:
                 troubles.append(trouble if region == job.region else f"in {region}, the next Region: {trouble}")
             resources = {**many, **uris, **mounts, **images}
-            unchecked += [f"{what} ({resource.unknown})" for what, resource in resources.items() if resource.unknown]
+            unchecked += [
+                f"{resource_name} ({resource.unknown})"
+                for resource_name, resource in resources.items()
+                if resource.unknown
+            ]
         return Found(trouble="; ".join(troubles), unchecked=tuple(unchecked))
 
     return look

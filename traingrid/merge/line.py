@@ -87,7 +87,7 @@ def region_of(models: Sequence[Model], request: MergeRequest, grid: Grid) -> str
         UsageError: The Region is not in the grid, or a model must not be copied to it.
     """
     counted = Counter(model.job.region for model in models)
-    region = request.region or max(counted, key=lambda each: counted[each])
+    region = request.region or max(counted, key=lambda candidate: counted[candidate])
     if region not in grid.regions:
         raise UsageError(f"{region} is not a training Region of this grid.", f"Its Regions: {', '.join(grid.regions)}.")
     for model in models:
@@ -124,7 +124,7 @@ def models_folder(models: Sequence[Model], heads: Sequence[ObjectHead], region: 
         region: The Region of the merge.
         deployment: The grid.
     """
-    content = "\n".join(f"{model.archive} {head.etag}" for model, head in zip(models, heads, strict=True))
+    content = "\n".join(f"{model.archive} {object_head.etag}" for model, object_head in zip(models, heads, strict=True))
     bucket = names.data_bucket(deployment.grid.name, deployment.account_of(region), region)
     return S3Uri(bucket, f"{names.MERGE_PREFIX}{hashlib.sha256(content.encode()).hexdigest()[:16]}")
 
@@ -176,20 +176,20 @@ def merge_line(
 
 def _residency(models: Sequence[Model], region: str) -> list[str]:
     """Return the residency of the result: that of all models, or the Region itself if some differ."""
-    found = {model.job.residency for model in models}
-    return list(found.pop()) if len(found) == 1 else [region]
+    residencies = {model.job.residency for model in models}
+    return list(residencies.pop()) if len(residencies) == 1 else [region]
 
 
 def _instance_type(request: MergeRequest, grid: Grid) -> str:
     """Return the instance type. Merging needs no accelerator; an explicit type is checked as in every manifest."""
     if request.instance_type:
         return request.instance_type
-    found = next((name for name in grid.allowed_instance_types() if accelerators(name, 1) == 0), None)
-    if found is None:
+    instance_type = next((name for name in grid.allowed_instance_types() if accelerators(name, 1) == 0), None)
+    if instance_type is None:
         allowed = ", ".join(grid.allowed_instance_types())
         text = f"A merge runs without accelerators, and all instance types of this grid have some: {allowed}."
         raise UsageError(text, "Add one to instance_types in grid.yaml, or give --instance-type.")
-    return found
+    return instance_type
 
 
 def _data(models: Sequence[Model], request: MergeRequest, region: str) -> dict[str, Any]:
@@ -197,19 +197,19 @@ def _data(models: Sequence[Model], request: MergeRequest, region: str) -> dict[s
     channels = {"average": ("train", "validation"), "ensemble": ("validation",), "parts": ()}[request.method]
     if request.data:
         return {name: {"uri": f"{request.data.rstrip('/')}/{name}/", "input_mode": "FastFile"} for name in channels}
-    here = next((model for model in models if model.job.region == region), None)
-    if channels and here is None:
+    local_model = next((model for model in models if model.job.region == region), None)
+    if channels and local_model is None:
         text = f"None of the jobs trained in {region}, so that the validation data there is not known."
         raise UsageError(text, "Give a folder with train/ and validation/: --data s3://BUCKET/FOLDER.")
-    found = {}
+    data = {}
     for name in channels:
-        channel = here.job.inputs.get(name) if here else None
+        channel = local_model.job.inputs.get(name) if local_model else None
         if channel is None:
-            text = f"{str(here).capitalize()} has no channel {name}, which the method {request.method} reads."
+            text = f"{str(local_model).capitalize()} has no channel {name}, which the method {request.method} reads."
             raise UsageError(text, "Give a folder with train/ and validation/: --data s3://BUCKET/FOLDER.")
-        _check_readable(name, channel, here)
-        found[name] = _read(channel)
-    return found
+        _check_readable(name, channel, local_model)
+        data[name] = _read(channel)
+    return data
 
 
 def _check_readable(name: str, channel: Channel, model: Model | None) -> None:
@@ -236,14 +236,16 @@ def _read(channel: Channel) -> dict[str, Any]:
 
 def _hyperparameters(models: Sequence[Model], request: MergeRequest) -> dict[str, str]:
     """Return the hyperparameters that the merge reads (training_container/merge/options.py)."""
-    found = {names.IMAGE_PROGRAM: names.MERGE_PROGRAM, names.MERGE_METHOD: request.method}
-    found["merge_count"] = str(len(models))
+    hyperparameters = {names.IMAGE_PROGRAM: names.MERGE_PROGRAM, names.MERGE_METHOD: request.method}
+    hyperparameters["merge_count"] = str(len(models))
     if request.method == "average":
-        found["merge_statistics_images"] = str(request.statistics_images)
-        found |= shape_of(models[0])  # the merge ignores it; lines that begin with the average are compared with it
+        hyperparameters["merge_statistics_images"] = str(request.statistics_images)
+        hyperparameters |= shape_of(
+            models[0]
+        )  # the merge ignores it; lines that begin with the average are compared with it
     if request.folders:
-        found["merge_layout"] = "folders"
-    return found
+        hyperparameters["merge_layout"] = "folders"
+    return hyperparameters
 
 
 def _metrics(count: int) -> list[str]:

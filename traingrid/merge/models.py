@@ -63,27 +63,27 @@ def models_of(
     Raises:
         UsageError: A job does not exist or has no model, or there are fewer than two.
     """
-    wanted = list(dict.fromkeys(indexes)) or [status.index for status in statuses]
-    known = {status.index: status for status in statuses}
-    found = []
-    for index in wanted:
-        if index not in known:
+    selected = list(dict.fromkeys(indexes)) or [status.index for status in statuses]
+    status_by_index = {status.index: status for status in statuses}
+    models = []
+    for index in selected:
+        if index not in status_by_index:
             text = f"Submission {submission} has no job with index {index}."
             raise UsageError(text, f"Its indexes are 0 to {len(statuses) - 1}.")
-        status = known[index]
+        status = status_by_index[index]
         if status.state != JobState.COMPLETED or not status.artifact:
-            complete = " ".join(str(one.index) for one in statuses if one.state == JobState.COMPLETED)
+            complete = " ".join(str(completed.index) for completed in statuses if completed.state == JobState.COMPLETED)
             text = f"Job {index} of {submission} has no model: the job is {status.state}."
             raise UsageError(text, f"Name the jobs to merge; completed are: {complete or 'none'}.")
         if index not in jobs:
             text = f"The manifest of {submission} was submitted by hand, so that the lines of its jobs are not known."
             raise UsageError(text, "Submit the manifest with `traingrid submit`.")
         job = in_region(jobs[index], status.region)
-        found.append(Model(submission=submission, job=job, archive=S3Uri.parse(status.artifact)))
-    if len(found) < 2:
+        models.append(Model(submission=submission, job=job, archive=S3Uri.parse(status.artifact)))
+    if len(models) < 2:
         text = f"A merge needs at least two models, and {submission} has one job to merge."
         raise UsageError(text, f"Its model has the files of all of its hosts: traingrid download {submission}.")
-    return found
+    return models
 
 
 def shape_of(model: Model) -> dict[str, str]:
@@ -128,7 +128,7 @@ def _check_equal(models: Sequence[Model], defaults: Mapping[str, str], next_step
     first = models[0]
     for model in models:
         for name, default in defaults.items():
-            own, expected = (canonical(each.job.hyperparameters.get(name, default)) for each in (model, first))
+            own, expected = (canonical(merged.job.hyperparameters.get(name, default)) for merged in (model, first))
             if own != expected:
                 text = f"The hyperparameter {name} of {model} is {own}, that of {first} {expected}."
                 raise UsageError(text, next_step)

@@ -57,10 +57,10 @@ class FolderCopy:
     _verified: Counter[str] = field(default_factory=Counter, init=False)
     _workers: Workers[Pair] = field(init=False)
 
-    def start(self, *, held: bool = False) -> None:
-        """Start to copy the missing objects, and to verify the others; if `held`, only after `hold(on=False)`."""
+    def start(self, *, is_held: bool = False) -> None:
+        """Start to copy the missing objects, and to verify the others; if `is_held`, only after `hold(on=False)`."""
         self._workers = Workers(self._copy, self.folders.pairs(), self.threads, self._stop.is_set)
-        self._workers.hold(on=held)
+        self._workers.hold(on=is_held)
         self._workers.start()
 
     def wait(self, seconds: float) -> bool:

@@ -168,33 +168,33 @@ class ObjectCopy:
             return _Plan(0, marked=not comparable or source_head.parts > 0)
         return _Plan(self._own_parts(source_head), marked=True)
 
-    def _own_parts(self, head: ObjectHead) -> int:
-        if head.size <= self.sizes.part * MAX_PARTS:
+    def _own_parts(self, source_head: ObjectHead) -> int:
+        if source_head.size <= self.sizes.part * MAX_PARTS:
             return self.sizes.part
-        return ceil(head.size / MAX_PARTS / MIB) * MIB
+        return ceil(source_head.size / MAX_PARTS / MIB) * MIB
 
     def _in_parts(self, task: _Task, size: int, stopped: Callable[[], bool]) -> bool:
         """Copy an object in parts of some bytes, and continue an unfinished upload; return False if copying ended."""
-        store, head, target = self.target_store, task.head, task.target
+        store, source_head, target = self.target_store, task.head, task.target
         upload, parts = self._upload(task)
-        pieces = _pieces(head.size, size)
+        pieces = _pieces(source_head.size, size)
         done = {piece.number: parts[piece.number] for piece in pieces if _is_part(piece, parts)}
 
         def copy_part(piece: Piece) -> None:
-            done[piece.number] = store.copy_part(task.source, head.etag, target, upload.id, piece)
+            done[piece.number] = store.copy_part(task.source, source_head.etag, target, upload.id, piece)
 
         missing = [piece for piece in pieces if piece.number not in done]
         if not Workers(copy_part, missing, self.threads, stopped).run():
             return False
         try:
-            store.complete(head, target, upload, done)
+            store.complete(source_head, target, upload, done)
         except ClientError as error:
             if error.response["Error"]["Code"] != "BadDigest":
                 raise
             store.abort(target, upload.id)  # it has a part of another program; the next try begins a new upload
             return True
-        for other in store.uploads(target):
-            store.abort(target, other.id)
+        for other_upload in store.uploads(target):
+            store.abort(target, other_upload.id)
         return True
 
     def _upload(self, task: _Task) -> tuple[Upload, dict[int, Part]]:
@@ -209,8 +209,8 @@ class ObjectCopy:
             if not task.mark and (upload.algorithm, upload.kind) == (algorithm, FULL):
                 return upload, store.parts(target, upload.id)
             store.abort(target, upload.id)
-        begun = store.begin(task.head, target, algorithm, task.mark)
-        return Upload(id=begun, algorithm=algorithm, kind=FULL), {}
+        identifier = store.begin(task.head, target, algorithm, task.mark)
+        return Upload(id=identifier, algorithm=algorithm, kind=FULL), {}
 
 
 def _pieces(size: int, part_bytes: int) -> list[Piece]:

@@ -216,14 +216,14 @@ def _header(plan: Plan, facts: Facts) -> Header:
         quotas=tuple(UsedQuota(**_pool(key), instances=facts.instances[key]) for key in pools),
         replicas=tuple(
             UsedReplica(
-                dataset=one.dataset,
-                version=one.version,
-                region=one.region,
-                uri=one.uri,
-                bytes=one.size,
-                objects=one.objects,
+                dataset=used_replica.dataset,
+                version=used_replica.version,
+                region=used_replica.region,
+                uri=used_replica.uri,
+                bytes=used_replica.size,
+                objects=used_replica.objects,
             )
-            for one in sorted(used, key=lambda replica: (replica.dataset, replica.version, replica.region))
+            for used_replica in sorted(used, key=lambda replica: (replica.dataset, replica.version, replica.region))
         ),
     )
 

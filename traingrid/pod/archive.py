@@ -92,13 +92,13 @@ class _Stream(io.RawIOBase):
 
     def read(self, size: int = -1) -> bytes:
         """Return the next bytes."""
-        found, length = [self._rest], len(self._rest)
+        pieces, length = [self._rest], len(self._rest)
         for piece in self._pieces:
-            found.append(piece)
+            pieces.append(piece)
             length += len(piece)
             if 0 <= size <= length:
                 break
-        joined = b"".join(found)
+        joined = b"".join(pieces)
         if size < 0:
             size = length
         self._rest = joined[size:]
@@ -122,8 +122,8 @@ def _content(path: Path, size: int) -> Iterator[bytes]:
 def _below(folder: Path) -> Iterator[Path]:
     """Yield all paths below a folder, each folder before its content."""
     with os.scandir(folder) as entries:
-        found = sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
-    for name, is_folder in found:
+        children = sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
+    for name, is_folder in children:
         yield folder / name
         if is_folder:
             yield from _below(folder / name)

@@ -149,8 +149,8 @@ class Downloads:
         botocore verifies the checksum of an object that is read as a whole.
         """
         place = piece.stored.place
-        whole = at == 0 and piece.end == piece.stored.size
-        part = {} if whole else {"Range": f"bytes={at}-{piece.end - 1}"}
+        is_whole = at == 0 and piece.end == piece.stored.size
+        part = {} if is_whole else {"Range": f"bytes={at}-{piece.end - 1}"}
         reply = self.s3.get_object(Bucket=place.bucket, Key=place.key, IfMatch=piece.stored.etag, **part)
         with closing(reply["Body"]) as body:
             for chunk in body.iter_chunks(CHUNK_BYTES):
@@ -172,6 +172,6 @@ def _pieces(stored: StoredObject, folder: Path) -> Iterator[_Piece]:
 def _settled(running: set[Future[None]]) -> set[Future[None]]:
     """Wait until one of the pieces has ended, raise its error if it failed, and return the others."""
     done, left = wait(running, return_when=FIRST_COMPLETED)
-    for one in done:
-        one.result()
+    for future in done:
+        future.result()
     return left

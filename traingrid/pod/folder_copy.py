@@ -79,7 +79,7 @@ class Record:
         """Replace the file."""
         new = self._file.with_suffix(".new")
         try:
-            new.write_text(json.dumps({path: asdict(one) for path, one in self.copied.items()}))
+            new.write_text(json.dumps({path: asdict(copied_file) for path, copied_file in self.copied.items()}))
             new.replace(self._file)
         except OSError as error:  # the disk may be full; the files are copied nevertheless
             logger.warning("%s cannot be written: %s", self._file, error)
@@ -113,28 +113,30 @@ class FolderCopy:
         if not self.folder.exists():  # the training removed the folder itself: nothing is copied or deleted
             return None
         try:
-            present = dict(_files(self.folder))
+            state_by_path = dict(_files(self.folder))
         except OSError as error:  # without a complete list, nothing may be deleted
             logger.warning("%s cannot be listed: %s", self.folder, error)
             return error
-        changed = [path for path, state in present.items() if self._is_changed(path, state, final=final)]
-        changed.sort(key=lambda path: present[path])  # a file that was written last may refer to earlier ones
+        changed = [path for path, state in state_by_path.items() if self._is_changed(path, state, final=final)]
+        changed.sort(key=lambda path: state_by_path[path])  # a file that was written last may refer to earlier ones
         with ThreadPoolExecutor(_FILES_AT_ONCE, thread_name_prefix="copy") as pool:
             errors = list(pool.map(self._copy, changed))
-        gone = [path for path in self.record.copied if path not in present and not (self.folder / path).exists()]
-        for path in gone:
+        removed = [
+            path for path in self.record.copied if path not in state_by_path and not (self.folder / path).exists()
+        ]
+        for path in removed:
             self._delete(path)
         copied = len(changed) - sum(map(bool, errors))
-        if changed or gone:
+        if changed or removed:
             self.record.save()
             logger.info(
-                "Copied %s of %s to %s, %d deleted", counted(copied, "file"), self.folder, self.target, len(gone)
+                "Copied %s of %s to %s, %d deleted", counted(copied, "file"), self.folder, self.target, len(removed)
             )
         return next(filter(None, errors), None)
 
     def _is_changed(self, path: str, state: tuple[int, int], *, final: bool) -> bool:
-        known = self.record.copied.get(path)
-        if known and (known.modified, known.size) == state:
+        copied_file = self.record.copied.get(path)
+        if copied_file and (copied_file.modified, copied_file.size) == state:
             return False
         age = time.time() - state[0] / 1e9
         return final or not 0 <= age < SETTLED_SECONDS
@@ -145,7 +147,7 @@ class FolderCopy:
         try:
             before = _state(file)
             self.s3.upload_file(str(file), self.target.bucket, key, Config=_CONFIG)
-            head = self.s3.head_object(Bucket=self.target.bucket, Key=key)
+            head_reply = self.s3.head_object(Bucket=self.target.bucket, Key=key)
             after = _state(file)
         except FileNotFoundError:  # deleted or renamed meanwhile
             return None
@@ -153,7 +155,9 @@ class FolderCopy:
             logger.warning("%s was not copied: %s. It is tried again.", file, error)
             return error
         if before == after:
-            self.record.copied[path] = CopiedFile(modified=after[0], size=after[1], etag=head["ETag"], written=True)
+            self.record.copied[path] = CopiedFile(
+                modified=after[0], size=after[1], etag=head_reply["ETag"], written=True
+            )
         return None
 
     def _delete(self, path: str) -> None:
@@ -161,10 +165,10 @@ class FolderCopy:
 
         https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-deletes.html
         """
-        known = self.record.copied[path]
-        if known.written or self.is_main:
+        copied_file = self.record.copied[path]
+        if copied_file.written or self.is_main:
             try:
-                self.s3.delete_object(Bucket=self.target.bucket, Key=self._key(path), IfMatch=known.etag)
+                self.s3.delete_object(Bucket=self.target.bucket, Key=self._key(path), IfMatch=copied_file.etag)
             except (BotoCoreError, ClientError) as error:
                 if is_outage(error):
                     return  # the next pass deletes it

@@ -55,8 +55,8 @@ def place_of(uri: str) -> Place:
     Raises:
         PodError: The URI has another form.
     """
-    scheme, separator, rest = uri.partition("://")
-    bucket, _, key = rest.partition("/")
+    scheme, separator, location = uri.partition("://")
+    bucket, _, key = location.partition("/")
     if scheme != "s3" or not separator or not bucket:
         raise download_error(f"{uri!r} is not an S3 URI")
     return Place(bucket, key)
@@ -76,9 +76,9 @@ def objects_of(s3: Any, source: Mapping[str, Any]) -> Iterator[StoredObject]:
     """
     place, count = place_of(source["S3Uri"]), 0
     manifest = source.get("S3DataType", "S3Prefix") == "ManifestFile"
-    for found in _listed(s3, place) if manifest else below(s3, place):
+    for stored in _listed(s3, place) if manifest else below(s3, place):
         count += 1
-        yield found
+        yield stored
     if not count:
         raise no_objects(source["S3Uri"])
 
@@ -136,23 +136,25 @@ def _listed(s3: Any, manifest: Place) -> Iterator[StoredObject]:
     try:
         first, *suffixes = json.loads(content)
         prefix = first["prefix"]
-        named = [(place_of(f"{prefix}{suffix}"), suffix) for suffix in suffixes]
+        places = [(place_of(f"{prefix}{suffix}"), suffix) for suffix in suffixes]
     except (ValueError, TypeError, KeyError) as error:
         raise download_error(f"The manifest {manifest} in S3 is malformed: {error!r}.") from error
 
-    def found(one: tuple[Place, str]) -> StoredObject:
-        place, suffix = one
+    def found(place_and_suffix: tuple[Place, str]) -> StoredObject:
+        place, suffix = place_and_suffix
         try:
-            head = patiently(lambda: s3.head_object(Bucket=place.bucket, Key=place.key))
+            head_reply = patiently(lambda: s3.head_object(Bucket=place.bucket, Key=place.key))
         except ClientError as error:
             if error.response["Error"]["Code"] not in _MISSING:
                 raise
             raise no_objects(str(place)) from error
-        return StoredObject(place=place, size=head["ContentLength"], etag=head["ETag"], path=_checked(suffix, place))
+        return StoredObject(
+            place=place, size=head_reply["ContentLength"], etag=head_reply["ETag"], path=_checked(suffix, place)
+        )
 
     with ThreadPoolExecutor(_HEADS_AT_ONCE, thread_name_prefix="head") as pool:
-        for at in range(0, len(named), _BATCH):
-            yield from pool.map(found, named[at : at + _BATCH])
+        for at in range(0, len(places), _BATCH):
+            yield from pool.map(found, places[at : at + _BATCH])
 
 
 def _checked(path: str, place: Place) -> str:

@@ -52,15 +52,15 @@ class Peers:
 
     def wait(self) -> None:
         """Wait until every host has been seen, within the limit of the launcher."""
-        begun = time.monotonic()
+        started = time.monotonic()
         while not self._all_seen.is_set():
-            waited = time.monotonic() - begun
+            waited = time.monotonic() - started
             if self._limit is not None and waited >= self._limit:
                 logger.warning("Start without %s after %d s", self._names(), waited)
                 return
             logger.info("The data is complete. Waiting for the start of %s", self._names())
-            rest = _LOG_SECONDS if self._limit is None else min(_LOG_SECONDS, self._limit - waited)
-            self._all_seen.wait(rest)
+            pause = _LOG_SECONDS if self._limit is None else min(_LOG_SECONDS, self._limit - waited)
+            self._all_seen.wait(pause)
 
     def _names(self) -> str:
         missing = list(self._missing)

@@ -96,6 +96,6 @@ def _restore(host: Host, s3: Any, downloads: Downloads, uri: str, folder: Path) 
 
 def _remembered(objects: Iterable[StoredObject], etags: dict[str, str]) -> Iterator[StoredObject]:
     """Yield objects, and remember their ETags."""
-    for one in objects:
-        etags[one.path] = one.etag
-        yield one
+    for stored in objects:
+        etags[stored.path] = stored.etag
+        yield stored

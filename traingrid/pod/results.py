@@ -138,8 +138,8 @@ def _uploaded(host: Host, s3: Any, folder: str, name: str, deadline: float) -> t
     return str(target), ""
 
 
-def _text(what: str, error: Exception, host: Host) -> str:
-    text = one_line(upload_error(f"Unable to upload {what}: {explained(error, host.request)}").what)
+def _text(content: str, error: Exception, host: Host) -> str:
+    text = one_line(upload_error(f"Unable to upload {content}: {explained(error, host.request)}").what)
     logger.error(text)
     return text
 

@@ -224,9 +224,9 @@ class Intake:
         """
         target = S3Uri(self.deployment.manifest_bucket, jobs_key(submission, chunk))
         file = target.key.rpartition("/")[2]
-        found = self.batch.find(submission, chunk) if retried else None
-        if found:  # its children read the jobs that were written with it, perhaps by another deployment of the grid
-            return Array(batch_job=found, file=file, count=count)
+        existing = self.batch.find(submission, chunk) if retried else None
+        if existing:  # its children read the jobs that were written with it, perhaps by another deployment of the grid
+            return Array(batch_job=existing, file=file, count=count)
         first = next(jobs)
         body, index = normalised(itertools.chain([first], jobs))
         self.storage.write(index_uri(target), index, "application/octet-stream")

@@ -124,7 +124,9 @@ def state_of(entries: Sequence[Entry]) -> SweepState:
                 trials |= {trial.number: _new(number, entry, trial.number) for trial in entry.trials}
             case Submitted():
                 numbers = [trial.number for trial in batches.pop(entry.batch).trials]
-                trials |= {each: replace(trials[each], submission=entry.submission) for each in numbers}
+                trials |= {
+                    trial_number: replace(trials[trial_number], submission=entry.submission) for trial_number in numbers
+                }
             case Rejected():
                 for trial in batches.pop(entry.batch).trials:
                     del trials[trial.number]

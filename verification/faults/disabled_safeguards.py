@@ -93,9 +93,9 @@ def _finalizer() -> None:
 
     create = Client.create
 
-    def without(self: Client, kind: Any, made: Any) -> Any:
-        made["metadata"].pop("finalizers", None)
-        return create(self, kind, made)
+    def without(self: Client, kind: Any, new: Any) -> Any:
+        new["metadata"].pop("finalizers", None)
+        return create(self, kind, new)
 
     Client.create = without  # type: ignore[method-assign]  # the sabotage
 

@@ -97,12 +97,12 @@ def runs_section(content: Content) -> Markup:
     left_out = len(_parameters(content)) - _MOST_PARAMETERS
     more = f" {counted(left_out, 'more hyperparameter')} that differ are listed below." if left_out > 0 else ""
     note = f"{order}Metrics are the last values that the training has reported.{more}"
-    rest = f"The {_MOST_AT_TOP} best of {len(content.runs):,} jobs. The others are at the end of this file."
+    rest_note = f"The {_MOST_AT_TOP} best of {len(content.runs):,} jobs. The others are at the end of this file."
     return section(
         "Runs",
         el("p", text(note), class_="quiet small"),
         _table("Runs", content, 0, _MOST_AT_TOP),
-        el("p", text(rest), class_="quiet small") if len(content.runs) > _MOST_AT_TOP else None,
+        el("p", text(rest_note), class_="quiet small") if len(content.runs) > _MOST_AT_TOP else None,
     )
 
 

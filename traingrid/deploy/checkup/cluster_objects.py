@@ -173,8 +173,8 @@ class _Objects:
             return self._compared(subject, part)
         if missing:
             verb, _, resource = missing[0]
-            rest_ = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-            why = f"it may not {verb} {resource}{rest_} in {self._settings.namespace}"
+            more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+            why = f"it may not {verb} {resource}{more} in {self._settings.namespace}"
             return self._place.finding(subject, Verdict.WRONG, why, self._apply)
         if created:
             why = "it may create jobs or pods, although the reconciler must not cause costs"
@@ -196,19 +196,19 @@ class _Objects:
         status = self._client.create(ACCESS_REVIEW, review).get("status") or {}
         return bool(status.get("allowed"))
 
-    def _compared(self, what: str, part: Part) -> Finding:
+    def _compared(self, checked: str, part: Part) -> Finding:
         """Compare the Role and the RoleBinding of a group with those of `traingrid eks access`."""
         name, group = role_name(self._place.grid.name, part), names.kubernetes_group(self._place.grid.name, part)
         role, binding = self._client.find(ROLE, name), self._client.find(ROLE_BINDING, name)
         if role is None or binding is None:
             missing = "Role" if role is None else "RoleBinding"
-            return self._place.finding(what, Verdict.WRONG, f"the {missing} {name} does not exist", self._apply)
+            return self._place.finding(checked, Verdict.WRONG, f"the {missing} {name} does not exist", self._apply)
         subjects = {subject.get("name") for subject in binding.get("subjects") or []}
         lacking = [access_ for access_ in _accesses(RULES[part]) if not _grants(role, *access_)]
         if lacking or group not in subjects or (binding.get("roleRef") or {}).get("name") != name:
             why = f"the Role {name} or its RoleBinding differs from that of this version"
-            return self._place.finding(what, Verdict.WRONG, why, self._apply)
-        return self._place.finding(what, why=f"as in the Role {name}")
+            return self._place.finding(checked, Verdict.WRONG, why, self._apply)
+        return self._place.finding(checked, why=f"as in the Role {name}")
 
     def _mpi(self, source: str) -> Iterator[Finding]:
         """Check that the cluster serves MPIJobs, which `source` requires, and the version of their operator."""

@@ -35,8 +35,8 @@ def left_stacks(grid: Grid, account: str) -> Iterator[Finding]:
     own = {region for region in grid.regions if grid.account_of(region, grid.account or account) == account}
 
     def look() -> Finding:
-        found = client("ec2", grid.home).describe_regions()["Regions"]
-        regions.extend(sorted({description["RegionName"] for description in found} - own))
+        described = client("ec2", grid.home).describe_regions()["Regions"]
+        regions.extend(sorted({description["RegionName"] for description in described} - own))
         return Finding(what="Regions of the account", verdict=Verdict.GOOD)
 
     looking = looked("", "stacks in other Regions", look, "ec2:DescribeRegions")

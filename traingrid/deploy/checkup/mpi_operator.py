@@ -48,12 +48,12 @@ def mpi_operator(place: Place, client: Client) -> Finding:
             raise
         where = f"the namespace {_NAME}, and the caller may not list those of all namespaces"
         try:
-            one = client.find(OPERATOR_DEPLOYMENT, _NAME)
+            operator = client.find(OPERATOR_DEPLOYMENT, _NAME)
         except ApiError as denied:
             if denied.code != FORBIDDEN:
                 raise
             return _unknown(place, "the caller may not read its Deployment, so its version is not checked")
-        deployments = [one] if one and _is_running(one) else []
+        deployments = [operator] if operator and _is_running(operator) else []
     if not deployments:
         return _unknown(place, f"it has no Deployment in {where}, so its version is not checked")
     findings = [_judged(place, deployment_) for deployment_ in deployments]
