@@ -5,6 +5,7 @@ import pytest
 from tests.support.sample_deployment import sample_deployment
 from traingrid.api.manifest_edit import readable_rows, with_value
 from traingrid.manifest.errors import LineError, ManifestError
+from traingrid.manifest.fields import LineSettings
 from traingrid.manifest.line import Line
 from traingrid.manifest.parse import parse
 from traingrid.submission.manifest_text import header_of
@@ -185,4 +186,4 @@ def test_null_is_an_empty_cell_in_fields_and_in_mappings() -> None:
     nulls = '"instance_count": null, "hyperparameters": {"epochs": 90, "rate": null}, "tags": {"team": null}'
     (line,) = lines_of(f'{{"region": "us-east-1", "s3_uri": "s3://ragab-ml/a/monday", {nulls}}}\n')
     (cells,) = lines_of(f"region,s3_uri,instance_count,hp.epochs,hp.rate,tag.team\n{MONDAY},,90,,\n")
-    assert line.settings == cells.settings == {"hyperparameters": {"epochs": "90"}}
+    assert line.settings == cells.settings == LineSettings(hyperparameters={"epochs": "90"})
