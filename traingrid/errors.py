@@ -16,9 +16,9 @@ class TraingridError(Exception):
 
     exit_code = 1
 
-    def __init__(self, text: str, next_step: str = "") -> None:
-        super().__init__(f"{text} {next_step}".strip())
-        self.what = text
+    def __init__(self, what: str, next_step: str = "") -> None:
+        super().__init__(f"{what} {next_step}".strip())
+        self.what = what
         self.next_step = next_step
 
 
