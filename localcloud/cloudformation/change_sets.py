@@ -3,12 +3,13 @@
 from types import SimpleNamespace
 
 from moto.cloudformation import urls
-from moto.cloudformation.models import ChangeSet, Stack
+from moto.cloudformation.models import ChangeSet
 from moto.cloudformation.responses import CloudFormationResponse
 from moto.core.exceptions import ServiceException
 from moto.core.responses import ActionResult, EmptyResult
 
 from localcloud.cloudformation.template_rules import MAX_BODY, MAX_OBJECT, check_name, check_size, check_template
+from localcloud.cloudformation.templates import parse
 
 
 class ChangeSetNotFoundError(ServiceException):
@@ -99,7 +100,7 @@ class StackResponse(CloudFormationResponse):
         else:
             limit = MAX_BODY
         check_size(text, limit)
-        check_template(Stack.parse_template(text), self._get_param("Capabilities", []))
+        check_template(parse(text), self._get_param("Capabilities", []))
 
     def _put_identifier(self) -> None:
         """Replace the name in the request with the ARN of the stack's change set."""

@@ -10,7 +10,7 @@ from moto.cloudformation.utils import generate_changeset_id, generate_stack_id, 
 from localcloud.cloudformation.change_sets import URLS
 from localcloud.cloudformation.context import Clients
 from localcloud.cloudformation.deployment import Deployment, DeploymentError
-from localcloud.cloudformation.templates import Resources
+from localcloud.cloudformation.templates import Resources, parse
 
 _NO_CHANGES = "The submitted information didn't contain changes. Submit different information to create a change set."
 
@@ -19,6 +19,7 @@ class DeployedStack(Stack):
     """A stack of moto whose resources localcloud provisions."""
 
     clients: ClassVar[Clients]
+    parse_template = staticmethod(parse)
     stack_status_reason: str | None = None
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -128,6 +129,13 @@ class DeployedStack(Stack):
         )
 
 
+class _ParsedChangeSet(ChangeSet):
+    """A change set of moto whose template is parsed as a stack's."""
+
+    def _parse_template(self) -> None:
+        self.template_dict = parse(self.template)
+
+
 class StackBackend(CloudFormationBackend):
     """moto's backend, with stacks whose resources are deployed before the stack is complete."""
 
@@ -180,7 +188,7 @@ class StackBackend(CloudFormationBackend):
             stack = self._new_stack(stack_name, parameters, notification_arns, tags, role_arn)
             stack._enter("REVIEW_IN_PROGRESS", "User Initiated")
         identifier = generate_changeset_id(change_set_name, self.region_name, self.account_id)
-        change_set = ChangeSet(
+        change_set = _ParsedChangeSet(
             change_set_type, identifier, change_set_name, stack, template, parameters, description,
             notification_arns, tags, role_arn,
         )  # fmt: skip

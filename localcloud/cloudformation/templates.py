@@ -1,13 +1,14 @@
 """Templates: loads them, finds references between their resources, and resolves their expressions."""
 
 import graphlib
+import json
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 from urllib.parse import unquote, urlparse
 
 from moto.cloudformation.exceptions import ValidationError
-from moto.cloudformation.models import cloudformation_backends
+from moto.cloudformation.models import Stack, cloudformation_backends
 from moto.cloudformation.parsing import ResourceMap, clean_json
 from moto.s3.models import s3_backends
 from moto.ssm.models import ssm_backends
@@ -34,6 +35,17 @@ def template_from_url(template_url: str, account_id: str, partition: str) -> str
     if stored is None:
         raise ValidationError(message=f"S3 error: The specified key does not exist: {bucket}/{key}")
     return str(stored.value.decode())
+
+
+def parse(text: str) -> dict[str, Any]:
+    """Return a template from its text, JSON or YAML.
+
+    moto parses JSON as YAML, too, which takes a hundred times as long.
+    """
+    try:
+        return cast(dict[str, Any], json.loads(text))
+    except ValueError:
+        return cast(dict[str, Any], Stack.parse_template(text))
 
 
 def deployment_order(resources: dict[str, Any]) -> list[str]:
