@@ -10,7 +10,8 @@ from moto.logs.exceptions import ResourceNotFoundException
 
 from localcloud.batch.jobs import Job, now_ms
 from localcloud.batch.retries import Outcome
-from localcloud.ecr import process_images
+from localcloud.ecr.process_images import InvalidImageError, ProcessImage
+from localcloud.ecr.pulls import ImageNotFoundError, resolve
 from localcloud.iam.resource_policies import allows_service
 from localcloud.iam.roles import trust_of
 from localcloud.log_streams import LogStream, ensure_group
@@ -128,11 +129,11 @@ class Attempt:
             return Outcome(exit_code=None, reason=None, status_reason=HOST_LOST)
         return Outcome(exit_code=code, reason=None, status_reason=TIMED_OUT if self.timed_out else EXITED)
 
-    def _image(self) -> process_images.ProcessImage:
+    def _image(self) -> ProcessImage:
         uri = str(self.job.submission.container["image"])
         try:
-            return process_images.resolve(self._place[1], uri)
-        except (process_images.InvalidImageError, process_images.ImageNotFoundError) as error:
+            return resolve(self._place[1], uri)
+        except (InvalidImageError, ImageNotFoundError) as error:
             raise CannotStartError(f"CannotPullContainerError: failed to resolve ref {error}") from error
 
     def _log(self) -> LogStream:
@@ -154,7 +155,7 @@ class Attempt:
             )
             raise CannotStartError(message) from error
 
-    def _spawn(self, image: process_images.ProcessImage, log: LogStream) -> ProcessGroup:
+    def _spawn(self, image: ProcessImage, log: LogStream) -> ProcessGroup:
         if self._stop_after is not None:
             raise CannotStartError("the job was stopped before its container started")
         container = self.job.submission.container

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import boto3
 
-from localcloud.checkout.images import push_images
+from localcloud.checkout.image_pushes import push_images
 from localcloud.credentials.environments import user_environment
 from localcloud.processes.process_group import ProcessGroup
 from traingrid.errors import TraingridError

@@ -7,21 +7,6 @@ is that of the shell; the log goes to CloudWatch, and an event to the default bu
 The account's quotas limit the number of concurrent builds of each compute type (`localcloud.limits`).
 
 `docker buildx build` checks that all files that the Dockerfile copies exist, and creates an image that is a process of
-this checkout (`programs`, `checkout_images`). Not built: sources other than NO_SOURCE, artifacts, reports, batch
+this checkout (`docker`). Not built: sources other than NO_SOURCE, artifacts, reports, batch
 builds, webhooks, build queues, phases after a failed one, and timeouts.
 """
-
-from typing import TYPE_CHECKING
-
-from moto.codebuild.models import codebuild_backends
-
-from localcloud.codebuild.backend import Builds
-
-if TYPE_CHECKING:
-    from localcloud.server.local_cloud import LocalCloud
-
-
-def install(cloud: "LocalCloud") -> None:
-    """Replace moto's CodeBuild backend with ours."""
-    Builds.cloud = cloud
-    cloud.replace(codebuild_backends, backend=Builds)

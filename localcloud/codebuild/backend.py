@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from moto.codebuild import urls
-from moto.codebuild.models import CodeBuildBackend
+from moto.codebuild.models import CodeBuildBackend, codebuild_backends
 from moto.codebuild.responses import CodeBuildResponse
 from moto.core.exceptions import JsonRESTError
 from moto.core.responses import ActionResult
@@ -17,6 +17,12 @@ from localcloud.limits.quota import BUILDS
 
 if TYPE_CHECKING:
     from localcloud.server.local_cloud import LocalCloud
+
+
+def install(cloud: "LocalCloud") -> None:
+    """Replace moto's CodeBuild backend with ours."""
+    Builds.cloud = cloud
+    cloud.replace(codebuild_backends, backend=Builds)
 
 
 class AccountLimitExceededError(JsonRESTError):

@@ -16,12 +16,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import boto3
-from botocore.exceptions import ClientError
-
 from localcloud.checkout.images import IMAGES
 from localcloud.ecr import process_images
-from localcloud.ecr.process_images import ImageUri
+from localcloud.ecr.process_images import ImageUri, ProcessImage
 
 _FROM = re.compile(r"^FROM\s+(?:--\S+\s+)*\S+(?:\s+AS\s+(?P<name>\S+))?\s*$", re.I | re.M)
 _COPY = re.compile(r"^COPY\s+(?P<words>.+)$", re.I | re.M)
@@ -48,7 +45,7 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     try:
         {"login": _login, "push": _push, "buildx": _build}[options.command](options)
-    except (BuildError, ClientError) as error:
+    except BuildError as error:
         print(f"ERROR: {error}", file=sys.stderr)
         return 1
     return 0
@@ -88,9 +85,20 @@ def _push(options: argparse.Namespace) -> None:
     if not _store(options.tag).exists():
         raise BuildError(f"An image does not exist locally with the tag: {options.tag}")
     built = json.loads(_store(options.tag).read_text())
-    ecr: Any = boto3.client("ecr", region_name=uri.region)
     image = replace(IMAGES[built["dockerfile"]], source=built["source"])
-    print(f"{uri.tag}: digest: {process_images.push(ecr, uri.repository, uri.tag or 'latest', image)}")
+    print(f"{uri.tag}: digest: {_pushed(uri, image)}")
+
+
+def _pushed(uri: ImageUri, image: ProcessImage) -> str:
+    """Push an image, and return its digest."""
+    import boto3  # noqa: PLC0415  # a quarter of a second of imports that the other commands do not need
+    from botocore.exceptions import ClientError  # noqa: PLC0415  # as above
+
+    ecr: Any = boto3.client("ecr", region_name=uri.region)
+    try:
+        return process_images.push(ecr, uri.repository, uri.tag or "latest", image)
+    except ClientError as error:
+        raise BuildError(str(error)) from error
 
 
 def _digest(context: Path) -> str:

@@ -11,12 +11,7 @@ from moto.sts.models import sts_backends
 
 from localcloud.credentials import session_tokens
 from localcloud.credentials.account import account
-from localcloud.credentials.secret import server_secret
-
-DUMMY_KEY = "localcloud"
-"""Access key id of every user of a localcloud server; the secret is the server's (`localcloud.credentials.secret`).
-Followed by a hyphen and 12 digits, it is the key of another account's user: an account exists from the first call with
-its key."""
+from localcloud.credentials.secret import DUMMY_KEY, server_secret
 
 CLOUDFORMATION_KEY, BATCH_KEY = f"{DUMMY_KEY}-cloudformation", f"{DUMMY_KEY}-batch"
 """Access key ids with which services call other services here; the record shows the calling service."""

@@ -7,9 +7,8 @@ from pathlib import Path
 
 from moto.sts.models import sts_backends
 
-from localcloud.credentials.access_keys import DUMMY_KEY
 from localcloud.credentials.account import VARIABLE, account
-from localcloud.credentials.secret import server_secret
+from localcloud.credentials.secret import DUMMY_KEY, server_secret
 
 _NO_AWS_FILES = {
     "AWS_CONFIG_FILE": os.devnull,

@@ -4,6 +4,11 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+DUMMY_KEY = "localcloud"
+"""Access key id of every user of a localcloud server; the secret is the server's.
+Followed by a hyphen and 12 digits, it is the key of another account's user: an account exists from the first call with
+its key."""
+
 RANDOM_SECRET = secrets.token_urlsafe(32)
 """256 random bits: the secret of the servers of this process, which run one at a time. All of them share it, because
 boto3's default session reads the environment's keys only once."""

@@ -10,7 +10,7 @@ from moto.ecr import urls
 from moto.ecr.exceptions import ImageAlreadyExistsException, RepositoryNotFoundException
 from moto.ecr.models import ECRBackend, Image, ecr_backends
 
-from localcloud.ecr.process_images import lets_account
+from localcloud.ecr.pulls import lets_account
 
 if TYPE_CHECKING:
     from localcloud.server.local_cloud import LocalCloud

@@ -13,11 +13,10 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from localcloud.credentials import access_keys
+from localcloud.eks.token_form import CLUSTER_HEADER, PREFIX
 from localcloud.wire.signature import signature_of
 from localcloud.wire.signature_check import flaw_of
 
-PREFIX = "k8s-aws-v1."
-CLUSTER_HEADER = "x-k8s-aws-id"
 _LONGEST = 4096
 _LONGEST_EXPIRY_SECONDS = 900
 _PARAMETERS = frozenset(

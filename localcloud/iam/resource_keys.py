@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
+from moto.batch.models import batch_backends
 from moto.dynamodb.models import dynamodb_backends
 from moto.ec2.models import ec2_backends
 
@@ -11,8 +12,6 @@ from localcloud.iam.request_keys import Context
 
 def batch_resource_tag_keys(call: Asked, arn: str) -> Context:
     """Return the keys of a Batch resource's tags, aws:ResourceTag/...; empty if it does not exist."""
-    from moto.batch.models import batch_backends  # noqa: PLC0415  # 0.7 s of imports that a build's docker does not need
-
     tags: dict[str, str] = batch_backends[call.account][call.region].list_tags_for_resource(arn)
     return {f"aws:ResourceTag/{key}": value for key, value in tags.items()}
 

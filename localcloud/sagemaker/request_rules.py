@@ -12,6 +12,7 @@ from moto.s3.models import FakeDeleteMarker, s3_backends
 from moto.sagemaker.exceptions import AWSValidationException
 
 from localcloud.ecr import process_images
+from localcloud.ecr.pulls import ImageNotFoundError
 from localcloud.iam.resource_policies import allows_service
 from localcloud.iam.roles import trust_of
 from localcloud.sagemaker.algorithms import published
@@ -138,7 +139,7 @@ def _check_image(request: Mapping[str, Any], account: str) -> None:
             "Invalid training image. Please provide a valid Amazon Elastic Container Registry path of the Docker "
             f"image to run. ({uri})"
         )
-    except process_images.ImageNotFoundError as error:
+    except ImageNotFoundError as error:
         parts = process_images.ImageUri.parse(str(uri))
         message = (
             f"Cannot find the requested image: {uri}"

@@ -56,7 +56,7 @@ FEATURES = (
     "localcloud.iam.simulation",
     "localcloud.iam.limits",
     "localcloud.ecr.registry",
-    "localcloud.codebuild",
+    "localcloud.codebuild.backend",
     "localcloud.lambda_.functions",
     "localcloud.batch",
     "localcloud.sagemaker",

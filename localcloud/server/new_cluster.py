@@ -6,7 +6,7 @@ from typing import Any
 import boto3
 from botocore.exceptions import ClientError
 
-from localcloud.credentials.access_keys import DUMMY_KEY
+from localcloud.credentials.secret import DUMMY_KEY
 from localcloud.eks.clusters import OPERATOR_TAG
 from localcloud.server.state_file import Running
 

@@ -6,7 +6,7 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from localcloud.credentials.access_keys import DUMMY_KEY
+from localcloud.credentials.secret import DUMMY_KEY
 
 _SERVICE, _REGION = "localcloud", "us-east-1"  # the server accepts any values for its pages
 

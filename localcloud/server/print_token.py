@@ -12,8 +12,8 @@ from botocore.credentials import Credentials
 from botocore.model import ServiceId
 from botocore.signers import RequestSigner
 
-from localcloud.credentials.access_keys import DUMMY_KEY
-from localcloud.eks.token import CLUSTER_HEADER, PREFIX
+from localcloud.credentials.secret import DUMMY_KEY
+from localcloud.eks.token_form import CLUSTER_HEADER, PREFIX
 from localcloud.server.state_file import Running, read_state
 
 _VALID = timedelta(minutes=14)

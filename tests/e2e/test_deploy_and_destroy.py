@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from localcloud.checkout.deploy import deploy, run_cdk
-from localcloud.checkout.images import push_images
+from localcloud.checkout.image_pushes import push_images
 from localcloud.faults.plan import Plan, Stub
 from localcloud.sagemaker.assumed_data import hold_object
 from localcloud.server.local_cloud import LocalCloud

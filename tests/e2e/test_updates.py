@@ -14,7 +14,7 @@ import yaml
 
 from localcloud.checkout.deploy import run_cdk
 from localcloud.checkout.fork_client import ForkClient
-from localcloud.checkout.images import push_images
+from localcloud.checkout.image_pushes import push_images
 from localcloud.faults.plan import Plan, Stub
 from localcloud.sagemaker.runner import Runner
 from localcloud.sagemaker.transfer import TransferInterruptedError

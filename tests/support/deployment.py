@@ -17,7 +17,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from app import LAYER
-from localcloud.checkout.images import push_images
+from localcloud.checkout.image_pushes import push_images
 from localcloud.credentials.environments import user_environment
 from tests.integration.stacks.templates import ROOT, an_app
 from traingrid.errors import TraingridError

@@ -184,7 +184,7 @@ def push(grid_file: Path) -> None:
     """Push this checkout's images to local ECR."""
     require_checkout("the images of a checkout")
     require_extra("local", LOCAL)
-    from localcloud.checkout.images import push_images
+    from localcloud.checkout.image_pushes import push_images
 
     running = _running()
     for image in push_images(running.endpoint, load_grid(grid_file), running.secret):

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from localcloud.ecr import process_images
+from localcloud.ecr.process_images import InvalidImageError
+from localcloud.ecr.pulls import ImageNotFoundError, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,8 +53,8 @@ def pull(account: str, name: str) -> ProcessImage:
         message = f'Failed to apply default image tag "{name}": couldn\'t parse image name "{name}": invalid reference'
         raise PullError(reason="InvalidImageName", message=message)
     try:
-        return process_images.resolve(account, name)
-    except (process_images.ImageNotFoundError, process_images.InvalidImageError) as error:
+        return resolve(account, name)
+    except (ImageNotFoundError, InvalidImageError) as error:
         start = f'failed to pull and unpack image "{name}": failed to resolve reference "{name}"'
         message = f"rpc error: code = NotFound desc = {start}: {name}: not found"
         raise PullError(reason="ErrImagePull", message=message) from error

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from localcloud.ecr import process_images
+from localcloud.ecr import pulls
 from localcloud.ecr.process_images import ProcessImage
 from traingrid.algorithms.built_in import BuiltIn, is_known_image, of_image
 from traingrid.algorithms.xgboost_values import METRICS
@@ -40,8 +40,8 @@ def resolve(account: str, image_uri: str) -> ProcessImage:
         ImageNotFoundError: If the image does not exist.
     """
     try:
-        return process_images.resolve(account, image_uri)
-    except process_images.ImageNotFoundError:
+        return pulls.resolve(account, image_uri)
+    except pulls.ImageNotFoundError:
         algorithm = published(image_uri)
         if algorithm is None:
             raise

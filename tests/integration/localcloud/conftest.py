@@ -6,7 +6,7 @@ import boto3
 import pytest
 from botocore.config import Config
 
-from localcloud.credentials.access_keys import DUMMY_KEY
+from localcloud.credentials.secret import DUMMY_KEY
 from localcloud.server.local_cloud import LocalCloud
 from localcloud.settings import Settings
 from tests.integration.localcloud.training_side import SageMaker

@@ -2,6 +2,8 @@
 
 import io
 import json
+import subprocess
+import sys
 import zipfile
 from collections.abc import Callable
 from typing import Any
@@ -73,6 +75,12 @@ def run(client: Callable[..., Any], commands: list[str], **variables: str) -> tu
 def test_build_commands_share_a_shell_and_get_project_and_build_variables(client: Callable[..., Any]) -> None:
     commands = ["word=shared", 'echo "$word $COLOUR $MORE"', 'echo "${AWS_SESSION_TOKEN:+with the role}"']
     assert run(client, commands, COLOUR="green", MORE="more") == ("SUCCEEDED", "shared green more\nwith the role")
+
+
+def test_a_program_that_starts_often_does_not_import_the_services() -> None:
+    names = ("localcloud.codebuild.aws", "localcloud.codebuild.docker", "localcloud.server.print_token")
+    program = f"import {', '.join(names)}, sys; assert 'moto' not in sys.modules"
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_the_first_failed_command_ends_a_build(client: Callable[..., Any]) -> None:

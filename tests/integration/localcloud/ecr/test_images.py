@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from localcloud.checkout.images import push_images
+from localcloud.checkout.image_pushes import push_images
 from localcloud.ecr import process_images
 from localcloud.ecr.process_images import ProcessImage
 from localcloud.server.local_cloud import LocalCloud

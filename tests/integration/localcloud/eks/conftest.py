@@ -3,7 +3,7 @@ from collections.abc import Callable
 import pytest
 from botocore.credentials import Credentials
 
-from localcloud.credentials.access_keys import DUMMY_KEY
+from localcloud.credentials.secret import DUMMY_KEY
 from localcloud.server.local_cloud import LocalCloud
 from tests.integration.localcloud.eks.clusters import (
     CLUSTER_TRUST,

@@ -9,7 +9,7 @@ import pytest
 import urllib3
 from botocore.credentials import Credentials
 
-from localcloud.credentials.access_keys import DUMMY_KEY
+from localcloud.credentials.secret import DUMMY_KEY
 from localcloud.eks.clusters import running_cluster
 from localcloud.faults.plan import CallFault, Plan, Stub
 from localcloud.kubernetes.resources import JOB

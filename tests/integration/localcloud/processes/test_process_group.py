@@ -10,7 +10,7 @@ from typing import Any
 import boto3
 import pytest
 
-from localcloud.credentials.access_keys import DUMMY_KEY
+from localcloud.credentials.secret import DUMMY_KEY
 from localcloud.processes.process_group import ProcessGroup
 from localcloud.server.local_cloud import LocalCloud
 from localcloud.settings import Settings

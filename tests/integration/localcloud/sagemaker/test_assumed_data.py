@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from localcloud.ecr.process_images import ImageNotFoundError, resolve
+from localcloud.ecr.pulls import ImageNotFoundError, resolve
 from localcloud.faults.plan import Plan, Stub
 from localcloud.sagemaker.assumed_data import hold_image, hold_object
 from localcloud.server.local_cloud import LocalCloud

@@ -7,7 +7,7 @@ from typing import Any
 import boto3
 import pytest
 
-from localcloud.credentials.access_keys import DUMMY_KEY
+from localcloud.credentials.secret import DUMMY_KEY
 from localcloud.faults.plan import Plan, Stub
 from localcloud.sagemaker import host_capacity
 from localcloud.server.local_cloud import LocalCloud

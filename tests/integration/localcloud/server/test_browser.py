@@ -19,7 +19,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.config import Config
 from botocore.credentials import Credentials
 
-from localcloud.credentials.access_keys import DUMMY_KEY
+from localcloud.credentials.secret import DUMMY_KEY
 from localcloud.faults.plan import Plan
 from localcloud.server.local_cloud import LocalCloud
 from localcloud.server.request_filter import RequestFilter

@@ -15,7 +15,7 @@ from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
 
 from localcloud.credentials import access_keys
-from localcloud.credentials.access_keys import DUMMY_KEY
+from localcloud.credentials.secret import DUMMY_KEY
 from localcloud.server.local_cloud import LocalCloud
 from tests.integration.localcloud.compute import role
 from tests.support.module_time import replace_time

@@ -14,7 +14,7 @@ from botocore import xform_name
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from localcloud.credentials.access_keys import DUMMY_KEY
+from localcloud.credentials.secret import DUMMY_KEY
 from localcloud.server.local_cloud import LocalCloud
 from localcloud.wire.record import Record, RecordError
 
