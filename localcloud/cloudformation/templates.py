@@ -4,6 +4,8 @@ import graphlib
 import json
 import re
 from collections.abc import Iterator
+from copy import deepcopy
+from functools import lru_cache
 from typing import Any, cast
 from urllib.parse import unquote, urlparse
 
@@ -45,7 +47,13 @@ def parse(text: str) -> dict[str, Any]:
     try:
         return cast(dict[str, Any], json.loads(text))
     except ValueError:
-        return cast(dict[str, Any], Stack.parse_template(text))
+        return deepcopy(_from_yaml(text))
+
+
+@lru_cache(maxsize=8)
+def _from_yaml(text: str) -> dict[str, Any]:
+    """Return a template in YAML. Cached, because each Region has the bootstrap stack, which is parsed three times."""
+    return cast(dict[str, Any], Stack.parse_template(text))
 
 
 def deployment_order(resources: dict[str, Any]) -> list[str]:
