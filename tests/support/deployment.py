@@ -35,6 +35,8 @@ OF_THE_CLI = {
 """The context that the CLI adds to that of cdk.json and that changes templates."""
 CAPABILITIES = ["CAPABILITY_IAM", "CAPABILITY_NAMED_IAM", "CAPABILITY_AUTO_EXPAND"]
 PATIENCE_SECONDS = 600
+_archives = dict[str, bytes]()
+"""The archives of assets: each deployment of a process has the same layer, of 20 MB."""
 
 
 def deploy(endpoint: str, grid_file: Path, work: Path) -> None:
@@ -190,11 +192,14 @@ def _filled(text: str, account: str) -> str:
 
 
 def _zipped(folder: Path) -> bytes:
+    """Return the archive of an asset, whose folder is named after its hash."""
+    if found := _archives.get(folder.name):
+        return found
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
         for file in sorted(path for path in folder.rglob("*") if path.is_file()):
             archive.write(file, file.relative_to(folder))
-    return content.getvalue()
+    return _archives.setdefault(folder.name, content.getvalue())
 
 
 def _status(cloudformation: Any, name: str) -> str:
