@@ -142,6 +142,11 @@ class Attempt:
         required, closes = Precondition(array_file=self.array_file), self.request if answered else ""
         return self.ledger.record_job(self.key, facts, required, closes=closes)
 
+    def record_description(self, facts: JobFacts, *, answered: bool = False) -> bool:
+        """Record the training job as its service describes it; see `record` and `Ledger.record_description`."""
+        required, closes = Precondition(array_file=self.array_file), self.request if answered else ""
+        return self.ledger.record_description(self.key, facts, required, closes=closes)
+
     def close_request(self) -> None:
         """Record that none of this process's requests for the training job can be in flight any more."""
         self.ledger.close_request(self.key, self.request)

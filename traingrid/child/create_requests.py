@@ -54,9 +54,9 @@ class Requests:
         return is_claimed
 
     def record(self, attempt: Attempt, facts: JobFacts) -> bool:
-        """Record facts with the answer to the last request; see `Attempt.record`."""
+        """Record facts with the answer to the last request; see `Attempt.record_description`."""
         answered = self.is_created or not self.are_lost
-        is_recorded = attempt.record(facts, answered=answered)
+        is_recorded = attempt.record_description(facts, answered=answered)
         self.are_open &= not (answered and is_recorded)
         return is_recorded
 

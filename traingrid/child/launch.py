@@ -186,7 +186,7 @@ def _launched(attempt: Attempt, training_job: Seen | None, requests: Requests) -
     if (
         training_job is None or not training_job.ended
     ):  # the watch records an ended training job, with the rest of its log
-        if not requests.record(attempt, {"reason": "", "failure": "", **facts}):
+        if not requests.record(attempt, {"failure": "", **facts}):
             return _over(attempt, requests)
         if attempt.cancelled():
             _stop_when_visible(attempt)

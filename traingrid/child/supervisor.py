@@ -28,12 +28,14 @@ from traingrid.job.failures import CAPACITY, FAILURES, STOPPED_BY_USER, Failure,
 from traingrid.job.initial_model import needs_model_copy
 from traingrid.job.job import in_region, on_demand
 from traingrid.job.state import FINAL_STATES, JobState
+from traingrid.ledger.record_outcome import with_reason_of_stop
 from traingrid.log import log_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from traingrid.backends.base import Backend
+    from traingrid.job.facts import JobFacts
     from traingrid.job.job import BackendName, Job
     from traingrid.job.observed import Seen
     from traingrid.ledger.items import JobItem
@@ -185,7 +187,8 @@ class Supervisor:
             self._go_on(attempt, training_job, failure, item, late)
         else:
             name = failure.name if failure else ""
-            attempt.record({**training_job.facts(), "failure": name, "training_job": attempt.name})
+            facts: JobFacts = {**training_job.facts(), "failure": name, "training_job": attempt.name}
+            attempt.record_description(with_reason_of_stop(facts, attempt.cancel()))
 
     def _may_try_again(self, failure: Failure, item: JobItem) -> bool:
         return may_try_again(failure, item.failures_since_retry, self.job.retries, len(self._candidates))
@@ -202,8 +205,7 @@ class Supervisor:
         again = [candidate, *(previous.candidate for previous in item.tried)].count(target)
         seconds = backoff_seconds(again, QUOTA_CAP) if again else 0.0
         message = (
-            f"{attempt.name}: {reason or training_job.phase} {failure.sentence} "
-            f"Next {sentence_part(target, self._candidates)}"
+            f"{attempt.name}: {reason or training_job.phase} {failure.sentence} Next {sentence_part(target, self._candidates)}"
             f"{' on demand' * late}, in {seconds:.0f} s."
         )
         fields = {"event": "next_attempt", "failure": failure.name, "reason": reason, "target": region}

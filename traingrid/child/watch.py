@@ -100,10 +100,8 @@ class Watch:
                 self._follow_log(last=True)
                 return training_job
             if training_job:
-                facts = training_job.facts()
-                self.attempt.record(facts)
-                reason = facts.get("reason", item.reason)
-                item = replace(item, state=training_job.state, phase=training_job.phase, reason=reason)
+                self.attempt.record_description(training_job.facts())
+                item = replace(item, state=training_job.state, phase=training_job.phase, reason=training_job.reason)
                 if self._gives_up(item, training_job):
                     started = describe_at = clock.now()  # its end is expected soon
                     continue

@@ -25,7 +25,7 @@ class Seen:
         state: SageMaker's status.
         phase: SageMaker's secondary status: Starting, Downloading, Training, Uploading, ...
         arn: The training job's ARN.
-        reason: The failure reason; empty if the job has not failed.
+        reason: The failure reason, or the reason why it does not train yet; empty if there is none.
         artifact: The S3 URI of the model; empty until it exists.
         metrics: The last value of each metric, once the job has ended.
         created_at: The time in seconds since 1970 at which it was created; None if the service does not return it.
@@ -38,8 +38,6 @@ class Seen:
         service_job: The id of the service job that queues it; empty if it was created directly.
         failure: The name of the failure class; empty if it follows from state, phase and reason
             (`traingrid.job.failures.of_end`).
-        explains: True if `reason` also explains why a training job that has not ended does not train, so that an empty
-            reason replaces a recorded one.
     """
 
     state: JobState
@@ -56,7 +54,6 @@ class Seen:
     identified_by_tag: bool = False
     service_job: str = ""
     failure: str = ""
-    explains: bool = False
 
     @property
     def ended(self) -> bool:
@@ -66,7 +63,7 @@ class Seen:
     def facts(self) -> JobFacts:
         """Return the fields that the ledger records; unknown fields are omitted."""
         facts: JobFacts = {"state": self.state, "phase": self.phase, "training_job_arn": self.arn}
-        if self.reason or (self.explains and self.state in (JobState.IN_PROGRESS, JobState.COMPLETED)):
+        if self.reason:
             facts["reason"] = self.reason
         if self.service_job:
             facts["service_job"] = self.service_job

@@ -9,7 +9,7 @@ never removed, so that it cannot be lost.
 from __future__ import annotations
 
 import uuid
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Required, TypedDict
 
 from traingrid.aws.clients import Maker, client
@@ -122,6 +122,7 @@ class Precondition:
         as_read: The item must not have changed since the caller read it.
         stopped_for: The child must have stopped the training job for this failure class (`JobItem.stopped_for`), or
             for none if it is empty; None for a caller to which this makes no difference.
+        unless_stopping: The recorded state must not be Stopping.
     """
 
     fingerprint: str = ""
@@ -129,6 +130,7 @@ class Precondition:
     unless_watched: bool = False
     as_read: JobItem | None = None
     stopped_for: str | None = None
+    unless_stopping: bool = False
 
 
 _NO_FURTHER_CONDITIONS = Precondition()
@@ -500,6 +502,9 @@ class Ledger:
             )
             condition += f" AND {is_stopped_for}"
             values |= {":stopped_for": required.stopped_for} if required.stopped_for else {}
+        if required.unless_stopping:
+            condition += " AND NOT #state IN (:stopping)"
+            values |= {":stopping": JobState.STOPPING}
         if required.as_read:
             read = required.as_read
             condition += " AND #state = :read_state AND "
@@ -508,6 +513,25 @@ class Ledger:
         changes: Item = {**facts, "updated_at": now()} | ({"requested_at": now()} if opens else {})
         added, discarded = ({"open_requests": name} if name else None for name in (opens, closes))
         return self._table.update(key.table_key, changes, condition, values, added=added, discarded=discarded)
+
+    def record_description(
+        self,
+        key: JobKey,
+        facts: JobFacts,
+        required: Precondition = _NO_FURTHER_CONDITIONS,
+        *,
+        closes: str = "",
+    ) -> bool:
+        """Record the state of a training job as its service describes it; see `record_job`.
+
+        A description without a reason ends the reason of a wait. The process that decides a stop records its reason
+        with the state Stopping, so that one stays.
+        """
+        if not facts.get("reason"):
+            waited: JobFacts = {**facts, "reason": ""}
+            if self.record_job(key, waited, replace(required, unless_stopping=True), closes=closes):
+                return True
+        return self.record_job(key, facts, required, closes=closes)
 
     def close_request(self, key: JobKey, request: str) -> None:
         """Record that a request for the training job of an attempt was answered or is not sent, also after its end.

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from traingrid import names
-from traingrid.job.failures import CAPACITY, DELETED, FAILURES, of_end
+from traingrid.job.failures import CAPACITY, DELETED, FAILURES, STOPPED_BY_USER, of_end
 from traingrid.job.job import SERVICES
 from traingrid.job.ownership import tagged_fingerprint
 from traingrid.job.state import JobState
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from traingrid.job.job import BackendName
     from traingrid.job.observed import Seen
     from traingrid.ledger.ledger import Ledger
+    from traingrid.ledger.user_requests import Cancel
 
 
 class Describer(Protocol):
@@ -35,7 +36,15 @@ class Describer(Protocol):
         """Return the tags of a training job, or None if the service does not know it (yet, or any longer)."""
 
 
-def record_seen(grid: str, ledger: Ledger, backend: Describer, training_job: str, *, watched: bool = True) -> bool:
+def record_seen(  # noqa: PLR0913  # one keyword for each independent option
+    grid: str,
+    ledger: Ledger,
+    backend: Describer,
+    training_job: str,
+    *,
+    watched: bool = True,
+    cancel: Cancel | None = None,
+) -> bool:
     """Describe a training job and record its state.
 
     Args:
@@ -44,6 +53,7 @@ def record_seen(grid: str, ledger: Ledger, backend: Describer, training_job: str
         backend: The service, in the training job's Region.
         training_job: The training job's name; a name of another grid is ignored.
         watched: Whether the child that the ledger names as watching the job may still exist; False if it is gone.
+        cancel: The recorded cancel that includes the job; None without one, and for a caller that may not read it.
 
     Returns:
         True if the ledger changed. False if the job is unknown, already final, or its fingerprint does not match the
@@ -57,16 +67,23 @@ def record_seen(grid: str, ledger: Ledger, backend: Describer, training_job: str
 
     def recorded(fingerprint: str) -> bool:
         required = [Precondition(fingerprint=fingerprint, stopped_for=reason) for reason in _stop_reasons(observed)]
-        return any(
-            _record(ledger, key, _observed(training_job, observed, precondition), precondition, watched=watched)
-            for precondition in required
+        facts = (
+            with_reason_of_stop(_observed(training_job, observed, precondition), cancel) for precondition in required
         )
+        return any(_record(ledger, key, *each, watched=watched) for each in zip(facts, required, strict=True))
 
     if recorded(observed.fingerprint):
         return True
     # It is another training job than the ledger's, or the service describes the ledger's in a different form.
     tagged = tagged_fingerprint(backend.tags(observed), grid, parsed)
     return tagged not in ("", observed.fingerprint) and recorded(tagged)
+
+
+def with_reason_of_stop(facts: JobFacts, cancel: Cancel | None) -> JobFacts:
+    """Return the facts of a training job, with the reason of a cancel that has stopped it, if they have no reason."""
+    if cancel is None or facts.get("reason") or facts.get("failure") != STOPPED_BY_USER.name:
+        return facts
+    return {**facts, "reason": cancel.while_stopping}
 
 
 def deleted(training_job: str, backend: BackendName) -> JobFacts:
@@ -87,8 +104,8 @@ def _observed(training_job: str, observed: Seen, required: Precondition) -> JobF
     # The name is included because the child may have died between creating the training job and recording it.
     facts, failure = observed.facts(), of_end(observed, required.stopped_for or "")
     facts["training_job"] = training_job
-    if failure:
-        facts["failure"] = failure.name
+    if failure or observed.ended:  # the failure of a refused request ends with it
+        facts["failure"] = failure.name if failure else ""
     return facts
 
 
@@ -96,11 +113,11 @@ def _record(ledger: Ledger, key: JobKey, facts: JobFacts, required: Precondition
     """Record facts, but no final state if a child watches the job and the failure is retried."""
     failure = FAILURES.get(facts.get("failure", ""))
     left_to_child = watched and failure is not None and failure.retried
-    if ledger.record_job(key, facts, replace(required, unless_watched=left_to_child)):
+    if ledger.record_description(key, facts, replace(required, unless_watched=left_to_child)):
         return True
     if not left_to_child:
         return False
     # The child decides whether the job ends here or makes another attempt; `failure` notifies the child.
     stateless = facts.copy()
     del stateless["state"]
-    return ledger.record_job(key, stateless, required)
+    return ledger.record_description(key, stateless, required)

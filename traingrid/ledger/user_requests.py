@@ -43,11 +43,8 @@ class Cancel:
 
     @property
     def while_stopping(self) -> str:
-        """The reason of a job whose training job is stopped for this cancel; empty if the user gave none.
-
-        It replaces the reason of a wait, which is over.
-        """
-        return self.sentence if self.reason else ""
+        """The reason of a job whose training job is stopped for this cancel. It replaces the reason of a wait."""
+        return self.sentence
 
     @property
     def before_creation(self) -> str:

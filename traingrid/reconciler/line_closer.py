@@ -95,7 +95,8 @@ class Closer:
             return
         name = names.training_job(self.grid, line.submission, line.index, line.item.attempt)
         backend = self.backend(line.region, line.item.backend)
-        if record_seen(self.grid, self.ledger, backend, name, watched=not line.child.gone):
+        cancel = cancel_of(line.cancels, line.index, line.region)
+        if record_seen(self.grid, self.ledger, backend, name, watched=not line.child.gone, cancel=cancel):
             done.recorded.append(name)
         elif self.is_over(line.item, line.child):
             seen = backend.describe(name)
@@ -144,6 +145,10 @@ def _end(line: Line, item: JobItem | None = None, training_job: str = "") -> Job
         return {"state": JobState.STOPPED, "reason": reason}
     if gone:
         return gone
-    why = line.lost or (item.reason if item else "") or child.reason or "no reason was recorded"
+    recorded = item.reason if item else ""
+    waited = recorded if item and item.state == JobState.WAITING else ""
+    why = line.lost or ("" if waited else recorded) or child.reason or "no reason was recorded"
     who = f"Its Batch child {child.id} is {child.status}" if child.id else "It has no Batch child"
+    if waited:
+        why = f"{why.rstrip('.')}. Until then, it waited: {waited}"
     return {"state": JobState.FAILED, "reason": f"{who}: {why}"}

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from traingrid.backends.found_job import TrainingJob
     from traingrid.backends.inventory import Inventory
     from traingrid.grid.deployment import Deployment
+    from traingrid.job.facts import JobFacts
     from traingrid.job.job import BackendName
     from traingrid.ledger.items import JobItem
     from traingrid.ledger.submission_item import SubmissionItem
@@ -302,7 +303,8 @@ class Reconciler:
         item = submission.live.get(job.identity.index)
         cancel = cancel_of(submission.cancels, job.identity.index, job.region)
         if item and owns(item, job) and cancel:
-            self.ledger.record_job(item.key, {"reason": cancel.while_stopping})
+            stopping: JobFacts = {"state": JobState.STOPPING, "phase": "Stopping", "reason": cancel.while_stopping}
+            self.ledger.record_job(item.key, stopping)
 
     def _look_after(
         self,

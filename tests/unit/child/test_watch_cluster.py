@@ -41,11 +41,10 @@ def test_an_end_is_noticed_at_once_or_within_a_minute(job: Job, ledger: Ledger, 
 
 
 def test_the_log_has_each_reason_of_a_wait_once(job: Job, ledger: Ledger, caplog: pytest.LogCaptureFixture) -> None:
-    pending = replace(TRAINING, phase="Pending", explains=True, reason="The pod has no node: too small.")
+    pending = replace(TRAINING, phase="Pending", reason="The pod has no node: too small.")
     other = replace(pending, reason="The pod has no node: too far.")
-    training = replace(TRAINING, explains=True)
     caplog.set_level("INFO", logger="traingrid")
-    backend = FakeBackend(pending, pending, other, training, COMPLETED)
+    backend = FakeBackend(pending, pending, other, TRAINING, COMPLETED)
     supervisor(job.model_copy(update={"backends": ("eks",)}), backend, ledger, FakeTime()).run()
     states = [record for record in caplog.records if getattr(record, "event", "") == "state"]
     assert [(record.getMessage().partition(": ")[2], getattr(record, "reason", "")) for record in states] == [

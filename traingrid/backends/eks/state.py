@@ -58,7 +58,6 @@ def seen_of(found: Found, now: float | None = None) -> Seen:
         training_seconds=_training_seconds(found),
         billable_seconds=_billable_seconds(found),
         fingerprint=fingerprint(found.request) if found.request else "",
-        explains=True,
     )
 
 
@@ -66,9 +65,7 @@ def end_of_worker(found: Found, failed: Sequence[Pod]) -> Seen | None:
     """Return the end of an MPIJob of which these workers have failed; None if they do not show the reason."""
     for pod in sorted(failed, key=lambda pod: (pod.failed_at, pod.host)):
         if decided := _failed_pod(found, pod):
-            return Seen(
-                state=decided.state, phase=decided.phase, reason=decided.reason, failure=decided.failure, explains=True
-            )
+            return Seen(state=decided.state, phase=decided.phase, reason=decided.reason, failure=decided.failure)
     return None
 
 
@@ -197,7 +194,8 @@ def _by_pods(found: Found) -> _State | None:
 def _stopped(found: Found) -> _State:
     why, because = found.annotations.get(labels.STOPPED_FOR, ""), found.annotations.get(labels.STOPPED_BECAUSE, "")
     if why == "capacity":
-        return _State(state=JobState.STOPPED, phase=CAPACITY_WAIT_EXCEEDED, reason=because)
+        reason = because and f"It was stopped after its capacity_wait. Until then: {because}"
+        return _State(state=JobState.STOPPED, phase=CAPACITY_WAIT_EXCEEDED, reason=reason)
     if why == MAX_RUNTIME.name:
         return _overtime(found)
     if why in FAILURES:

@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
+from tests.integration.control_plane.account import OTHER
 from tests.integration.control_plane.child_process import Line, ended
 from tests.integration.control_plane.eks.account import ClusterAccount, objects, pods, submitted, violations
 from tests.integration.localcloud.compute import wait_until
+from traingrid.backends import inventory_of
 from traingrid.kubernetes.client import JOB
 from traingrid.ledger.ledger import CANCEL_ALL
 
@@ -39,9 +41,10 @@ def test_the_next_child_continues_a_training_job_whose_annotations_another_progr
     assert violations(account, line) == []
 
 
+@pytest.mark.parametrize("stops", ["sweep", "command"])
 @pytest.mark.parametrize("reason", ["", "wrong data"])
 def test_a_stopped_line_does_not_keep_the_reason_of_its_suspension(
-    account: ClusterAccount, request: pytest.FixtureRequest, reason: str
+    account: ClusterAccount, request: pytest.FixtureRequest, reason: str, stops: str
 ) -> None:
     line = submitted(account, request, hyperparameters={"seconds": 600})
     child = until_training(line)
@@ -51,13 +54,16 @@ def test_a_stopped_line_does_not_keep_the_reason_of_its_suspension(
     finally:
         kill(child)
     account.ledger.request_cancel(line.submission, CANCEL_ALL, {"by": "Ada", "reason": reason})
+    if stops == "command":
+        inventory = inventory_of(account.deployment, OTHER)
+        assert [inventory.stop(job) for job in inventory.listed("InProgress", line.submission)] == [True]
 
     def is_stopped() -> bool:
         account.reconciler().sweep()
         return line.item().state == "Stopped"
 
     wait_until(is_stopped)
-    assert line.item().reason == (f"Cancelled by Ada: {reason}" if reason else "")
+    assert line.item().reason == (f"Cancelled by Ada: {reason}" if reason else "Cancelled by Ada")
     assert violations(account, line) == []
 
 
