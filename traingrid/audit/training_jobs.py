@@ -53,6 +53,8 @@ def orphans(world: World) -> Iterator[Violation]:
             continue
         if job.active and not owns(item, job) and (world.at_rest or job.state != "Stopping"):
             owner = f"its line is {item.state} at attempt {item.attempt}" if item else "it has no line"
+            if job.orphaned_pods:
+                owner = f"its object is gone, but not its pods: {', '.join(job.orphaned_pods)}"
             sentence = f"{job.name} in {job.region} is {job.state}, and {owner}"
             yield Violation(invariant="I3", kind="orphan", submission=submission, what=sentence)
         elif not job.active and job.identity.attempt not in attempts(item):

@@ -33,6 +33,7 @@ class TrainingJob:
         backend: The service that runs it.
         may_hang: True if a host has failed and others may wait for it, or one may not start or end in time, which
             `Inventory.complete_stop` finds out.
+        orphaned_pods: The names of its pods, if its object on EKS is gone and only they are left.
     """
 
     name: str
@@ -46,6 +47,7 @@ class TrainingJob:
     ours: bool | None = None
     backend: BackendName = "sagemaker"
     may_hang: bool = False
+    orphaned_pods: tuple[str, ...] = ()
 
     @property
     def active(self) -> bool:
@@ -61,12 +63,15 @@ class TrainingJob:
 def owns(item: JobItem | None, job: TrainingJob) -> bool:
     """Return True if a line has not ended according to the ledger, and this training job is its current one.
 
+    No line owns pods without their object, because nothing can record their end.
+
     Args:
         item: The line's item in the ledger; None if there is none.
         job: A training job whose name is of this line.
     """
     return (
         item is not None
+        and not job.orphaned_pods
         and item.state not in FINAL_STATES
         and (item.attempt, item.region, item.backend) == (job.identity.attempt, job.region, job.backend)
     )

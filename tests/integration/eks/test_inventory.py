@@ -1,5 +1,6 @@
 """EKS inventory: lists the training jobs of a grid in a cluster, and releases them when their ends are recorded."""
 
+import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,7 +16,7 @@ from traingrid.backends.eks.inventory import EksInventory
 from traingrid.backends.found_job import TrainingJob
 from traingrid.grid.deployment import Deployment
 from traingrid.job.ownership import tags_of
-from traingrid.kubernetes.client import JOB, Client
+from traingrid.kubernetes.client import JOB, POD, Client
 
 REGION = "eu-west-1"
 
@@ -180,3 +181,51 @@ def test_details_have_the_facts_that_a_list_lacks(
     assert details.artifact.endswith("/output/model.tar.gz")
     assert details.ended_at == one(inventory).ended_at
     assert not details.is_exact, "this cluster has no pods"
+
+
+def add_released_pod(client: Client, spec: dict[str, Any], name: str = f"{NAME}-0-abcde") -> None:
+    """Create a pod without labels, annotations and a controller."""
+    spec = {**spec, "serviceAccountName": "default"}
+    client.create(POD, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec})
+
+
+def test_pods_without_their_object_are_listed_and_stopped(
+    deployment: Deployment, inventory: EksInventory, client: Client
+) -> None:
+    create(deployment)
+    add_released_pod(client, client.get(JOB, NAME)["spec"]["template"]["spec"])
+    assert [job.orphaned_pods for job in inventory.listed()] == [()], "its object is present"
+    client.patch(JOB, NAME, {"metadata": {"finalizers": None}})
+    client.delete(JOB, NAME)
+    (job,) = inventory.listed("InProgress", "0123abcd")
+    assert (job.name, job.orphaned_pods) == (NAME, (f"{NAME}-0-abcde",))
+    assert list(inventory.listed("InProgress", "eeeeeeee")) == []
+    assert inventory.has_our_tag(job)
+    details = inventory.details(job)
+    assert details
+    assert details.state == "InProgress"
+    assert inventory.stop(job)
+    assert list(inventory.listed()) == []
+    assert (inventory.stop(job), inventory.details(job)) == (False, None)
+
+
+def test_pods_of_an_earlier_object_are_stopped_without_the_next_one(
+    deployment: Deployment, inventory: EksInventory, client: Client
+) -> None:
+    create(deployment)
+    add_released_pod(client, client.get(JOB, NAME)["spec"]["template"]["spec"])
+    client.patch(JOB, NAME, {"metadata": {"finalizers": None}})
+    client.delete(JOB, NAME)
+    time.sleep(1.1)  # times of Kubernetes are whole seconds
+    create(deployment)
+    own, orphaned = inventory.listed()
+    assert (own.orphaned_pods, orphaned.orphaned_pods) == ((), (f"{NAME}-0-abcde",))
+    assert inventory.stop(orphaned)
+    assert [job.name for job in inventory.listed("InProgress")] == [NAME]
+
+
+def test_pods_of_others_are_not_stopped(deployment: Deployment, inventory: EksInventory, client: Client) -> None:
+    add_released_pod(client, {"subdomain": NAME, "containers": [{"name": "train", "image": "train:1"}]}, "theirs")
+    job = one(inventory)
+    assert job.orphaned_pods == ("theirs",)
+    assert not inventory.is_ours(job, None)

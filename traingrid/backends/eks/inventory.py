@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from traingrid import names
@@ -12,6 +13,7 @@ from traingrid.backends.eks import labels
 from traingrid.backends.eks.found import Found
 from traingrid.backends.eks.jobs import KINDS, ClusterJobs
 from traingrid.backends.eks.left_running import left_running
+from traingrid.backends.eks.orphaned_pods import OrphanedPods
 from traingrid.backends.eks.owned_pods import PodsByOwner
 from traingrid.backends.eks.pods import ENDED_PHASES, Pod
 from traingrid.backends.eks.start_wait import PATIENCE_SECONDS, start_wait
@@ -53,6 +55,7 @@ class EksInventory:
     def __init__(self, deployment: Deployment, region: str, make: Maker = gentle, role: str = "") -> None:
         self._grid, self._region = deployment.grid.name, region
         self._jobs = ClusterJobs(deployment, region, make, role)
+        self._orphans = OrphanedPods(self._grid, self._jobs)
 
     def listed(self, state: str = "", submission: str = "", window: Window = ALL) -> Iterator[TrainingJob]:
         """See `Inventory.listed`.
@@ -62,8 +65,11 @@ class EksInventory:
         """
         if window.before < math.inf:
             return
-        objects = self._objects(submission)
-        for job in self._training_jobs(objects, _LIVE_PODS if state in ACTIVE_STATES else ""):
+        present: list[Object] = []
+        objects = self._objects(submission, present)
+        pods = self._pods(objects, _LIVE_PODS if state in ACTIVE_STATES else "")
+        orphans = (job for job in self._orphans.listed(pods, present) if submission in ("", job.identity.submission))
+        for job in chain(self._training_jobs(objects, pods), orphans):
             if state in ("", job.state):
                 yield job
 
@@ -71,10 +77,14 @@ class EksInventory:
         """See `Inventory.ended`; also objects that were released `KEEP_DAYS` ago."""
         now = time.time()
         objects = [(kind, made) for kind, made in self._objects() if not labels.is_kept(made["metadata"], now)]
-        yield from (job for job in self._training_jobs(objects, _LIVE_PODS) if not job.active)
+        if objects:
+            pods = self._pods(objects, _LIVE_PODS)
+            yield from (job for job in self._training_jobs(objects, pods) if not job.active)
 
     def details(self, job: TrainingJob) -> Details | None:
         """See `Inventory.details`."""
+        if job.orphaned_pods:
+            return self._orphans.details(job)
         found = self._jobs.find(job.name)
         if found is None:
             return None
@@ -91,17 +101,21 @@ class EksInventory:
     def is_ours(self, job: TrainingJob, item: JobItem | None) -> bool:
         """See `Inventory.is_ours`. The ledger records the object's uid in the ARN."""
         recorded = attempts(item).get(job.identity.attempt)
-        if recorded and recorded.training_job_arn and recorded.training_job_arn == job.arn:
+        if not job.orphaned_pods and recorded and recorded.training_job_arn and recorded.training_job_arn == job.arn:
             return True
         return self.has_our_tag(job)
 
     def has_our_tag(self, job: TrainingJob) -> bool:
         """See `Inventory.has_our_tag`."""
+        if job.orphaned_pods:
+            return self._orphans.are_ours(job)
         found = self._jobs.find(job.name)
         return found is not None and is_of_grid(tags_in(found), self._grid)
 
     def stop(self, job: TrainingJob) -> bool:
         """See `Inventory.stop`."""
+        if job.orphaned_pods:
+            return self._orphans.stop(job)
         found = self._jobs.find(job.name)
         if found is None or found.ended_at is not None:
             return False
@@ -110,7 +124,7 @@ class EksInventory:
 
     def complete_stop(self, job: TrainingJob) -> bool:
         """See `Inventory.complete_stop`."""
-        found = self._jobs.find(job.name, whole=True)
+        found = None if job.orphaned_pods else self._jobs.find(job.name, whole=True)
         if found is None:
             return False
         return self._jobs.stop_hanging(found) or self._jobs.end_left_running(found) or self._jobs.complete_stop(found)
@@ -139,14 +153,21 @@ class EksInventory:
             raise
         return True
 
-    def _objects(self, submission: str = "") -> list[tuple[Kind, Object]]:
-        """Return the objects with names of the grid, or of a submission, without their large pod templates."""
+    def _objects(self, submission: str = "", present: list[Object] | None = None) -> list[tuple[Kind, Object]]:
+        """Return the objects with names of the grid, or of a submission, without their large pod templates.
+
+        Args:
+            submission: The submission; empty for all.
+            present: Gets the metadata of all objects of the namespace, also of those of others.
+        """
         found = []
         for kind in KINDS:
             try:
-                found += [
-                    (kind, _small(made)) for made in self._jobs.client.all(kind) if self._is_in(kind, made, submission)
-                ]
+                for made in self._jobs.client.all(kind):
+                    if present is not None:
+                        present.append({"metadata": made["metadata"]})
+                    if self._is_in(kind, made, submission):
+                        found.append((kind, _small(made)))
             except ApiError as error:
                 if error.code != NOT_FOUND:  # the cluster has no MPI operator
                     raise
@@ -161,13 +182,14 @@ class EksInventory:
         found = Found(kind=kind, object=made, pods=[], cluster_arn="")
         return labels.FINALIZER in (metadata.get("finalizers") or []) or is_of_grid(tags_in(found), self._grid)
 
-    def _training_jobs(self, objects: list[tuple[Kind, Object]], fields: str) -> Iterator[TrainingJob]:
-        """Yield the training jobs of objects, with the pods that a field selector selects."""
-        if not objects:
-            return
+    def _pods(self, objects: list[tuple[Kind, Object]], fields: str) -> PodsByOwner:
+        """Return the pods of the namespace that a field selector selects."""
         client = self._jobs.client
         launchers = client.all(JOB) if any(kind is MPI_JOB for kind, _ in objects) else ()
-        pods = PodsByOwner(launchers, map(_without_spec, client.all(POD, fields=fields)))
+        return PodsByOwner(launchers, map(_without_spec, client.all(POD, fields=fields)))
+
+    def _training_jobs(self, objects: list[tuple[Kind, Object]], pods: PodsByOwner) -> Iterator[TrainingJob]:
+        """Yield the training jobs of objects, with their pods."""
         for kind, made in objects:
             job = self._training_job(kind, made, [Pod(pod) for pod in pods.of(made)])
             if job:

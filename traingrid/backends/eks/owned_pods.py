@@ -62,13 +62,43 @@ class PodsByOwner:
         owners = {job["metadata"]["uid"]: _controller(job).get("uid", "") for job in jobs}
         self._pods: dict[str, list[Object]] = defaultdict(list)
         for pod in pods:
-            uid = _controller(pod).get("uid", "")
-            self._pods[owners.get(uid) or uid or pod["spec"].get("subdomain", "")].append(pod)
+            controller, name = _controller(pod), pod["spec"].get("subdomain", "")
+            is_of_launcher = name and controller.get("name") == launcher_name(name)
+            uid = controller.get("uid", "")
+            self._pods[owners.get(uid) or ("" if is_of_launcher else uid) or name].append(pod)
 
     def of(self, made: Object) -> list[Object]:
         """Return the pods of an object, also those that have no controller any longer."""
         metadata = made["metadata"]
-        return self._pods.get(metadata["uid"], []) + self._pods.get(metadata["name"], [])
+        released = (pod for pod in self._pods.get(metadata["name"], ()) if may_be_of(pod, made))
+        return [*self._pods.get(metadata["uid"], ()), *released]
+
+    def without(self, objects: Iterable[Object]) -> Iterator[tuple[str, list[Object]]]:
+        """Yield the pods without a controller that none of the objects has, by the name of their training job.
+
+        A pod that still names a controller that is gone is left out: the garbage collector of Kubernetes deletes it
+        (attemptToDeleteItem in pkg/controller/garbagecollector/garbagecollector.go of Kubernetes).
+
+        Args:
+            objects: All Jobs and MPIJobs of the namespace.
+        """
+        present = defaultdict(list)
+        for made in objects:
+            present[made["metadata"]["name"]].append(made)
+        for name, pods in self._pods.items():
+            left = [pod for pod in pods if not any(may_be_of(pod, made) for made in present[name])]
+            released = [pod for pod in left if pod["spec"].get("subdomain") == name]
+            if released:
+                yield name, released
+
+
+def may_be_of(pod: Object, made: Object) -> bool:
+    """Return True if a pod without a controller may be one of an object with its training job's name.
+
+    It is not if it is older: then it is one of an earlier object with this name.
+    """
+    created, started = (one["metadata"].get("creationTimestamp") or "" for one in (made, pod))
+    return not started or started >= created
 
 
 def _relabelled(client: Client, made: Object, found: set[str]) -> Iterator[Object]:

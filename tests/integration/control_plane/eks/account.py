@@ -124,6 +124,11 @@ def pods(account: ClusterAccount, line: Line) -> list[dict[str, Any]]:
     return list(account.cluster.all(POD, labels=f"traingrid/name={line.name}-1"))
 
 
+def pods_of(account: ClusterAccount, line: Line) -> list[dict[str, Any]]:
+    """Return the pods of a line's first attempt, by their names."""
+    return [pod for pod in account.cluster.all(POD) if pod["metadata"]["name"].startswith(f"{line.name}-1-")]
+
+
 def violations(account: ClusterAccount, line: Line) -> list[str]:
     """Return the violations of the audit, apart from that of a submission without an array."""
     all_violations = audit(account.world(line.submission, at_rest=True))

@@ -7,10 +7,10 @@ import pytest
 
 from tests.integration.control_plane.account import OTHER
 from tests.integration.control_plane.child_process import Line, ended
-from tests.integration.control_plane.eks.account import ClusterAccount, objects, pods, submitted, violations
+from tests.integration.control_plane.eks.account import ClusterAccount, objects, pods, pods_of, submitted, violations
 from tests.integration.localcloud.compute import wait_until
 from traingrid.backends import inventory_of
-from traingrid.kubernetes.client import JOB
+from traingrid.kubernetes.client import JOB, MPI_JOB, POD, Kind
 from traingrid.ledger.ledger import CANCEL_ALL
 
 
@@ -78,3 +78,36 @@ def test_an_object_that_is_gone_is_recorded_at_once(account: ClusterAccount, req
     assert time.monotonic() - began < 20
     wait_until(lambda: not pods(account, line))
     assert objects(account, line) == []
+
+
+@pytest.mark.parametrize("kind", ["job", "mpijob"])
+def test_pods_whose_object_is_gone_are_reported_by_name_and_stopped(
+    account: ClusterAccount, request: pytest.FixtureRequest, kind: Any
+) -> None:
+    hosts = {"instance_count": 2, "launcher": "none"} if kind == "mpijob" else {}
+    line = submitted(account, request, eks_kind=kind, hyperparameters={"seconds": 600}, **hosts)
+    kill(until_training(line))
+    orphan(account, line, MPI_JOB if kind == "mpijob" else JOB)
+    (violation,) = [found for found in violations(account, line) if line.name in found]
+    assert all(pod["metadata"]["name"] in violation for pod in pods_of(account, line)), violation
+    done = account.reconciler().sweep()
+    assert done.stopped == [f"{line.name}-1"]
+    wait_until(lambda: not pods_of(account, line))
+
+    def has_ended() -> bool:
+        account.reconciler().sweep()
+        return line.item().state == "Failed"
+
+    wait_until(has_ended)
+    assert line.item().failure == "deleted"
+    assert violations(account, line) == []
+
+
+def orphan(account: ClusterAccount, line: Line, kind: Kind) -> None:
+    """Delete the object of a line's first attempt as a person may, and every label and annotation of its pods."""
+    account.cluster.patch(kind, f"{line.name}-1", {"metadata": {"finalizers": None}})
+    account.cluster.delete(kind, f"{line.name}-1", propagation="Orphan")
+    wait_until(lambda: account.cluster.find(kind, f"{line.name}-1") is None)
+    for pod in pods_of(account, line):
+        cleared = {part: dict.fromkeys(pod["metadata"].get(part) or ()) for part in ("labels", "annotations")}
+        account.cluster.patch(POD, pod["metadata"]["name"], {"metadata": cleared})

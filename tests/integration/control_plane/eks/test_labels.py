@@ -6,7 +6,13 @@ import pytest
 
 from tests.integration.control_plane.account import OTHER
 from tests.integration.control_plane.child_process import Line
-from tests.integration.control_plane.eks.account import ClusterAccount, submitted, train_without_a_child, violations
+from tests.integration.control_plane.eks.account import (
+    ClusterAccount,
+    pods_of,
+    submitted,
+    train_without_a_child,
+    violations,
+)
 from tests.integration.localcloud.compute import wait_until
 from traingrid.backends.eks.backend import Eks
 from traingrid.kubernetes.client import JOB, MPI_JOB, POD, Kind
@@ -23,11 +29,6 @@ LABELS: dict[str, dict[str, str | None]] = {
         "training.kubeflow.org/job-role": "launcher",
     },
 }
-
-
-def pods_of(account: ClusterAccount, line: Line) -> list[dict[str, Any]]:
-    """Return the pods of a line's first attempt, by their names."""
-    return [pod for pod in account.cluster.all(POD) if pod["metadata"]["name"].startswith(f"{line.name}-1-")]
 
 
 def relabel(account: ClusterAccount, line: Line, kind: Kind, labels: dict[str, str | None]) -> None:
