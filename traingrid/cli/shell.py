@@ -73,7 +73,7 @@ def _on_eks(status: JobStatus, grid: Grid) -> UsageError:
     """Return the error for a job on EKS, with the commands of kubectl that open a shell."""
     settings = grid.regions[status.region].eks if status.region in grid.regions else None
     namespace = settings.namespace if settings else "NAMESPACE"
-    pods = f"kubectl get pods -n {namespace} -l traingrid/name={status.training_job or 'NAME'}"
+    pods = f"kubectl get pods -n {namespace} | grep ^{status.training_job or 'NAME'}-"  # a person may change labels
     text = f"Job {status.index} trains on EKS, where `traingrid shell` cannot open sessions."
     return UsageError(text, f"Use kubectl: {pods}, then kubectl exec -it -n {namespace} POD -c train -- sh.")
 

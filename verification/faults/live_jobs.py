@@ -1,4 +1,8 @@
-"""Live training jobs: what runs in the services at a moment, read from their own state and not through traingrid."""
+"""Live training jobs: what runs in the services at a moment, read from their own state and not through traingrid.
+
+In a cluster, pods and objects are found by the name of the training job in `spec.subdomain`, which cannot change, and
+not by labels, which can.
+"""
 
 import threading
 from collections import defaultdict
@@ -19,18 +23,22 @@ from verification.faults.account import ACCOUNT
 from verification.faults.faulty_grid import FaultyGrid
 from verification.faults.submissions import REGIONS
 
-_NAME = "traingrid/name"
 _ENDED_PODS = ("Succeeded", "Failed")
 _ENDS = ("Complete", "Succeeded", "Failed")
 _STEP_SECONDS = 0.05
+
+
+def training_job_of(pod: Mapping[str, Any]) -> str:
+    """Return the name of the training job of a pod, or of a pod template; empty if it is another person's."""
+    return str(pod["spec"].get("subdomain") or "")
 
 
 def pods_of(cluster: RunningCluster, name: str = "") -> list[dict[str, Any]]:
     """Return the pods of a training job, or of all, that have not ended."""
 
     def lives(pod: Mapping[str, Any]) -> bool:
-        label = (pod["metadata"].get("labels") or {}).get(_NAME, "")
-        return bool(label and name in ("", label) and pod["status"].get("phase") not in _ENDED_PODS)
+        own = training_job_of(pod)
+        return bool(own and name in ("", own) and pod["status"].get("phase") not in _ENDED_PODS)
 
     return list(cluster.store.all(POD, where=lives)[0])
 
@@ -50,12 +58,19 @@ def names_in(cluster: RunningCluster) -> set[str]:
     def will_run(one: Mapping[str, Any]) -> bool:
         conditions = (one.get("status") or {}).get("conditions") or []
         ended = any(each["type"] in _ENDS and each["status"] == "True" for each in conditions)
-        return not ended and "deletionTimestamp" not in one["metadata"] and _NAME in one["metadata"].get("labels", {})
+        is_own = training_job_of(_template(one)) == one["metadata"]["name"]
+        return is_own and not ended and "deletionTimestamp" not in one["metadata"]
 
-    found = {pod["metadata"]["labels"][_NAME] for pod in pods_of(cluster)}
+    found = set(map(training_job_of, pods_of(cluster)))
     for resource in (JOB, MPI_JOB_RESOURCE):
         found |= {one["metadata"]["name"] for one in cluster.store.all(resource, where=will_run)[0]}
     return found
+
+
+def _template(one: Mapping[str, Any]) -> Mapping[str, Any]:
+    replicas = one["spec"].get("mpiReplicaSpecs") or {}
+    template: Mapping[str, Any] = replicas.get("Launcher", one["spec"])["template"]
+    return template
 
 
 def names_in_sagemaker(region: str) -> set[str]:

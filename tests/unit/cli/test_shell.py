@@ -106,7 +106,7 @@ def test_a_job_on_eks_is_refused_with_the_commands_of_kubectl(ledger: Ledger) ->
     ledger.record_job(job_key(attempt=2), {"training_job": "traingrid-0123abcd-0-2"})
     text = refusal()
     assert "trains on EKS, where `traingrid shell` cannot open sessions" in text
-    assert "kubectl get pods -n NAMESPACE -l traingrid/name=traingrid-0123abcd-0-2" in text
+    assert "kubectl get pods -n NAMESPACE | grep ^traingrid-0123abcd-0-2-" in text
 
 
 @pytest.mark.usefixtures("trains")
