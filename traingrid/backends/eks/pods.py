@@ -29,6 +29,9 @@ _LOST = ("Evicted", "NodeLost", "Preempting", "Terminated", "NodeShutdown", "Shu
 _BY_SIGNAL = (128 + signal.SIGTERM, 128 + signal.SIGKILL)
 OUT_OF_MEMORY = "OOMKilled"
 """The kubelet's reason for the end of a container that used more memory than its limit or its node has."""
+_LOW_ON_MEMORY = "low on resource: memory"
+"""A part of the kubelet's message of a node-pressure eviction (nodeLowMessageFmt in pkg/kubelet/eviction/helpers.go of
+Kubernetes)."""
 _EXCEEDED = re.compile(r"\bexceed(s|ed)\b.*\blimit\b")
 """The kubelet's messages about a pod that exceeds its own limits: emptyDirMessageFmt, podEphemeralStorageMessageFmt and
 containerEphemeralStorageMessageFmt (pkg/kubelet/eviction/helpers.go of Kubernetes)."""
@@ -246,6 +249,11 @@ class Pod:
         return f"{reason}: {self._status.get('message', '')}".strip(": ") if reason in _LOST else ""
 
     @property
+    def lacked_memory(self) -> bool:
+        """True if the kubelet evicted it because its node had too little memory."""
+        return _LOW_ON_MEMORY in self.disruption
+
+    @property
     def interrupted_at(self) -> float | None:
         """The time at which the cluster or a person began to end it, in seconds since 1970; None before.
 
@@ -334,6 +342,16 @@ class Pod:
         """The status of each container, in the order of their starts."""
         status = self._status
         return [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
+
+    def out_of_memory(self, container: str) -> str:
+        """Return how a container was killed for lack of memory; empty if it was not.
+
+        The exit code of SIGKILL alone is no evidence: others send this signal, too.
+        """
+        ended = self._ended(container)
+        if ended.get("reason") != OUT_OF_MEMORY:
+            return ""
+        return f"Out of memory on host {self.host + 1} ({OUT_OF_MEMORY}), exit code: {ended.get('exitCode')}"
 
     def runs(self, container: str) -> bool:
         """Return True if a container runs."""

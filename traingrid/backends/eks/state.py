@@ -8,10 +8,11 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from traingrid.backends.eks import labels
-from traingrid.backends.eks.pods import OUT_OF_MEMORY, Pod
+from traingrid.backends.eks.pod_template import PREPARE, RESULTS, TRAIN
+from traingrid.backends.eks.pods import Pod
 from traingrid.backends.eks.running import overdue, phase_of
 from traingrid.backends.sagemaker_request import fingerprint
-from traingrid.job.failures import CAPACITY, CAPACITY_WAIT_EXCEEDED, FAILURES, LOST_NODE, MAX_RUNTIME
+from traingrid.job.failures import CAPACITY, CAPACITY_WAIT_EXCEEDED, FAILURES, LOST_NODE, MAX_RUNTIME, MEMORY
 from traingrid.job.observed import Seen
 from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.kubernetes.client import MPI_JOB
@@ -145,7 +146,7 @@ def _decided(found: Found, now: float) -> _State:
 def _completed(found: Found) -> _State:
     for pod in found.pods:
         if pod.results.error:
-            return _failure(_in_words(pod.results.error, "The artifact upload failed"))
+            return _upload_failed(pod)
     disruption = found.annotations.get(labels.DISRUPTED) or found.disruption
     if disruption:
         return _failure(
@@ -253,14 +254,17 @@ def _failed_pod(found: Found, pod: Pod) -> _State | None:
     if pod.exceeded_storage:
         return _failure(_disk_full(found, pod))
     if pod.disruption and not pod.uploaded_late:
-        return _failure(f"The pod {pod.name} of {host} was ended by the cluster: {pod.disruption}", LOST_NODE.name)
+        more = f" {MEMORY.next_step}" if pod.lacked_memory else ""
+        return _failure(
+            f"The pod {pod.name} of {host} was ended by the cluster: {pod.disruption}{more}", LOST_NODE.name
+        )
     if pod.preparation_failure:
-        return _failure(_in_words(pod.preparation_failure, f"The preparation of {host} failed"))
+        return _step_failed(f"The preparation of {host} failed", pod.preparation_failure, pod.out_of_memory(PREPARE))
     if pod.exit_code:
         # Without a condition, `kubectl delete pod` or the deletion of its namespace has ended it.
         lost = f"The pod {pod.name} of {host} was deleted while it trained." if pod.was_interrupted else ""
-        return _failure(lost, LOST_NODE.name) if lost else _failure(_exit(pod))
-    return _failure(_in_words(pod.results.error, "The artifact upload failed")) if pod.results.error else None
+        return _failure(lost, LOST_NODE.name) if lost else _exit(pod)
+    return _upload_failed(pod) if pod.results.error else None
 
 
 def _disk_full(found: Found, pod: Pod) -> str:
@@ -272,17 +276,35 @@ def _disk_full(found: Found, pod: Pod) -> str:
     return f"ClientError: Insufficient disk space on host {pod.host + 1}: {pod.exceeded_storage} {advice}."
 
 
-def _exit(pod: Pod) -> str:
+def _exit(pod: Pod) -> _State:
     """Return the failed training in SageMaker's words (`traingrid.job.failures.of_end`)."""
     if pod.exit_reason in _NOT_STARTED:
-        return f"ClientError: CannotStartContainerError: {pod.exit_message or pod.exit_reason}"
-    text = pod.results.failure or ("The host was out of memory" if pod.exit_reason == OUT_OF_MEMORY else "")
-    return f"AlgorithmError: {text.strip()}, exit code: {pod.exit_code}".replace(": , ", ": ")
+        return _failure(f"ClientError: CannotStartContainerError: {pod.exit_message or pod.exit_reason}")
+    text = pod.results.failure.strip()
+    if killed := pod.out_of_memory(TRAIN):
+        return _too_little_memory(f"{killed}: {text}" if text else killed)
+    return _failure(f"AlgorithmError: {text}, exit code: {pod.exit_code}".replace(": , ", ": "))
 
 
-def _in_words(message: str, what: str) -> str:
-    """Return a message of `traingrid.pod`, which has SageMaker's words unless its container was killed."""
-    return message if message.startswith(_PREFIXES) else f"InternalServerError: {what}: {message}"
+def _upload_failed(pod: Pod) -> _State:
+    return _step_failed("The artifact upload failed", pod.results.error, pod.out_of_memory(RESULTS))
+
+
+def _step_failed(what: str, message: str, killed: str) -> _State:
+    """Return the end of a training job of which a program of `traingrid.pod` failed.
+
+    Args:
+        what: The failure, as a sentence without a full stop.
+        message: The program's message, which has SageMaker's words unless its container was killed.
+        killed: How its container was killed for lack of memory; empty if it was not.
+    """
+    if killed:
+        return _too_little_memory(f"{what}: {killed}")
+    return _failure(message if message.startswith(_PREFIXES) else f"InternalServerError: {what}: {message}")
+
+
+def _too_little_memory(reason: str) -> _State:
+    return _failure(f"ClientError: {reason.rstrip('.')}. {MEMORY.next_step}", MEMORY.name)
 
 
 def _failure(reason: str, failure: str = "") -> _State:

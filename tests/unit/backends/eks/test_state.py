@@ -196,6 +196,9 @@ def test_a_training_job_that_has_not_ended(one: Found, phase: str, reason: str) 
     assert seen.facts().get("reason", "") == seen.reason
 
 
+LOW = "The node was low on resource: memory"
+"""The kubelet's message of a node-pressure eviction (nodeLowMessageFmt in pkg/kubelet/eviction/helpers.go)."""
+
 ENDED: dict[str, tuple[Found, str, str, str]] = {
     "completed": (found(SUCCEEDED, conditions=COMPLETE), "Completed", "", ""),
     "MPIJob succeeded": (found(mpi=True, conditions=[{"type": "Succeeded"}]), "Completed", "", ""),
@@ -342,8 +345,22 @@ ENDED: dict[str, tuple[Found, str, str, str]] = {
             pod(phase="Succeeded", train=terminated(), results=terminated(137, reason="OOMKilled")), conditions=COMPLETE
         ),
         "Failed",
+        "memory",
+        "ClientError: The artifact upload failed: Out of memory on host 1 (OOMKilled), exit code: 137. Choose an ",
+    ),
+    "upload killed, but not for memory": (
+        found(pod(phase="Succeeded", train=terminated(), results=terminated(137)), conditions=COMPLETE),
+        "Failed",
         "internal_error",
         "InternalServerError: The artifact upload failed: it ended with exit code 137",
+    ),
+    "download killed": (
+        found(
+            pod(phase="Failed", prepare=terminated(137, message="downloads x", reason="OOMKilled")), conditions=FAILED
+        ),
+        "Failed",
+        "memory",
+        "ClientError: The preparation of host 1 failed: Out of memory on host 1 (OOMKilled), exit code: 137. ",
     ),
     "training failed": (
         found(failed(text="ValueError: no"), conditions=FAILED),
@@ -360,8 +377,20 @@ ENDED: dict[str, tuple[Found, str, str, str]] = {
     "out of memory": (
         found(failed(code=137, reason="OOMKilled"), conditions=FAILED),
         "Failed",
+        "memory",
+        "ClientError: Out of memory on host 1 (OOMKilled), exit code: 137. Choose an instance_type with more memory",
+    ),
+    "out of memory, with a text": (
+        found(failed(code=137, reason="OOMKilled", text="died"), conditions=FAILED),
+        "Failed",
+        "memory",
+        "ClientError: Out of memory on host 1 (OOMKilled), exit code: 137: died. Choose an instance_type with more ",
+    ),
+    "killed, but not for memory": (
+        found(failed(code=137), conditions=FAILED),
+        "Failed",
         "algorithm",
-        "AlgorithmError: The host was out of memory, exit code: 137",
+        "AlgorithmError: exit code: 137",
     ),
     "image cannot be started": (
         found(failed(code=128, reason="StartError"), conditions=FAILED),
@@ -582,6 +611,12 @@ ENDED: dict[str, tuple[Found, str, str, str]] = {
         "lost_node",
         f"The pod {NAME}-0 of host 1 was ended by the cluster: Evicted: low on memory",
     ),
+    "evicted from a node without memory": (
+        found(pod(phase="Failed", reason="Evicted", message=f"{LOW}. Container train used 9Gi."), conditions=FAILED),
+        "Failed",
+        "lost_node",
+        f"The pod {NAME}-0 of host 1 was ended by the cluster: Evicted: {LOW}. Container train used 9Gi. Choose an ",
+    ),
     "drained node whose pod is gone": (
         found(
             conditions=[{**FAILED[0], "reason": "PodFailurePolicy", "message": "Pod has condition DisruptionTarget"}]
@@ -608,8 +643,8 @@ ENDED: dict[str, tuple[Found, str, str, str]] = {
             conditions=FAILED,
         ),
         "Failed",
-        "algorithm",
-        "AlgorithmError: The host was out of memory, exit code: 137",
+        "memory",
+        "ClientError: Out of memory on host 1 (OOMKilled), exit code: 137. Choose an instance_type with more memory",
     ),
     "pod deleted by a person": (
         found(conditions=FAILED),
