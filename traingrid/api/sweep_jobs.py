@@ -10,9 +10,11 @@ from traingrid import names
 from traingrid.api.submit import parsed, raise_unless_submitted
 from traingrid.api.submit_once import submit_once
 from traingrid.errors import TraingridError
+from traingrid.ledger.errors import ItemError
 from traingrid.submission.cancel import Wanted
 from traingrid.submission.metric_curves import by_job, last_curves
 from traingrid.submission.metric_history import MetricHistory
+from traingrid.submission.status import UNREADABLE
 from traingrid.sweep.trial_jobs import ManifestRejectedError
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ class SweepJobs:
     plane: ControlPlane
     announce: Callable[[str], None]
     _histories: dict[str, MetricHistory] = field(default_factory=dict)
+    _reported: set[str] = field(default_factory=set)
 
     def check(self, manifest: bytes) -> None:
         """Validate a manifest as the intake does.
@@ -64,8 +67,21 @@ class SweepJobs:
         return once.submission
 
     def jobs(self, submission: str) -> Sequence[JobStatus]:
-        """Return the jobs of a submission."""
-        return self.plane.status(submission).jobs
+        """Return the jobs of a submission, and report those that cannot be read once; none if the submission cannot."""
+        try:
+            jobs = self.plane.status(submission).jobs
+        except ItemError as error:
+            self._report(f"submission {submission}", error.damaged.sentence)
+            return []
+        for job in jobs:
+            if job.phase == UNREADABLE:
+                self._report(f"submission {submission}, job {job.index}", job.reason)
+        return jobs
+
+    def _report(self, place: str, damage: str) -> None:
+        if place not in self._reported:
+            self._reported.add(place)
+            self.announce(f"{place}: {damage} The sweep continues without it until it is restored.")
 
     def curves(self, submission: str, indexes: Sequence[int], metric: str) -> Mapping[int, Sequence[tuple[int, float]]]:
         """Return epoch and value of a metric in the last attempt of some jobs, by index; read new parts only.

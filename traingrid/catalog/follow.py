@@ -22,7 +22,7 @@ from traingrid.catalog.run_rows import Lines, run_rows
 from traingrid.catalog.tables import replicas, runs
 from traingrid.ledger.damage import readable, warn
 from traingrid.ledger.errors import ItemError
-from traingrid.ledger.items import JOB_PREFIX, SUBMISSION
+from traingrid.ledger.items import JOB_PREFIX, SUBMISSION, index_of
 from traingrid.names import DATASETS, MOVES
 
 if TYPE_CHECKING:
@@ -74,7 +74,10 @@ class Changes:
             elif item == SUBMISSION:
                 submissions.add(submission)
             elif item.startswith(JOB_PREFIX):
-                jobs[submission].add(int(item.removeprefix(JOB_PREFIX)))
+                try:
+                    jobs[submission].add(index_of({"submission": submission, "item": item}))
+                except ItemError as error:
+                    warn(error.damaged)
         return cls(jobs=jobs, submissions=submissions, datasets=datasets, moves=moves)
 
 

@@ -23,6 +23,7 @@ from traingrid.catalog.tables import runs, synced_submissions, transfers
 from traingrid.job.state import FINAL_STATES
 from traingrid.ledger.damage import readable, warn
 from traingrid.ledger.datasets import Datasets
+from traingrid.ledger.errors import ItemError
 from traingrid.ledger.ledger import Ledger
 from traingrid.ledger.moves import Moves
 from traingrid.text import counted
@@ -140,7 +141,11 @@ def _replace(connection: Connection, *, submission: str, grid: GridRecords) -> i
     (https://docs.aws.amazon.com/aurora-dsql/latest/userguide/working-with-concurrency-control.html).
     """
     connection.execute(select(synced_submissions).where(synced_submissions.c.submission == submission)).all()
-    submission_item = grid.ledger.submission(submission)
+    try:
+        submission_item = grid.ledger.submission(submission)
+    except ItemError as error:  # the index of submissions, from which it was listed, may be older
+        warn(error.damaged)
+        return 0
     if submission_item is None:
         return 0
     items = list(readable(grid.ledger.jobs(submission), warn))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from traingrid.aws.clients import Maker, client
 from traingrid.aws.dynamodb import Table
 from traingrid.ledger.errors import ItemError, each
-from traingrid.ledger.field_types import MAP, NUMBER, TEXT, TEXTS, WHOLE, check_types
+from traingrid.ledger.field_types import ISO_TIME, ISO_TIME_OR_EMPTY, MAP, NUMBER, TEXT, TEXTS, WHOLE, check_types
 from traingrid.ledger.revisions import write_revision
 from traingrid.names import DATASETS
 
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from traingrid.ledger.damage import Damaged
 
 _TYPES = {
-    **dict.fromkeys(("campaign", "format", "attributes", "created_at"), TEXT),
+    **dict.fromkeys(("campaign", "format", "attributes"), TEXT),
+    "created_at": ISO_TIME_OR_EMPTY,
     **dict.fromkeys(("bytes", "objects"), NUMBER),
     "replicas": MAP,
     "rules": MAP,
@@ -88,6 +89,8 @@ class DatasetItem:
         check_types(item, _TYPES)
         try:
             dataset, _, version = item["item"].partition("#")
+            if not item["replicas"]:
+                raise ItemError(item, "replicas", "has no replica")
             return cls(
                 dataset=dataset,
                 version=version,
@@ -168,6 +171,7 @@ def _replica(item: Mapping[str, Any], replica: Any) -> Replica:
     """Return a replica of a stored item."""
     if not isinstance(replica, dict) or not all(isinstance(replica.get(name), str) for name in Replica.__slots__):
         raise ItemError(item, "replicas", f"has a replica with {replica!r}, which is not a URI and a time")
+    check_types(item, {"registered_at": ISO_TIME}, replica, at="replicas[].")
     return Replica(uri=replica["uri"], registered_at=replica["registered_at"])
 
 

@@ -6,6 +6,7 @@ Fields that are not listed are not checked: older and newer versions of traingri
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from traingrid.ledger.errors import ItemError
@@ -31,9 +32,19 @@ def _is_whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
+def _is_iso(value: Any) -> bool:
+    try:
+        datetime.fromisoformat(value)
+    except (ValueError, TypeError):
+        return False
+    return True
+
+
 TEXT: tuple[str, Check] = ("a text", _is_text)
 TIME: tuple[str, Check] = ("a time", lambda value: _is_text(value) and bool(_TIME.fullmatch(value)))
 TIME_OR_EMPTY: tuple[str, Check] = ("a time or empty", lambda value: value == "" or TIME[1](value))
+ISO_TIME: tuple[str, Check] = ("a time in ISO 8601", _is_iso)
+ISO_TIME_OR_EMPTY: tuple[str, Check] = ("a time in ISO 8601, or empty", lambda value: value == "" or _is_iso(value))
 NUMBER: tuple[str, Check] = ("a number", _is_number)
 WHOLE: tuple[str, Check] = ("a whole number", _is_whole)
 FLAG: tuple[str, Check] = ("true or false", lambda value: isinstance(value, bool))

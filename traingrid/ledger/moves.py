@@ -7,13 +7,14 @@ effect. Before objects of a copy are deleted, its state becomes `pruning`, so th
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from traingrid.aws.clients import Maker, client
 from traingrid.aws.dynamodb import Table
 from traingrid.ledger.errors import ItemError, each
-from traingrid.ledger.field_types import FLAG, NUMBER, NUMBERS, TEXT, TIME_OR_EMPTY, WHOLE, check_types
+from traingrid.ledger.field_types import FLAG, NUMBER, NUMBERS, TEXT, TIME, TIME_OR_EMPTY, WHOLE, check_types
 from traingrid.ledger.revisions import write_revision
 from traingrid.ledger.timestamps import epoch_seconds, now
 from traingrid.names import MOVES
@@ -24,14 +25,22 @@ if TYPE_CHECKING:
     from traingrid.ledger.damage import Damaged
 
 _TYPES = {
-    **dict.fromkeys(("source", "region", "from_region", "owner", "job", "source_digest", "target_digest"), TEXT),
+    **dict.fromkeys(("source", "region", "from_region", "owner", "source_digest", "target_digest"), TEXT),
+    "job": ("the name of a job, or empty", lambda value: value == "" or _is_job(value)),
     **dict.fromkeys(("existed", "objects", "bytes", "missing_bytes", "copied_objects", "copied_bytes"), NUMBER),
-    **dict.fromkeys(("updated_at", "began_at"), TIME_OR_EMPTY),
-    **dict.fromkeys(("earlier", "verified"), NUMBERS),
+    "updated_at": TIME,
+    "began_at": TIME_OR_EMPTY,
+    "earlier": ("a map of numbers by job", lambda value: NUMBERS[1](value) and all(map(_is_job, value))),
+    "verified": NUMBERS,
     "is_object": FLAG,
     "revision": WHOLE,
     "state": ("a state of a copy", lambda value: value in ("copying", "copied", "pruning", "pruned")),
 }
+_JOB = re.compile(r"[^/]+/\d+")
+
+
+def _is_job(value: Any) -> bool:
+    return isinstance(value, str) and _JOB.fullmatch(value) is not None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -94,7 +103,7 @@ class MoveItem:
         """
         check_types(item, _TYPES)
         fields = {name: item[name] for name in cls.__slots__ if name in item}
-        for name in ("source", "region", "from_region"):
+        for name in ("source", "region", "from_region", "job", "updated_at"):
             if name not in fields:
                 raise ItemError(item, name)
         return cls(**{**fields, "target": item["item"]})
@@ -120,7 +129,8 @@ class MoveItem:
     @property
     def transferred(self) -> dict[str, int]:
         """The bytes that each job has transferred between Regions; a merge also copies models within one."""
-        return {} if self.region == self.from_region else self._with(self.own_bytes)
+        found = {} if self.region == self.from_region else self._with(self.own_bytes)
+        return {job: size for job, size in found.items() if job}
 
     @property
     def written_bytes(self) -> int:

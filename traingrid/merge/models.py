@@ -14,7 +14,7 @@ from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import UsageError
 from traingrid.job.job import in_region
 from traingrid.job.state import JobState
-from traingrid.text import canonical
+from traingrid.submission.status import UNREADABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -71,10 +71,16 @@ def models_of(
             text = f"Submission {submission} has no job with index {index}."
             raise UsageError(text, f"Its indexes are 0 to {len(statuses) - 1}.")
         status = status_by_index[index]
+        if status.phase == UNREADABLE:
+            text = f"Job {index} of {submission} has no model that is known. {status.reason}"
+            raise UsageError(text, "Restore it, or name the jobs to merge without it.")
         if status.state != JobState.COMPLETED or not status.artifact:
             complete = " ".join(str(completed.index) for completed in statuses if completed.state == JobState.COMPLETED)
             text = f"Job {index} of {submission} has no model: the job is {status.state}."
             raise UsageError(text, f"Name the jobs to merge; completed are: {complete or 'none'}.")
+        if index not in jobs and jobs:
+            text = f"The line of job {index} of {submission} cannot be read."
+            raise UsageError(text, "Restore the submission's file, or name the jobs to merge without it.")
         if index not in jobs:
             text = f"The manifest of {submission} was submitted by hand, so that the lines of its jobs are not known."
             raise UsageError(text, "Submit the manifest with `traingrid submit`.")
@@ -88,7 +94,7 @@ def models_of(
 
 def shape_of(model: Model) -> dict[str, str]:
     """Return the hyperparameters that determine the shapes of the weights of a model of the image's trainer."""
-    return {name: canonical(model.job.hyperparameters.get(name, default)) for name, default in _SHAPE.items()}
+    return {name: model.job.hyperparameters.get(name, default).strip() for name, default in _SHAPE.items()}
 
 
 def check_method(models: Sequence[Model], method: Method) -> None:
@@ -128,7 +134,7 @@ def _check_equal(models: Sequence[Model], defaults: Mapping[str, str], next_step
     first = models[0]
     for model in models:
         for name, default in defaults.items():
-            own, expected = (canonical(merged.job.hyperparameters.get(name, default)) for merged in (model, first))
+            own, expected = (merged.job.hyperparameters.get(name, default).strip() for merged in (model, first))
             if own != expected:
                 text = f"The hyperparameter {name} of {model} is {own}, that of {first} {expected}."
                 raise UsageError(text, next_step)

@@ -10,7 +10,7 @@ from traingrid.errors import UsageError
 from traingrid.job.state import JobState
 from traingrid.merge import models as merge_models
 from traingrid.merge.models import check_method, models_of
-from traingrid.submission.status import JobStatus
+from traingrid.submission.status import UNREADABLE, JobStatus
 from training_container.trainer.config import Config
 
 JOBS = {index: sample_job("us-east-1", index) for index in (0, 1, 2)}
@@ -46,6 +46,22 @@ def test_a_job_without_a_model_is_named(statuses: list[JobStatus], indexes: list
     with pytest.raises(UsageError) as error:
         models_of("0a1b2c3d", statuses, JOBS, indexes)
     assert str(error.value).startswith(expected)
+
+
+DAMAGE = "The ledger's item (submission '0a1b2c3d', item 'job#00002') has no field 'region'."
+
+
+def test_a_damaged_job_is_named_and_does_not_matter_to_a_merge_without_it() -> None:
+    damaged = replace(status(2, JobState.PENDING), phase=UNREADABLE, reason=DAMAGE)
+    with pytest.raises(UsageError, match="Job 2 of 0a1b2c3d has no model that is known") as error:
+        models_of("0a1b2c3d", [*COMPLETE[:2], damaged], JOBS, [])
+    assert DAMAGE in str(error.value)
+    assert len(models_of("0a1b2c3d", [*COMPLETE[:2], damaged], JOBS, [0, 1])) == 2
+
+
+def test_a_job_whose_line_cannot_be_read_is_named() -> None:
+    with pytest.raises(UsageError, match="The line of job 2 of 0a1b2c3d cannot be read"):
+        models_of("0a1b2c3d", COMPLETE, {0: JOBS[0], 1: JOBS[1]}, [])
 
 
 def test_the_lines_of_a_submission_by_hand_are_not_known() -> None:
