@@ -205,8 +205,8 @@ class Supervisor:
         again = [candidate, *(previous.candidate for previous in item.tried)].count(target)
         seconds = backoff_seconds(again, QUOTA_CAP) if again else 0.0
         message = (
-            f"{attempt.name}: {reason or training_job.phase} {failure.sentence} Next {sentence_part(target, self._candidates)}"
-            f"{' on demand' * late}, in {seconds:.0f} s."
+            f"{attempt.name}: {reason or training_job.phase} {failure.sentence} "
+            f"Next {sentence_part(target, self._candidates)}{' on demand' * late}, in {seconds:.0f} s."
         )
         fields = {"event": "next_attempt", "failure": failure.name, "reason": reason, "target": region}
         fields |= {} if backend == "sagemaker" else {"target_backend": backend}

@@ -15,6 +15,7 @@ from traingrid.errors import UsageError
 from traingrid.job.job import in_region
 from traingrid.job.state import JobState
 from traingrid.submission.status import UNREADABLE
+from traingrid.text import canonical
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -94,7 +95,7 @@ def models_of(
 
 def shape_of(model: Model) -> dict[str, str]:
     """Return the hyperparameters that determine the shapes of the weights of a model of the image's trainer."""
-    return {name: model.job.hyperparameters.get(name, default).strip() for name, default in _SHAPE.items()}
+    return {name: canonical(model.job.hyperparameters.get(name, default)) for name, default in _SHAPE.items()}
 
 
 def check_method(models: Sequence[Model], method: Method) -> None:
@@ -134,7 +135,7 @@ def _check_equal(models: Sequence[Model], defaults: Mapping[str, str], next_step
     first = models[0]
     for model in models:
         for name, default in defaults.items():
-            own, expected = (merged.job.hyperparameters.get(name, default).strip() for merged in (model, first))
+            own, expected = (canonical(merged.job.hyperparameters.get(name, default)) for merged in (model, first))
             if own != expected:
                 text = f"The hyperparameter {name} of {model} is {own}, that of {first} {expected}."
                 raise UsageError(text, next_step)
