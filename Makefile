@@ -63,10 +63,10 @@ lanes-of-test:
 
 lanes-of-test-all:
 	$(LANE) set-up-of-the-rest -- $(MAKE) --no-print-directory --jobs=3 setup-test setup-notebook setup-torch setup/ui/node_modules/.installed .venv-bench/.installed
-	@status=0; $(AT_ONCE) lane-rest lane-ranks lane-containers lane-notebook lane-torch lane-tiny || status=$$?; \
-		$(ONE_BY_ONE) lane-ui lane-guard || status=$$?; exit $$status
+	@status=0; $(AT_ONCE) lane-rest lane-ranks lane-containers lane-notebook lane-torch lane-ui lane-tiny || status=$$?; \
+		$(ONE_BY_ONE) lane-guard || status=$$?; exit $$status
 
-# All lanes run, also after one has failed. Two at a time, because tests often wait; a browser and a comparison run alone.
+# All lanes run, also after one has failed. Two at a time, because tests often wait; a comparison runs alone.
 ONE_BY_ONE = $(MAKE) --no-print-directory --keep-going
 AT_ONCE = $(ONE_BY_ONE) --jobs=2 --output-sync=line
 lane-control:
