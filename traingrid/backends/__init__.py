@@ -69,18 +69,20 @@ def inventory_of(deployment: Deployment, region: str, make: Maker = gentle, role
         role: The ARN of the process's role, if it is not that of the deployment's `part`; for errors of a cluster.
     """
     queue = deployment.grid.service_queue(region)
-    found = QueuedInventory(deployment, region, queue, make) if queue else SageMakerInventory(deployment, region, make)
+    inventory = (
+        QueuedInventory(deployment, region, queue, make) if queue else SageMakerInventory(deployment, region, make)
+    )
     if region not in deployment.grid.regions or deployment.grid.regions[region].eks is None:
-        return found
+        return inventory
     from traingrid.backends.eks.inventory import EksInventory  # noqa: PLC0415  # most grids have no cluster
     from traingrid.backends.joint_inventory import JointInventory  # noqa: PLC0415  # as above
 
-    return JointInventory({"sagemaker": found, "eks": EksInventory(deployment, region, make, role)})
+    return JointInventory({"sagemaker": inventory, "eks": EksInventory(deployment, region, make, role)})
 
 
 def _sagemaker(deployment: Deployment, region: str, make: Maker) -> SageMaker:
-    made = Either if deployment.grid.service_queue(region) else SageMaker
-    return made(deployment, region, make)
+    backend = Either if deployment.grid.service_queue(region) else SageMaker
+    return backend(deployment, region, make)
 
 
 def _eks(deployment: Deployment, region: str, make: Maker) -> Eks:

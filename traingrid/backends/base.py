@@ -31,8 +31,8 @@ class LaunchError(TraingridError):
             yet has the name.
     """
 
-    def __init__(self, failure: Failure, what: str, *, unresolved: bool = False) -> None:
-        super().__init__(what, failure.next_step)
+    def __init__(self, failure: Failure, text: str, *, unresolved: bool = False) -> None:
+        super().__init__(text, failure.next_step)
         self.failure = failure
         self.unresolved = unresolved
 
@@ -46,8 +46,8 @@ class LogUnreadableError(TraingridError):
         passes: True if reading may succeed in a while without any change.
     """
 
-    def __init__(self, what: str, next_step: str = "", *, passes: bool = False) -> None:
-        super().__init__(what, next_step)
+    def __init__(self, text: str, next_step: str = "", *, passes: bool = False) -> None:
+        super().__init__(text, next_step)
         self.passes = passes
 
 
@@ -80,7 +80,7 @@ class Backend(Protocol):
     def describe(self, name: str) -> Seen | None:
         """Return the description of a training job, or None if the service does not know the name (yet)."""
 
-    def tags(self, seen: Seen) -> dict[str, str] | None:
+    def tags(self, training_job: Seen) -> dict[str, str] | None:
         """Return the tags of a training job, or None if the service does not know it (yet, or any longer)."""
 
     def stop(self, name: str, reason: StopReason = "cancel", /) -> None:

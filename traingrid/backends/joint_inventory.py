@@ -85,7 +85,7 @@ class JointInventory:
 
     def ended(self) -> Iterator[TrainingJob]:
         """See `Inventory.ended`."""
-        return chain.from_iterable(one.ended() for one in self._inventories.values())
+        return chain.from_iterable(inventory.ended() for inventory in self._inventories.values())
 
     def release(self, job: TrainingJob) -> bool:
         """See `Inventory.release`."""

@@ -50,36 +50,40 @@ class Queued(SageMaker):
         self._refused_at: dict[str, float] = {}
 
     def _send(self, request: dict[str, Any], job: Job) -> None:
-        asked = service_job_request(request, job, self._deployment.grid)
-        size = len(asked["serviceRequestPayload"].encode())
+        service_request = service_job_request(request, job, self._deployment.grid)
+        size = len(service_request["serviceRequestPayload"].encode())
         if size > MAX_PAYLOAD_BYTES:  # the intake rejects such a line, but its streams may have increased since then
-            what = f"The request of {asked['jobName']} has {size:,} bytes"
+            text = f"The request of {service_request['jobName']} has {size:,} bytes"
             rule = f"a service queue accepts at most {MAX_PAYLOAD_BYTES:,}"
-            raise LaunchError(INVALID_REQUEST, f"{what}; {rule}. Set `launch: direct` for the line.")
+            raise LaunchError(INVALID_REQUEST, f"{text}; {rule}. Set `launch: direct` for the line.")
         self._submitting = self._submitting or once("batch", self._region)
-        self._submitting.submit_service_job(**asked)
+        self._submitting.submit_service_job(**service_request)
 
     def _refused(self, name: str, refusal: LaunchError, error: ClientError) -> Seen:
         if error.response["Error"]["Code"] != _REFUSED:
             raise refusal from error
-        seen = self.describe(name)
-        if seen is None:
+        training_job = self.describe(name)
+        if training_job is None:
             # Until a new service job is certainly listed, an earlier request may have been accepted without a reply.
             late = time.monotonic() - self._refused_at.setdefault(name, time.monotonic()) >= VISIBLE_WITHIN
             raise LaunchError(INVALID_REQUEST if late else SERVICE_ERROR, refusal.what, unresolved=not late) from error
-        return seen
+        return training_job
 
     def describe(self, name: str) -> Seen | None:
         """See `Backend.describe`; `name` is the service job's name."""
-        found = self._described(name)
-        if found is None:
+        service_job = self._described(name)
+        if service_job is None:
             return None
-        spelled = (super(Queued, self).describe(training_job) for training_job in training_job_names(found))
-        return seen_of(found, next((seen for seen in spelled if seen), None))
+        spelled = (super(Queued, self).describe(training_job) for training_job in training_job_names(service_job))
+        return seen_of(service_job, next((trained for trained in spelled if trained), None))
 
-    def tags(self, seen: Seen) -> dict[str, str] | None:
+    def tags(self, training_job: Seen) -> dict[str, str] | None:
         """See `Backend.tags`. Returns the service job's tags, which Batch copies to its training jobs."""
-        return dict(self._jobs.described(seen.service_job).get("tags", {})) if seen.service_job else super().tags(seen)
+        return (
+            dict(self._jobs.described(training_job.service_job).get("tags", {}))
+            if training_job.service_job
+            else super().tags(training_job)
+        )
 
     def stop(self, name: str, _reason: StopReason = "cancel", /) -> None:
         """See `Backend.stop`. Terminates the service job; Batch then stops its training job."""

@@ -66,37 +66,37 @@ class SageMaker:
         """See `Backend.start`."""
         request = self._request(name, job, tags)
         try:
-            seen = self.describe(name)
-            if seen is None:
+            training_job = self.describe(name)
+            if training_job is None:
                 self._write_manifests(name, job)
-                seen = self._create(name, request, job)
-            return seen and self._own(name, seen, fingerprint(request), tags)
+                training_job = self._create(name, request, job)
+            return training_job and self._own(name, training_job, fingerprint(request), tags)
         except (BotoCoreError, ClientError) as error:
             raise self._outage(name, error) from error
 
     def attach(self, name: str, job: Job, tags: dict[str, str]) -> Seen | None:
         """See `Backend.attach`."""
         try:
-            seen = self.describe(name)
-            return seen and self._own(name, seen, self.fingerprint(name, job), tags)
+            training_job = self.describe(name)
+            return training_job and self._own(name, training_job, self.fingerprint(name, job), tags)
         except (BotoCoreError, ClientError) as error:
             raise self._outage(name, error) from error
 
-    def _own(self, name: str, seen: Seen, wanted: str, tags: dict[str, str]) -> Seen:
-        """Return the existing training job with this name if its fingerprint is `wanted`; otherwise raise."""
-        if seen.fingerprint == wanted:
-            return seen
-        found = self.tags(seen)
-        if found is None:
-            what = f"SageMaker in {self._region} does not return the tags of training job {name} yet."
-            raise LaunchError(SERVICE_ERROR, what, unresolved=True)
-        if found.get(names.TAG_FINGERPRINT) == wanted and tags.items() <= found.items():
-            return replace(seen, fingerprint=wanted, identified_by_tag=True)
-        raise LaunchError(*conflict(self._deployment.grid.name, found, seen, wanted))
+    def _own(self, name: str, training_job: Seen, expected: str, tags: dict[str, str]) -> Seen:
+        """Return the existing training job with this name if its fingerprint is `expected`; otherwise raise."""
+        if training_job.fingerprint == expected:
+            return training_job
+        actual_tags = self.tags(training_job)
+        if actual_tags is None:
+            text = f"SageMaker in {self._region} does not return the tags of training job {name} yet."
+            raise LaunchError(SERVICE_ERROR, text, unresolved=True)
+        if actual_tags.get(names.TAG_FINGERPRINT) == expected and tags.items() <= actual_tags.items():
+            return replace(training_job, fingerprint=expected, identified_by_tag=True)
+        raise LaunchError(*conflict(self._deployment.grid.name, actual_tags, training_job, expected))
 
-    def tags(self, seen: Seen) -> dict[str, str] | None:
+    def tags(self, training_job: Seen) -> dict[str, str] | None:
         """See `Backend.tags`."""
-        return tags_at(self._sagemaker, seen.arn)
+        return tags_at(self._sagemaker, training_job.arn)
 
     def _write_manifests(self, name: str, job: Job) -> None:
         """Write the ManifestFiles that the request refers to: one for each rank's stream."""
@@ -112,8 +112,8 @@ class SageMaker:
                 raise  # a later call repeats all of this
             code, message = error.response["Error"]["Code"], error.response["Error"].get("Message", "")
             failure = PERMISSION if of_refusal(code) is PERMISSION else DATA
-            what = f"The ManifestFiles of {name} cannot be written: S3 in {self._region}: {code}: {message}."
-            raise LaunchError(failure, what) from error
+            text = f"The ManifestFiles of {name} cannot be written: S3 in {self._region}: {code}: {message}."
+            raise LaunchError(failure, text) from error
 
     def _create(self, name: str, request: dict[str, Any], job: Job) -> Seen | None:
         """Send the request once; if its outcome is unknown, look for the training job."""
@@ -128,8 +128,8 @@ class SageMaker:
                 raise  # the service did not process the request; it is sent again with new credentials
             if code in _MAYBE_TAKEN or status >= 500:
                 return self._found(name, f"cannot start {name} now: {code}: {message}", error)
-            what = f"{self._service} in {self._region} rejected the training job {name}: {code}: {message.rstrip('.')}."
-            return self._refused(name, LaunchError(self._class_of(code, message), what), error)
+            text = f"{self._service} in {self._region} rejected the training job {name}: {code}: {message.rstrip('.')}."
+            return self._refused(name, LaunchError(self._class_of(code, message), text), error)
         return None
 
     def _class_of(self, code: str, message: str) -> Failure:
@@ -153,11 +153,11 @@ class SageMaker:
         raise refusal from error
 
     def _found(self, name: str, trouble: str, error: Exception) -> Seen:
-        seen = self.describe(name)
-        if seen is None:  # a job that was just created is not visible everywhere at once
-            what = f"{self._service} in {self._region} {trouble}."
-            raise LaunchError(SERVICE_ERROR, what, unresolved=True) from error
-        return seen
+        training_job = self.describe(name)
+        if training_job is None:  # a job that was just created is not visible everywhere at once
+            text = f"{self._service} in {self._region} {trouble}."
+            raise LaunchError(SERVICE_ERROR, text, unresolved=True) from error
+        return training_job
 
     def _outage(self, name: str, error: BotoCoreError | ClientError) -> Exception:
         """Return the error to raise if it is unknown whether the training job exists.
@@ -168,8 +168,8 @@ class SageMaker:
         if is_expired(error) or not is_outage(error):
             return error
         failure = of_refusal(error.response["Error"]["Code"]) if isinstance(error, ClientError) else SERVICE_ERROR
-        what = f"AWS in {self._region} cannot return the state of {name} or its data now: {error}."
-        return LaunchError(failure, what, unresolved=True)
+        text = f"AWS in {self._region} cannot return the state of {name} or its data now: {error}."
+        return LaunchError(failure, text, unresolved=True)
 
     def has_news(self, _name: str, /) -> bool:
         """See `Backend.has_news`."""
@@ -218,8 +218,8 @@ class SageMaker:
         """See `Backend.log_lines`. Hosts have SageMaker's names: algo-1, algo-2, ..."""
         try:
             for training_job in self.log_names(name):
-                known = sorted(stream for stream in position if stream.startswith(f"{training_job}/"))
-                for stream in self.log_streams(training_job) if discover else known:
+                streams = sorted(stream for stream in position if stream.startswith(f"{training_job}/"))
+                for stream in self.log_streams(training_job) if discover else streams:
                     for message in self._new_messages(stream, position, whole=whole):
                         yield host_of(stream), message
         except (BotoCoreError, ClientError) as error:

@@ -58,12 +58,12 @@ class SageMakerInventory:
         request |= {"CreationTimeAfter": datetime.fromtimestamp(window.since, UTC)} if window.since else {}
         if window.before < math.inf:
             request["CreationTimeBefore"] = datetime.fromtimestamp(window.before, UTC)
-        seen = set[str]()  # a training job that is created meanwhile may move others to the next page
+        arns = set[str]()  # a training job that is created meanwhile may move others to the next page
         for page in self._sagemaker.get_paginator("list_training_jobs").paginate(**request):
             for summary in page["TrainingJobSummaries"]:
                 identity = names.parse_training_job(self._grid, summary["TrainingJobName"])
-                if identity and submission in ("", identity.submission) and summary["TrainingJobArn"] not in seen:
-                    seen.add(summary["TrainingJobArn"])
+                if identity and submission in ("", identity.submission) and summary["TrainingJobArn"] not in arns:
+                    arns.add(summary["TrainingJobArn"])
                     yield self._training_job(summary, identity)
             if "NextToken" in page and time.time() >= window.until:
                 raise ListingTimeoutError(self._region)

@@ -84,21 +84,21 @@ def confined(request: Mapping[str, Any], training: Training, region: Region, key
         key: The KMS key, or its alias, that encrypts results. If empty, SageMaker encrypts them with the account's
             default key for S3 (OutputDataConfig in botocore's service model), not with the bucket's default.
     """
-    made = dict(request)
+    changed = dict(request)
     if key:
-        made["OutputDataConfig"] = {**request["OutputDataConfig"], "KmsKeyId": key}
+        changed["OutputDataConfig"] = {**request["OutputDataConfig"], "KmsKeyId": key}
     if region.subnets:
-        made["VpcConfig"] = {"SecurityGroupIds": list(region.security_groups), "Subnets": list(region.subnets)}
+        changed["VpcConfig"] = {"SecurityGroupIds": list(region.security_groups), "Subnets": list(region.subnets)}
     if training.encrypt_traffic:
-        made["EnableInterContainerTrafficEncryption"] = True
+        changed["EnableInterContainerTrafficEncryption"] = True
     if training.remote_debug and "MetricDefinitions" in request["AlgorithmSpecification"]:
         # AWS does not support it for algorithms, which are the requests without MetricDefinitions (`_algorithm`).
-        made["RemoteDebugConfig"] = {"EnableRemoteDebug": True}
+        changed["RemoteDebugConfig"] = {"EnableRemoteDebug": True}
     if training.network_isolation or _of_marketplace(request):
-        made |= {"EnableNetworkIsolation": True, **_without_network(request)}
-        if not made["Environment"]:
-            del made["Environment"]
-    return made
+        changed |= {"EnableNetworkIsolation": True, **_without_network(request)}
+        if not changed["Environment"]:
+            del changed["Environment"]
+    return changed
 
 
 def _of_marketplace(request: Mapping[str, Any]) -> bool:
@@ -236,10 +236,10 @@ def _confinement(training_job: Mapping[str, Any]) -> dict[str, Any]:
     It is empty without such settings, because fingerprints recorded before `confined` existed must stay valid.
     """
     network = training_job.get("VpcConfig") or {}
-    found = {
+    fields = {
         "subnets": sorted(network.get("Subnets", [])),
         "security_groups": sorted(network.get("SecurityGroupIds", [])),
         "isolated": training_job.get("EnableNetworkIsolation", False),
         "encrypted": training_job.get("EnableInterContainerTrafficEncryption", False),
     }
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in fields.items() if value}

@@ -45,10 +45,10 @@ class ServiceJobs:
         """Return the id of the service job with a name, or None if Batch knows none (yet or any longer)."""
         if name not in self._ids:
             # The filter ignores case. If two jobs have the name, the first submitted one is used.
-            found = [job["jobId"] for job in self._listed(filters=_by_name(name)) if job["jobName"] == name]
-            if not found:
+            ids = [job["jobId"] for job in self._listed(filters=_by_name(name)) if job["jobName"] == name]
+            if not ids:
                 return None
-            self._ids[name] = str(found[-1])
+            self._ids[name] = str(ids[-1])
         return self._ids[name]
 
     def described(self, job: str) -> dict[str, Any]:
@@ -64,11 +64,11 @@ class ServiceJobs:
         """
         by_name: list[dict[str, Any]] = [{"filters": _by_name(f"{prefix}*")}]
         lists = [{"jobStatus": status} for status in statuses] or by_name
-        seen = set()
+        ids = set()
         for which in lists:
             for job in self._listed(**which):
-                if job["jobName"].startswith(prefix) and job["jobId"] not in seen:  # its status may change meanwhile
-                    seen.add(job["jobId"])
+                if job["jobName"].startswith(prefix) and job["jobId"] not in ids:  # its status may change meanwhile
+                    ids.add(job["jobId"])
                     yield job
 
     def terminate(self, job: str) -> None:
@@ -115,17 +115,21 @@ def seen_of(job: Mapping[str, Any], trained: Seen | None) -> Seen:
         job: DescribeServiceJob's reply.
         trained: SageMaker's description of the last training job; None if none is known.
     """
-    asked = job.get("serviceRequestPayload", "")
-    wanted, state, over = fingerprint(json.loads(asked)) if asked else "", state_of(job), job["status"] not in ACTIVE
+    payload = job.get("serviceRequestPayload", "")
+    expected, state, over = (
+        fingerprint(json.loads(payload)) if payload else "",
+        state_of(job),
+        job["status"] not in ACTIVE,
+    )
     service_job = str(job["jobId"])
     if trained and (over or not trained.ended or trained.state == JobState.COMPLETED):
         # SageMaker's description may differ in form from the request, but Batch stores the original request.
-        return replace(trained, fingerprint=wanted or trained.fingerprint, service_job=service_job)
+        return replace(trained, fingerprint=expected or trained.fingerprint, service_job=service_job)
     reason = (
         str(job.get("statusReason", "")).removeprefix(_FROM_SAGEMAKER) if over and state != JobState.COMPLETED else ""
     )
     phase = state if over else QUEUED if job["status"] in WAITING else "Ending" if trained else "Starting"
-    return Seen(state=state, phase=phase, reason=reason, fingerprint=wanted, service_job=service_job)
+    return Seen(state=state, phase=phase, reason=reason, fingerprint=expected, service_job=service_job)
 
 
 def _begins(name: str, prefix: str) -> bool:

@@ -129,8 +129,8 @@ class MoveItem:
     @property
     def transferred(self) -> dict[str, int]:
         """The bytes that each job has transferred between Regions; a merge also copies models within one."""
-        found = {} if self.region == self.from_region else self._with(self.own_bytes)
-        return {job: size for job, size in found.items() if job}
+        bytes_by_job = {} if self.region == self.from_region else self._with(self.own_bytes)
+        return {job: size for job, size in bytes_by_job.items() if job}
 
     @property
     def written_bytes(self) -> int:

@@ -70,7 +70,10 @@ def record_seen(  # noqa: PLR0913  # one keyword for each independent option
         facts = (
             with_reason_of_stop(_observed(training_job, observed, precondition), cancel) for precondition in required
         )
-        return any(_record(ledger, key, *each, watched=watched) for each in zip(facts, required, strict=True))
+        return any(
+            _record(ledger, key, *facts_and_precondition, watched=watched)
+            for facts_and_precondition in zip(facts, required, strict=True)
+        )
 
     if recorded(observed.fingerprint):
         return True

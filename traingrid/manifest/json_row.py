@@ -36,7 +36,7 @@ def _entries(name: str, value: object) -> object:
     """Return the value of a field; without entries of null, which are absent like fields of null and empty cells."""
     if not isinstance(value, dict) or name not in MAPPINGS.values():
         return value
-    return {entry: given for entry, given in value.items() if given is not None}
+    return {entry: value_of_entry for entry, value_of_entry in value.items() if value_of_entry is not None}
 
 
 def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -85,8 +85,8 @@ class Budgets:
             return item
         with reach.of_region(place):
             if record_seen(self.grid, self.ledger, self.backend(item.region, item.backend), name):
-                present = self.ledger.look_up(item.submission, item.index)
-                return item if present is None or isinstance(present, Damaged) else present
+                current = self.ledger.look_up(item.submission, item.index)
+                return item if current is None or isinstance(current, Damaged) else current
         return item
 
 

@@ -99,8 +99,12 @@ class Closer:
         if record_seen(self.grid, self.ledger, backend, name, watched=not line.child.gone, cancel=cancel):
             done.recorded.append(name)
         elif self.is_over(line.item, line.child):
-            seen = backend.describe(name)
-            facts = self._conflict(seen, backend.tags(seen), line.item) if seen else _end(line, line.item, name)
+            training_job = backend.describe(name)
+            facts = (
+                self._conflict(training_job, backend.tags(training_job), line.item)
+                if training_job
+                else _end(line, line.item, name)
+            )
             if facts:
                 self._close(line.item, facts, done)
 
@@ -112,15 +116,15 @@ class Closer:
         """Return True if the item has not changed for `grace_seconds`."""
         return time.time() - item.changed_at >= self.grace_seconds
 
-    def _conflict(self, seen: Seen, tags: Mapping[str, str] | None, item: JobItem) -> JobFacts | None:
+    def _conflict(self, training_job: Seen, tags: Mapping[str, str] | None, item: JobItem) -> JobFacts | None:
         """Return the outcome of a line without child if another training job has the name of its training job.
 
         None if SageMaker no longer has that job, or it is this line's own, which another process has just recorded.
         """
-        wanted = item.fingerprint
-        if tags is None or (wanted and wanted in (seen.fingerprint, tags.get(names.TAG_FINGERPRINT))):
+        expected = item.fingerprint
+        if tags is None or (expected and expected in (training_job.fingerprint, tags.get(names.TAG_FINGERPRINT))):
             return None
-        failure, reason = conflict(self.grid, tags, seen, wanted)
+        failure, reason = conflict(self.grid, tags, training_job, expected)
         return {"state": JobState.FAILED, "failure": failure.name, "reason": reason}
 
     def _end_unopened(self, line: Line, done: Sweep) -> None:
@@ -139,12 +143,12 @@ class Closer:
 
 def _end(line: Line, item: JobItem | None = None, training_job: str = "") -> JobFacts:
     """Return the outcome of a line that has no training job (any longer) and will never have one."""
-    child, gone = line.child, deleted(training_job, item.backend) if item and item.was_seen else None
+    child, deletion = line.child, deleted(training_job, item.backend) if item and item.was_seen else None
     if cancel := cancel_of(line.cancels, line.index, line.region):
-        reason = gone["reason"] if gone else cancel.before_creation
+        reason = deletion["reason"] if deletion else cancel.before_creation
         return {"state": JobState.STOPPED, "reason": reason}
-    if gone:
-        return gone
+    if deletion:
+        return deletion
     recorded = item.reason if item else ""
     waited = recorded if item and item.state == JobState.WAITING else ""
     why = line.lost or ("" if waited else recorded) or child.reason or "no reason was recorded"

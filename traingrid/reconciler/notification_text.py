@@ -105,7 +105,7 @@ def message(grid: str, home: str, event: Event) -> Message:
         event: The event.
     """
     name, failed = event.head.submission, event.submission.first_failed
-    shown = failed or _with_training_job(event.submission)
+    job_item = failed or _with_training_job(event.submission)
     return Message(
         identifier=f"{grid}-{name}-{event.kind}-{event.occurrence}",
         thread=f"{grid}-{name}",
@@ -113,7 +113,7 @@ def message(grid: str, home: str, event: Event) -> Message:
         subject=f"traingrid {grid}: submission {name} {event.sentence}",
         facts=tuple(_facts(event)),
         commands=tuple(_commands(name, failed)),
-        console=_console(shown) if shown else console_address(home),
+        console=_console(job_item) if job_item else console_address(home),
     )
 
 
@@ -126,11 +126,11 @@ def _console(item: JobItem) -> str:
 
 def _facts(event: Event) -> Iterator[tuple[str, str]]:
     """Yield the lines of a message; names and reasons come from users and trainings, so they are escaped."""
-    submission, head, spent = event.submission, event.head, event.spent
-    yield "Jobs", f"{head.jobs}, of which {_counts(submission)}"
-    yield "Manifest", _shortened(head.manifest)
+    submission, submission_item, spent = event.submission, event.head, event.spent
+    yield "Jobs", f"{submission_item.jobs}, of which {_counts(submission)}"
+    yield "Manifest", _shortened(submission_item.manifest)
     if spent:
-        budget = f" of a budget of ${head.budget_dollars:,.2f}" if head.budget_dollars else ""
+        budget = f" of a budget of ${submission_item.budget_dollars:,.2f}" if submission_item.budget_dollars else ""
         yield "Cost", f"${spent:,.2f}{budget}, without transfer and orchestration"
     for cancel in list(submission.cancels.values())[:1]:
         yield "Cancel", _shortened(cancel.sentence)
@@ -144,8 +144,8 @@ def _counts(submission: Submission) -> str:
     """Return the number of jobs by state: "2 completed, 1 failed, 1 running or waiting"."""
     unfinished = len(submission.live) + len(submission.unopened)
     ended = {state: submission.ended[state] for state in (JobState.COMPLETED, JobState.FAILED, JobState.STOPPED)}
-    found = [f"{number} {state.lower()}" for state, number in ended.items() if number]
-    return ", ".join([*found, *([f"{unfinished} running or waiting"] if unfinished else [])])
+    counts = [f"{number} {state.lower()}" for state, number in ended.items() if number]
+    return ", ".join([*counts, *([f"{unfinished} running or waiting"] if unfinished else [])])
 
 
 def _commands(name: str, failed: JobItem | None) -> Iterator[str]:
@@ -163,8 +163,8 @@ def _with_training_job(submission: Submission) -> JobItem | None:
 
 def _shortened(text: str) -> str:
     """Return a text in one line of limited length, with control characters as escapes."""
-    shown = printable(text)
-    return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}..."
+    plain = printable(text)
+    return plain if len(plain) <= _LONGEST else f"{plain[:_LONGEST]}..."
 
 
 def _unformatted(text: str) -> str:

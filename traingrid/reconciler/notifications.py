@@ -78,14 +78,14 @@ class Notifications:
             for event in due(submission, time.time()):
                 if time.time() >= until or len(done.unsent) >= _PATIENCE:
                     return
-                what = f"{event.head.submission} {event.kind} {event.occurrence}"
+                name = f"{event.head.submission} {event.kind} {event.occurrence}"
                 try:
                     if self._send(event):
-                        done.notified.append(what)
+                        done.notified.append(name)
                 except ClientError as error:
-                    done.unsent[what] = str(error)
+                    done.unsent[name] = str(error)
                 except BotoCoreError as error:
-                    done.unsent[what] = str(error)
+                    done.unsent[name] = str(error)
                     return
 
     def _send(self, event: Event) -> bool:
@@ -109,12 +109,12 @@ def due(submission: Submission, now: float) -> Iterator[Event]:
         submission: The submission.
         now: The time in seconds since 1970.
     """
-    head, spent = submission.head, spent_dollars(submission, now)
-    if head is None:
+    submission_item, spent = submission.head, spent_dollars(submission, now)
+    if submission_item is None:
         return
-    for kind, occurrence in _events(submission, head, spent, now):
-        if _is_open(head.notices.get(kind), occurrence, now):
-            yield Event(head=head, submission=submission, kind=kind, occurrence=occurrence, spent=spent)
+    for kind, occurrence in _events(submission, submission_item, spent, now):
+        if _is_open(submission_item.notices.get(kind), occurrence, now):
+            yield Event(head=submission_item, submission=submission, kind=kind, occurrence=occurrence, spent=spent)
 
 
 def is_told(submission: Submission, now: float) -> bool:
@@ -129,13 +129,15 @@ def is_told(submission: Submission, now: float) -> bool:
     return is_published or now - submission.ended_at >= FORGOTTEN_SECONDS
 
 
-def _events(submission: Submission, head: SubmissionItem, spent: float, now: float) -> Iterator[tuple[NoticeKind, int]]:
+def _events(
+    submission: Submission, submission_item: SubmissionItem, spent: float, now: float
+) -> Iterator[tuple[NoticeKind, int]]:
     """Yield the kind and the occurrence of each event of a submission within the last day."""
     if submission.has_ended:
         if now - submission.ended_at < FORGOTTEN_SECONDS:
             yield "end", submission.reopened
         return
-    failed, budget = submission.first_failed, head.budget_dollars
+    failed, budget = submission.first_failed, submission_item.budget_dollars
     if failed and now - failed.changed_at < FORGOTTEN_SECONDS:
         yield "first_failure", 0
     if reached := [percentage for percentage in PERCENTAGES if budget and spent >= budget * percentage / 100]:

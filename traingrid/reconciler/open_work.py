@@ -71,13 +71,13 @@ class OpenWork:
         done.history = f"{state}: {progress.pages} pages, {progress.added} submissions added, begun at {began}"
 
     def _passed(self, progress: HistoryPass, until: float) -> HistoryPass:
-        known, after = set(self.ledger.open_marks()), dict(progress.after) or None
+        marked, after = set(self.ledger.open_marks()), dict(progress.after) or None
         pages = added = 0
         while True:
-            found, after = self.ledger.unsettled(after)
-            for submission in sorted(found - known):
+            unsettled, after = self.ledger.unsettled(after)
+            for submission in sorted(unsettled - marked):
                 self.ledger.mark_open(submission)
-            pages, added, known = pages + 1, added + len(found - known), known | found
+            pages, added, marked = pages + 1, added + len(unsettled - marked), marked | unsettled
             if after is None or time.time() >= until:
                 break
         totals = replace(progress, pages=progress.pages + pages, added=progress.added + added, after=after or {})
@@ -92,14 +92,14 @@ class OpenWork:
             until: The time at which no more submissions are read, after at least one.
             reach: Records submissions for which there was no time.
         """
-        marks, found = self.ledger.open_marks(), dict[str, Submission]()
+        marks, submissions = self.ledger.open_marks(), dict[str, Submission]()
         order = rotated(marks, str, int(time.time() // SWEEP_SECONDS))
         for number, name in enumerate(order):
             if number and time.time() >= until:
                 reach.unread(len(order) - number)
                 break
-            found[name] = by_submission(self.ledger.whole(name)).get(name, Submission())
-        return found, marks
+            submissions[name] = by_submission(self.ledger.whole(name)).get(name, Submission())
+        return submissions, marks
 
     def settle(self, submissions: Mapping[str, Submission], marks: Mapping[str, OpenMark], until: float) -> None:
         """Remove submissions from the index that have ended, and for which nothing is left to be published.

@@ -173,7 +173,7 @@ class Reconciler:
         live = (item for submission in submissions.values() for item in submission.live.values())
         active += self._active(elsewhere(live, self.regions), reach, since, listed_by)
         done.running = len(active)
-        live = (item for found in submissions.values() for item in found.live.values())
+        live = (item for submission_ in submissions.values() for item in submission_.live.values())
         done.lines = dict(Counter(JobState.WAITING if item.phase == QUEUED else item.state for item in live))
         self._stop_unwanted(active, submissions, reach, until, done)
         running = {job.name for job in active}
@@ -193,28 +193,32 @@ class Reconciler:
     def _active(self, regions: Collection[str], reach: Reach, since: float, until: float) -> list[TrainingJob]:
         """Return the active training jobs of the Regions that answer, those that were created since a time."""
         for region in regions:
-            with reach.of_region(region, whole=True):
+            with reach.of_region(region, is_whole=True):
                 self.inventory(region)  # creates the clients; boto3 cannot do that in several threads
-        asked = [region for region in regions if not reach.given_up(region)]
-        return [job for found in self.in_regions(partial(self._listed, reach, since, until), asked) for job in found]
+        reached_regions = [region for region in regions if not reach.given_up(region)]
+        return [
+            job
+            for listed in self.in_regions(partial(self._listed, reach, since, until), reached_regions)
+            for job in listed
+        ]
 
     def _listed(self, reach: Reach, since: float, until: float, region: str) -> list[TrainingJob]:
-        found: list[TrainingJob] = []
-        with reach.of_region(region, whole=True):
+        training_jobs: list[TrainingJob] = []
+        with reach.of_region(region, is_whole=True):
             for state in ACTIVE_STATES:
                 try:
                     for job in self.inventory(region).listed(state, window=Window(since=since, until=until)):
-                        found.append(job)
+                        training_jobs.append(job)
                         if time.time() >= until:
-                            reach.too_slow(region, len(found))
-                            return found
+                            reach.too_slow(region, len(training_jobs))
+                            return training_jobs
                 except ListingTimeoutError:
-                    reach.too_slow(region, len(found))
-                    return found
+                    reach.too_slow(region, len(training_jobs))
+                    return training_jobs
                 except PartlyListedError as error:
-                    with reach.of_region(reach.place(region, error.backend), whole=True):
+                    with reach.of_region(reach.place(region, error.backend), is_whole=True):
                         raise
-        return found
+        return training_jobs
 
     def _stop_older(
         self, submissions: Mapping[str, Submission], reach: Reach, since: float, until: float, done: Sweep
@@ -229,15 +233,15 @@ class Reconciler:
             before = listed.get(region, int(since))
             if before <= oldest or time.time() >= until or reach.given_up(region):
                 continue
-            found: list[TrainingJob] = []
+            older: list[TrainingJob] = []
             with reach.of_region(region), suppress(ListingTimeoutError, PartlyListedError):
                 for job in self.inventory(region).listed(window=Window(since=oldest, before=before, until=until)):
                     if _TRAINING_JOB in job.arn:
                         listed[region] = min(int(job.created_at) + 1, before)
                     if job.active:
-                        found.append(job)
+                        older.append(job)
                 listed[region] = int(oldest)
-            self._stop_unwanted(found, submissions, reach, until, done)
+            self._stop_unwanted(older, submissions, reach, until, done)
         if listed != progress.listed:
             self.ledger.record_history_pass(replace(progress, listed=listed))
 
@@ -335,26 +339,26 @@ class Reconciler:
 
     def _adopt(self, submission: Submission, done: Sweep) -> None:
         """Record the Batch jobs of a submission whose intake died between submitting and recording them."""
-        head = submission.head
-        if not head or head.is_submitted or not self._closer.is_old(head):
+        submission_item = submission.head
+        if not submission_item or submission_item.is_submitted or not self._closer.is_old(submission_item):
             return
-        sizes = chunks(head.jobs)
-        found = [self.batch.find(head.submission, chunk) for chunk in range(len(sizes))]
-        if all(found):
-            jobs = [str(S3Uri(self.bucket, jobs_key(head.submission, chunk))) for chunk in range(len(sizes))]
-            made = [
+        sizes = chunks(submission_item.jobs)
+        batch_jobs = [self.batch.find(submission_item.submission, chunk) for chunk in range(len(sizes))]
+        if all(batch_jobs):
+            jobs = [str(S3Uri(self.bucket, jobs_key(submission_item.submission, chunk))) for chunk in range(len(sizes))]
+            arrays = [
                 Array(batch_job=str(job), file=file, count=count)
-                for job, file, count in zip(found, jobs, sizes, strict=True)
+                for job, file, count in zip(batch_jobs, jobs, sizes, strict=True)
             ]
-            self.ledger.record_submitted(head.submission, str(found[0]), made)
-            done.recorded.append(head.submission)
+            self.ledger.record_submitted(submission_item.submission, str(batch_jobs[0]), arrays)
+            done.recorded.append(submission_item.submission)
 
     def _lines(self, submission: Submission, running: Container[str], reach: Reach) -> Iterator[Line]:
         """Yield the lines of a submission that the sweep must check."""
-        asked: dict[int, JobItem | None] = {**submission.live, **dict.fromkeys(submission.unopened)}
-        if not (asked and submission.head):
+        item_by_index: dict[int, JobItem | None] = {**submission.live, **dict.fromkeys(submission.unopened)}
+        if not (item_by_index and submission.head):
             return
-        name, children = submission.head.submission, self.children.of(submission.head, asked)
+        name, children = submission.head.submission, self.children.of(submission.head, item_by_index)
         for index, item in submission.live.items():
             if self._closer.is_worth_a_look(item, children[index], running):
                 yield Line(
@@ -371,7 +375,7 @@ class Reconciler:
 
     def _unopened_lines(
         self,
-        head: SubmissionItem,
+        submission_item: SubmissionItem,
         left: Collection[int],
         children: Mapping[int, ChildStatus],
         cancels: Mapping[str, Cancel],
@@ -379,7 +383,7 @@ class Reconciler:
     ) -> Iterator[Line]:
         """Yield lines that no child has opened or will open; those that the submission's files lack, without job."""
         damaged: list[Damaged] = []
-        submitted = readable(submitted_jobs(self.storage, self.bucket, head), damaged.append)
+        submitted = readable(submitted_jobs(self.storage, self.bucket, submission_item), damaged.append)
         jobs = {job.index: job for job in submitted if job.index in left}
         for part in damaged:
             reach.damaged(part)
@@ -388,7 +392,7 @@ class Reconciler:
             job, why = jobs.get(index), lost.get(index) or lost.get(None)
             if job or why:
                 yield Line(
-                    submission=head.submission,
+                    submission=submission_item.submission,
                     index=index,
                     region=job.region if job else "",
                     child=children[index],
@@ -402,11 +406,11 @@ class Reconciler:
         index = job.identity.index
         item = submission.live.get(index)
         if not owns(item, job):
-            present = self.ledger.look_up(*job.line)  # the sweep's copy may be older than the training job
-            if isinstance(present, Damaged):  # its line may own it, so only a cancel stops it
+            current = self.ledger.look_up(*job.line)  # the sweep's copy may be older than the training job
+            if isinstance(current, Damaged):  # its line may own it, so only a cancel stops it
                 unwanted = is_cancelled(submission.cancels, index, job.region) and job.state != "Stopping"
                 return unwanted and self.inventory(job.region).is_ours(job, None)
-            item = present
+            item = current
         if owns(item, job):
             unwanted = is_cancelled(submission.cancels, index, job.region)
         elif is_superseded(item, job):

@@ -74,5 +74,5 @@ class Sweep:
     def sentence(self) -> str:
         """Return a summary of the sweep for the log."""
         done = {"recorded": self.recorded, "closed": self.closed, "stopped": self.stopped}
-        counts = ", ".join(f"{len(what)} {word}" for word, what in done.items())
+        counts = ", ".join(f"{len(names)} {word}" for word, names in done.items())
         return f"swept: {counts}, {len(self.unreachable)} unreachable, {self.left} lines left to the next sweep"

@@ -66,18 +66,18 @@ class Reach:
         return region if backend == "sagemaker" else f"{region} on {SERVICES[backend]}"
 
     @contextmanager
-    def of_region(self, region: str, *, whole: bool = False) -> Iterator[None]:
+    def of_region(self, region: str, *, is_whole: bool = False) -> Iterator[None]:
         """Record errors of the block as errors of a Region.
 
         Args:
             region: The Region, or a `place` in it.
-            whole: Whether all other work in the Region depends on the block.
+            is_whole: Whether all other work in the Region depends on the block.
         """
         try:
             yield
         except _FAILURES as error:
             unanswered = isinstance(error, BotoCoreError | OutageError)
-            self._failures[region] += _PATIENCE if whole or unanswered else 1
+            self._failures[region] += _PATIENCE if is_whole or unanswered else 1
             self._note(region, str(error))
 
     @contextmanager
@@ -110,8 +110,8 @@ class Reach:
         self._done.unreachable.setdefault(where, why.removesuffix("."))
 
     def _next_step(self) -> str:
-        found = {place.partition(" ")[0] for place in self._failures}
-        once_ours = sorted(found.difference(self._regions))
+        regions = {place.partition(" ")[0] for place in self._failures}
+        once_ours = sorted(regions.difference(self._regions))
         if not once_ours:
             return " ".join([*self._repairs, "The next sweep retries this."])
         return (

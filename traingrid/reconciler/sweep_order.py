@@ -19,14 +19,14 @@ Thing = TypeVar("Thing")
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
 
-def rotated(things: Iterable[Thing], key: Callable[[Thing], Any], sweep: int) -> list[Thing]:
+def rotated(elements: Iterable[Thing], key: Callable[[Thing], Any], sweep: int) -> list[Thing]:
     """Return things in the order in which a sweep checks them.
 
     Args:
-        things: The things, in any order.
+        elements: The things, in any order.
         key: Returns the sort key of a thing, so that the circle is always the same.
         sweep: The number of the sweep.
     """
-    ordered = sorted(things, key=key)
+    ordered = sorted(elements, key=key)
     start = int(sweep * _GOLDEN % 1 * len(ordered))
     return ordered[start:] + ordered[:start]

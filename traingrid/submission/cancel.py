@@ -184,11 +184,11 @@ class Canceller:
         live = [index for index in meant if index not in ended | recording]
         return [child for index in live for child in {ids[index], watching.get(index, ids[index])}]
 
-    def _watching(self, wanted: Wanted, report: CancelReport) -> list[str]:
+    def _watching(self, target: Wanted, report: CancelReport) -> list[str]:
         """Return the children that watch the cancelled jobs, if the ledger does not have the submission's arrays."""
-        jobs = readable(self.ledger.jobs(wanted.submission), report.damaged)
+        jobs = readable(self.ledger.jobs(target.submission), report.damaged)
         live = (item for item in jobs if item.state not in FINAL_STATES and not _is_recorded_by_child(item))
-        return [item.batch_child for item in live if item.batch_child and wanted.covers(item.index, item.region)]
+        return [item.batch_child for item in live if item.batch_child and target.covers(item.index, item.region)]
 
     def _regions(self, submission_item: SubmissionItem, report: CancelReport) -> dict[int, str]:
         """Return the Regions of all jobs as they were submitted."""

@@ -65,22 +65,22 @@ class Eks:
     def start(self, name: str, job: Job, tags: dict[str, str]) -> Seen | None:
         """See `Backend.start`."""
         with self._launching(name):
-            found = self._jobs.find(name)
-            if found is None:
+            cluster_job = self._jobs.find(name)
+            if cluster_job is None:
                 if self._create(self._wanted(name, job, tags)):
                     return None
-                found = self._jobs.find(name)
-                if found is None:  # deleted just now, or the reply to the creation was lost
-                    what = f"The cluster in {self._region} did not confirm that it created {name}."
-                    raise LaunchError(SERVICE_ERROR, what, unresolved=True)
-            return self._own(found, self.fingerprint(name, job))
+                cluster_job = self._jobs.find(name)
+                if cluster_job is None:  # deleted just now, or the reply to the creation was lost
+                    text = f"The cluster in {self._region} did not confirm that it created {name}."
+                    raise LaunchError(SERVICE_ERROR, text, unresolved=True)
+            return self._own(cluster_job, self.fingerprint(name, job))
 
     def attach(self, name: str, job: Job, tags: dict[str, str]) -> Seen | None:  # noqa: ARG002  # part of the protocol
         """See `Backend.attach`. While the cluster refuses access, the training job may still run, so this waits."""
         try:
             with self._launching(name):
-                found = self._jobs.find(name)
-                return self._own(found, self.fingerprint(name, job)) if found else None
+                cluster_job = self._jobs.find(name)
+                return self._own(cluster_job, self.fingerprint(name, job)) if cluster_job else None
         except LaunchError as error:
             if isinstance(error.__cause__, ApiError | NoClusterError) and not error.failure.retried:
                 raise LaunchError(SERVICE_ERROR, error.what, unresolved=True) from error
@@ -94,38 +94,38 @@ class Eks:
         """
         if name in self._watches:
             self._watches[name].reset()
-        found = self._jobs.find(name)
-        if found is None:
+        cluster_job = self._jobs.find(name)
+        if cluster_job is None:
             return None
-        if self._jobs.stop_hanging(found) or self._jobs.end_left_running(found):
-            found = self._jobs.find(name) or found
-        self._jobs.complete_stop(found)
-        return seen_of(self._jobs.notes.added_to(found))
+        if self._jobs.stop_hanging(cluster_job) or self._jobs.end_left_running(cluster_job):
+            cluster_job = self._jobs.find(name) or cluster_job
+        self._jobs.complete_stop(cluster_job)
+        return seen_of(self._jobs.notes.added_to(cluster_job))
 
     def has_news(self, name: str, /) -> bool:
         """See `Backend.has_news`. The first call starts the watch."""
         if name not in self._watches:
-            found = self._jobs.find(name)
-            if found is None:
+            cluster_job = self._jobs.find(name)
+            if cluster_job is None:
                 return False
-            for other in self._watches.values():
-                other.close()
-            self._watches = {name: ChangeWatch(self._jobs.client, found.kind, found.object)}
+            for other_watch in self._watches.values():
+                other_watch.close()
+            self._watches = {name: ChangeWatch(self._jobs.client, cluster_job.kind, cluster_job.object)}
         return self._watches[name].has_changed
 
-    def tags(self, seen: Seen) -> dict[str, str] | None:
+    def tags(self, training_job: Seen) -> dict[str, str] | None:
         """See `Backend.tags`."""
-        *_, name, uid = seen.arn.split("/")
-        found = self._jobs.find(name)
-        return tags_in(found) if found and found.uid == uid else None
+        *_, name, uid = training_job.arn.split("/")
+        cluster_job = self._jobs.find(name)
+        return tags_in(cluster_job) if cluster_job and cluster_job.uid == uid else None
 
     def stop(self, name: str, why: StopReason = "cancel", /) -> None:
         """See `Backend.stop`."""
-        found = self._jobs.find(name)
-        if found and found.ended_at is None:
-            seen = seen_of(found)
-            because = seen.reason if why == "capacity" else ""
-            self._jobs.stop(found, why, because)
+        cluster_job = self._jobs.find(name)
+        if cluster_job and cluster_job.ended_at is None:
+            training_job = seen_of(cluster_job)
+            because = training_job.reason if why == "capacity" else ""
+            self._jobs.stop(cluster_job, why, because)
 
     def fingerprint(self, name: str, job: Job) -> str:
         """See `Backend.fingerprint`: that of the request in SageMaker's form."""
@@ -189,8 +189,8 @@ class Eks:
 
     def _check_log(self, name: str, hosts: Mapping[str, str]) -> None:
         """Raise the error of a training job that has ended and whose hosts do not all have pods (any longer)."""
-        found = self._jobs.find(name)
-        if found is None or (found.is_over and len(hosts) < found.hosts):
+        cluster_job = self._jobs.find(name)
+        if cluster_job is None or (cluster_job.is_over and len(hosts) < cluster_job.hosts):
             raise gone(name, self._jobs.settings.cluster, self._jobs.settings.namespace)
 
     @contextmanager
@@ -200,15 +200,17 @@ class Eks:
         except _ERRORS as error:
             raise self._refusals.launch_error(name, error) from error
 
-    def _create(self, wanted: TrainingObject) -> bool:
+    def _create(self, training_object: TrainingObject) -> bool:
         """Create an object by one request, and its Service.
 
         Returns:
             False if the name is taken, or the reply was lost.
         """
-        made = self._checked(indexed_job(wanted) if wanted.kind == "job" else mpi_job(wanted), wanted)
+        definition = self._checked(
+            indexed_job(training_object) if training_object.kind == "job" else mpi_job(training_object), training_object
+        )
         try:
-            created = self._jobs.client.create(JOB if wanted.kind == "job" else MPI_JOB, made)
+            created = self._jobs.client.create(JOB if training_object.kind == "job" else MPI_JOB, definition)
         except UnavailableError as error:
             if error.code == UNAUTHORIZED:  # the server did nothing
                 raise
@@ -220,52 +222,54 @@ class Eks:
         self._add_service(created)
         return True
 
-    def _checked(self, made: Object, wanted: TrainingObject) -> Object:
+    def _checked(self, definition: Object, training_object: TrainingObject) -> Object:
         """Return an object whose annotations Kubernetes accepts."""
-        spec = made["spec"]
+        spec = definition["spec"]
         template = spec["template"] if "template" in spec else spec["mpiReplicaSpecs"]["Launcher"]["template"]
-        size = max(_size(one["metadata"]["annotations"]) for one in (made, template))
+        size = max(_size(part["metadata"]["annotations"]) for part in (definition, template))
         if size > labels.MAX_ANNOTATIONS:
             most = f"{labels.MAX_ANNOTATIONS:,} bytes that Kubernetes allows for annotations"
-            what = f"The request of {wanted.name} has {size:,} bytes, more than the {most}."
-            raise LaunchError(INVALID_REQUEST, f"{what} Shorten its hyperparameters, environment and tags.")
-        return made
+            text = f"The request of {training_object.name} has {size:,} bytes, more than the {most}."
+            raise LaunchError(INVALID_REQUEST, f"{text} Shorten its hyperparameters, environment and tags.")
+        return definition
 
-    def _add_service(self, made: Object) -> None:
+    def _add_service(self, definition: Object) -> None:
         """Create the Service of an Indexed Job; the MPI operator creates that of an MPIJob.
 
         Raises:
             LaunchError: It was not created. The Job exists, so the attempt stays unresolved, and the next try adds it.
         """
-        if made["kind"] != JOB.kind:
+        if definition["kind"] != JOB.kind:
             return
         try:
-            self._jobs.client.ensure(SERVICE, headless_service(made))
+            self._jobs.client.ensure(SERVICE, headless_service(definition))
         except ApiError as error:
-            name = made["metadata"]["name"]
-            what = f"{name} was created, but not its Service, by which its hosts find each other:"
+            name = definition["metadata"]["name"]
+            text = f"{name} was created, but not its Service, by which its hosts find each other:"
             raise LaunchError(
-                SERVICE_ERROR, f"{what} {self._refusals.launch_error(name, error)}", unresolved=True
+                SERVICE_ERROR, f"{text} {self._refusals.launch_error(name, error)}", unresolved=True
             ) from error
 
-    def _own(self, found: Found, wanted: str) -> Seen:
+    def _own(self, cluster_job: Found, expected: str) -> Seen:
         """Return the existing training job if this job created it; otherwise raise.
 
         The child that created it may have died before it created the Service.
         """
-        seen, tags = seen_of(found), tags_in(found)
-        if seen.fingerprint != wanted or not is_of_grid(tags, self._grid):
-            raise LaunchError(*conflict(self._grid, tags, seen, wanted))
-        if not found.is_over:
-            self._add_service({"apiVersion": found.kind.version, "kind": found.kind.kind, **found.object})
-        return seen
+        training_job, tags = seen_of(cluster_job), tags_in(cluster_job)
+        if training_job.fingerprint != expected or not is_of_grid(tags, self._grid):
+            raise LaunchError(*conflict(self._grid, tags, training_job, expected))
+        if not cluster_job.is_over:
+            self._add_service(
+                {"apiVersion": cluster_job.kind.version, "kind": cluster_job.kind.kind, **cluster_job.object}
+            )
+        return training_job
 
     def _wanted(self, name: str, job: Job, tags: dict[str, str]) -> TrainingObject:
         identity, settings = names.parse_training_job(self._grid, name), self._jobs.settings
         if identity is None:
             raise ValueError(f"{name} is not the name of a training job of {self._grid}")
         request = self._request(name, job, tags)
-        wanted = TrainingObject(
+        training_object = TrainingObject(
             grid=self._grid,
             name=name,
             identity=identity,
@@ -279,9 +283,9 @@ class Eks:
             tags={**job.tags, **tags},
             pod_image=self._deployment.pod_image,
         )
-        if reason := _unsupported(wanted):
+        if reason := _unsupported(training_object):
             raise LaunchError(INVALID_REQUEST, f"{name} cannot run on Amazon EKS: {reason}.")
-        return wanted
+        return training_object
 
     def _request(self, name: str, job: Job, tags: dict[str, str]) -> dict[str, Any]:
         """Return the request as `traingrid.pod` and `train` read it. Networks are those of the cluster."""
@@ -292,19 +296,23 @@ class Eks:
         return request
 
 
-def _unsupported(wanted: TrainingObject) -> str:
+def _unsupported(training_object: TrainingObject) -> str:
     """Return why pods cannot run a job whose grid.yaml has changed since its manifest was checked; or an empty text."""
-    if not wanted.job.image or wanted.job.is_algorithm:
+    if not training_object.job.image or training_object.job.is_algorithm:
         return "it runs an algorithm of SageMaker"
-    if not wanted.pod_image:
+    if not training_object.pod_image:
         return "this deployment has no image for the containers that provide /opt/ml; deploy the grid again"
-    for name, channel in wanted.job.inputs.items():
+    for name, channel in training_object.job.inputs.items():
         if channel.input_mode == "Pipe":
             return f"its channel {name} is in Pipe mode, which only SageMaker has"
-        if channel.file_system and channel.file_system not in wanted.cluster.file_system_volumes:
+        if channel.file_system and channel.file_system not in training_object.cluster.file_system_volumes:
             return f"file_system_volumes in grid.yaml has no volume of {channel.file_system}"
         bucket = channel.uri.removeprefix("s3://").partition("/")[0]
-        if channel.input_mode == "FastFile" and not channel.file_system and bucket not in wanted.cluster.s3_volumes:
+        if (
+            channel.input_mode == "FastFile"
+            and not channel.file_system
+            and bucket not in training_object.cluster.s3_volumes
+        ):
             return f"s3_volumes in grid.yaml has no volume of {bucket}"
     return ""
 

@@ -91,7 +91,11 @@ class Found:
         """The number of hosts."""
         spec = self.object["spec"]
         replicas = spec.get("mpiReplicaSpecs")
-        return int(sum(each["replicas"] for each in replicas.values()) if replicas else spec.get("completions", 1))
+        return int(
+            sum(replica_spec["replicas"] for replica_spec in replicas.values())
+            if replicas
+            else spec.get("completions", 1)
+        )
 
     @property
     def is_suspended(self) -> bool:
@@ -106,15 +110,15 @@ class Found:
         The controller may count pods that have ended on SIGTERM after the deletion, or in its second. So pods must
         show that they were not interrupted.
         """
-        found = self._condition(_COMPLETE)
+        condition = self._condition(_COMPLETE)
         has_ended_before = bool(self.pods) and not any(pod.was_interrupted for pod in self.pods)
-        return {} if self._is_after_deletion(found) and not has_ended_before else found
+        return {} if self._is_after_deletion(condition) and not has_ended_before else condition
 
     @property
     def failed(self) -> Mapping[str, Any]:
         """The condition of a training job that failed by itself; empty if it did not, or was deleted before."""
-        found = self._condition(_FAILED)
-        return {} if self._is_after_deletion(found) else found
+        condition = self._condition(_FAILED)
+        return {} if self._is_after_deletion(condition) else condition
 
     @property
     def disruption(self) -> str:
@@ -164,8 +168,8 @@ class Found:
             return None
         ends = [pod.ended_at for pod in self.pods if pod.ended_at is not None]
         condition = self.completed or self.failed
-        known = [seconds_of(condition.get("lastTransitionTime")), self.deleted_at]
-        return max(ends) if ends else next((end for end in known if end is not None), None)
+        times = [seconds_of(condition.get("lastTransitionTime")), self.deleted_at]
+        return max(ends) if ends else next((end for end in times if end is not None), None)
 
     @property
     def _metadata(self) -> Mapping[str, Any]:
@@ -178,4 +182,6 @@ class Found:
 
     def _condition(self, names: tuple[str, ...]) -> Mapping[str, Any]:
         conditions = self.status.get("conditions") or []
-        return next((one for one in conditions if one["type"] in names and one["status"] == "True"), {})
+        return next(
+            (condition for condition in conditions if condition["type"] in names and condition["status"] == "True"), {}
+        )

@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 _QUEUE = (labels.QUEUE, labels.QUEUE_PRIORITY)
 
 
-def indexed_job(wanted: TrainingObject) -> dict[str, Any]:
+def indexed_job(training_object: TrainingObject) -> dict[str, Any]:
     """Return the Job of a training job.
 
     A failed host fails the Job, and no pod is replaced. The failure policy keeps the fact that a pod was evicted, or
     its node drained or lost, in the Job, because the pod itself will be gone.
     """
-    hosts = wanted.job.instance_count
+    hosts = training_object.job.instance_count
     disrupted = {"action": "FailJob", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": object_metadata(wanted),
+        "metadata": object_metadata(training_object),
         "spec": {
             "completionMode": "Indexed",
             "completions": hosts,
@@ -39,7 +39,7 @@ def indexed_job(wanted: TrainingObject) -> dict[str, Any]:
             "backoffLimit": 0,
             "podReplacementPolicy": "Failed",
             "podFailurePolicy": {"rules": [disrupted]},
-            "template": pod_template(wanted),
+            "template": pod_template(training_object),
         },
     }
 

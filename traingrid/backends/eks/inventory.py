@@ -65,10 +65,12 @@ class EksInventory:
         """
         if window.before < math.inf:
             return
-        present: list[Object] = []
-        objects = self._objects(submission, present)
+        all_objects: list[Object] = []
+        objects = self._objects(submission, all_objects)
         pods = self._pods(objects, _LIVE_PODS if state in ACTIVE_STATES else "")
-        orphans = (job for job in self._orphans.listed(pods, present) if submission in ("", job.identity.submission))
+        orphans = (
+            job for job in self._orphans.listed(pods, all_objects) if submission in ("", job.identity.submission)
+        )
         for job in chain(self._training_jobs(objects, pods), orphans):
             if state in ("", job.state):
                 yield job
@@ -76,7 +78,7 @@ class EksInventory:
     def ended(self) -> Iterator[TrainingJob]:
         """See `Inventory.ended`; also objects that were released `KEEP_DAYS` ago."""
         now = time.time()
-        objects = [(kind, made) for kind, made in self._objects() if not labels.is_kept(made["metadata"], now)]
+        objects = [(kind, entry) for kind, entry in self._objects() if not labels.is_kept(entry["metadata"], now)]
         if objects:
             pods = self._pods(objects, _LIVE_PODS)
             yield from (job for job in self._training_jobs(objects, pods) if not job.active)
@@ -85,17 +87,17 @@ class EksInventory:
         """See `Inventory.details`."""
         if job.orphaned_pods:
             return self._orphans.details(job)
-        found = self._jobs.find(job.name)
-        if found is None:
+        cluster_job = self._jobs.find(job.name)
+        if cluster_job is None:
             return None
-        seen = seen_of(found)
+        training_job = seen_of(cluster_job)
         return Details(
-            state=seen.state,
-            started_at=seen.started_at,
-            ended_at=found.ended_at,
-            artifact=seen.artifact,
-            billable_seconds=seen.billable_seconds,
-            is_exact=len(found.pods) >= found.hosts,
+            state=training_job.state,
+            started_at=training_job.started_at,
+            ended_at=cluster_job.ended_at,
+            artifact=training_job.artifact,
+            billable_seconds=training_job.billable_seconds,
+            is_exact=len(cluster_job.pods) >= cluster_job.hosts,
         )
 
     def is_ours(self, job: TrainingJob, item: JobItem | None) -> bool:
@@ -109,78 +111,84 @@ class EksInventory:
         """See `Inventory.has_our_tag`."""
         if job.orphaned_pods:
             return self._orphans.are_ours(job)
-        found = self._jobs.find(job.name)
-        return found is not None and is_of_grid(tags_in(found), self._grid)
+        cluster_job = self._jobs.find(job.name)
+        return cluster_job is not None and is_of_grid(tags_in(cluster_job), self._grid)
 
     def stop(self, job: TrainingJob) -> bool:
         """See `Inventory.stop`."""
         if job.orphaned_pods:
             return self._orphans.stop(job)
-        found = self._jobs.find(job.name)
-        if found is None or found.ended_at is not None:
+        cluster_job = self._jobs.find(job.name)
+        if cluster_job is None or cluster_job.ended_at is not None:
             return False
-        self._jobs.stop(found, "cancel")
+        self._jobs.stop(cluster_job, "cancel")
         return True
 
     def complete_stop(self, job: TrainingJob) -> bool:
         """See `Inventory.complete_stop`."""
-        found = None if job.orphaned_pods else self._jobs.find(job.name, whole=True)
-        if found is None:
+        cluster_job = None if job.orphaned_pods else self._jobs.find(job.name, whole=True)
+        if cluster_job is None:
             return False
-        return self._jobs.stop_hanging(found) or self._jobs.end_left_running(found) or self._jobs.complete_stop(found)
+        return (
+            self._jobs.stop_hanging(cluster_job)
+            or self._jobs.end_left_running(cluster_job)
+            or self._jobs.complete_stop(cluster_job)
+        )
 
     def release(self, job: TrainingJob) -> bool:
         """See `Inventory.release`: removes the finalizer, or deletes an object that was released before.
 
         The resource version protects other finalizers, for example of a deletion in the foreground.
         """
-        found = self._jobs.find(job.name)
-        if found is None or found.ended_at is None:
+        cluster_job = self._jobs.find(job.name)
+        if cluster_job is None or cluster_job.ended_at is None:
             return False
-        metadata = found.object["metadata"]
+        metadata = cluster_job.object["metadata"]
         finalizers = metadata.get("finalizers") or []
         if labels.FINALIZER not in finalizers:  # an object of another program may have one of our names
-            is_ours = is_of_grid(tags_in(found), self._grid)
-            return is_ours and self._jobs.client.delete(found.kind, found.name, uid=found.uid)
+            is_ours = is_of_grid(tags_in(cluster_job), self._grid)
+            return is_ours and self._jobs.client.delete(cluster_job.kind, cluster_job.name, uid=cluster_job.uid)
         left = [finalizer for finalizer in finalizers if finalizer != labels.FINALIZER]
         changed = {"finalizers": left or None, "labels": {labels.RECORDED: labels.today(time.time())}}
         try:
             version = metadata["resourceVersion"]
-            self._jobs.client.patch(found.kind, found.name, {"metadata": {"resourceVersion": version, **changed}})
+            self._jobs.client.patch(
+                cluster_job.kind, cluster_job.name, {"metadata": {"resourceVersion": version, **changed}}
+            )
         except ApiError as error:
             if error.code in (CONFLICT, NOT_FOUND):  # it has changed since; the next sweep reads it again
                 return False
             raise
         return True
 
-    def _objects(self, submission: str = "", present: list[Object] | None = None) -> list[tuple[Kind, Object]]:
+    def _objects(self, submission: str = "", all_objects: list[Object] | None = None) -> list[tuple[Kind, Object]]:
         """Return the objects with names of the grid, or of a submission, without their large pod templates.
 
         Args:
             submission: The submission; empty for all.
-            present: Gets the metadata of all objects of the namespace, also of those of others.
+            all_objects: Gets the metadata of all objects of the namespace, also of those of others.
         """
-        found = []
+        selected = []
         for kind in KINDS:
             try:
-                for made in self._jobs.client.all(kind):
-                    if present is not None:
-                        present.append({"metadata": made["metadata"]})
-                    if self._is_in(kind, made, submission):
-                        found.append((kind, _small(made)))
+                for entry in self._jobs.client.all(kind):
+                    if all_objects is not None:
+                        all_objects.append({"metadata": entry["metadata"]})
+                    if self._is_in(kind, entry, submission):
+                        selected.append((kind, _small(entry)))
             except ApiError as error:
                 if error.code != NOT_FOUND:  # the cluster has no MPI operator
                     raise
-        return found
+        return selected
 
-    def _is_in(self, kind: Kind, made: Object, submission: str) -> bool:
+    def _is_in(self, kind: Kind, entry: Object, submission: str) -> bool:
         """Return True if an object has a name of the grid, and our finalizer or tags; people change labels."""
-        metadata = made["metadata"]
+        metadata = entry["metadata"]
         identity = names.parse_training_job(self._grid, metadata["name"])
         if identity is None or submission not in ("", identity.submission):
             return False
-        found = Found(kind=kind, object=made, pods=[], cluster_arn="")
-        return labels.FINALIZER in (metadata.get("finalizers") or []) or is_of_grid(tags_in(found), self._grid)
+        cluster_job = Found(kind=kind, object=entry, pods=[], cluster_arn="")
+        return labels.FINALIZER in (metadata.get("finalizers") or []) or is_of_grid(tags_in(cluster_job), self._grid)
 
     def _pods(self, objects: list[tuple[Kind, Object]], fields: str) -> PodsByOwner:
         """Return the pods of the namespace that a field selector selects."""
@@ -190,44 +198,46 @@ class EksInventory:
 
     def _training_jobs(self, objects: list[tuple[Kind, Object]], pods: PodsByOwner) -> Iterator[TrainingJob]:
         """Yield the training jobs of objects, with their pods."""
-        for kind, made in objects:
-            job = self._training_job(kind, made, [Pod(pod) for pod in pods.of(made)])
+        for kind, entry in objects:
+            job = self._training_job(kind, entry, [Pod(pod) for pod in pods.of(entry)])
             if job:
                 yield job
 
-    def _training_job(self, kind: Kind, made: Object, pods: list[Pod]) -> TrainingJob | None:
-        found = Found(kind=kind, object=made, pods=pods, cluster_arn=self._jobs.client.cluster.arn)
-        identity = names.parse_training_job(self._grid, found.name)
+    def _training_job(self, kind: Kind, entry: Object, pods: list[Pod]) -> TrainingJob | None:
+        cluster_job = Found(kind=kind, object=entry, pods=pods, cluster_arn=self._jobs.client.cluster.arn)
+        identity = names.parse_training_job(self._grid, cluster_job.name)
         if identity is None:
             return None
-        seen, created = seen_of(found), found.created_at
+        training_job, created = seen_of(cluster_job), cluster_job.created_at
         return TrainingJob(
-            name=found.name,
+            name=cluster_job.name,
             identity=identity,
             region=self._region,
-            arn=seen.arn,
-            state=JobState(seen.state),
+            arn=training_job.arn,
+            state=JobState(training_job.state),
             created_at=created,
-            ended_at=found.ended_at,
+            ended_at=cluster_job.ended_at,
             backend="eks",
-            may_hang=may_hang(found) or _waits_long(found) or bool(left_running(found, time.time())),
+            may_hang=may_hang(cluster_job) or _waits_long(cluster_job) or bool(left_running(cluster_job, time.time())),
         )
 
 
-def _waits_long(found: Found) -> bool:
+def _waits_long(cluster_job: Found) -> bool:
     """Return True if a training job may have waited too long for its start; the events about it are not known here."""
-    wait = start_wait(found)
+    wait = start_wait(cluster_job)
     return wait is not None and time.time() - wait.since >= PATIENCE_SECONDS
 
 
-def _small(made: Object) -> Object:
+def _small(entry: Object) -> Object:
     """Return an object with the parts of its specification that its state depends on."""
-    spec = made["spec"]
-    kept = {name: spec[name] for name in ("suspend", "completions", "runPolicy") if name in spec}
+    spec = entry["spec"]
+    fields = {name: spec[name] for name in ("suspend", "completions", "runPolicy") if name in spec}
     replicas = spec.get("mpiReplicaSpecs")
     if replicas:
-        kept["mpiReplicaSpecs"] = {name: {"replicas": each.get("replicas", 1)} for name, each in replicas.items()}
-    return {**made, "spec": kept}
+        fields["mpiReplicaSpecs"] = {
+            name: {"replicas": replica_spec.get("replicas", 1)} for name, replica_spec in replicas.items()
+        }
+    return {**entry, "spec": fields}
 
 
 def _without_spec(pod: Object) -> Object:

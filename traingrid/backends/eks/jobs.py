@@ -83,44 +83,44 @@ class ClusterJobs:
             name: Its name.
             whole: Read all pods of the namespace, to find also those that their controller has released.
         """
-        present = self._object(name)
-        if present is None:
+        kind_and_object = self._object(name)
+        if kind_and_object is None:
             return None
-        pods = PodsByOwner(self.client.all(JOB), self.client.all(POD)).of(present[1]) if whole else None
-        return self.found(*present, pods)
+        pods = PodsByOwner(self.client.all(JOB), self.client.all(POD)).of(kind_and_object[1]) if whole else None
+        return self.found(*kind_and_object, pods)
 
     def pods(self, name: str) -> list[Object]:
         """Return the pods of a training job; none if the cluster does not have it."""
-        present = self._object(name)
-        return pods_of(self.client, *present) if present else []
+        kind_and_object = self._object(name)
+        return pods_of(self.client, *kind_and_object) if kind_and_object else []
 
     def _object(self, name: str) -> tuple[Kind, Object] | None:
         objects = ((kind, self.client.find(kind, name)) for kind in KINDS)
-        return next(((kind, made) for kind, made in objects if made is not None), None)
+        return next(((kind, entry) for kind, entry in objects if entry is not None), None)
 
-    def found(self, kind: Kind, made: Object, listed: list[Object] | None = None) -> Found:
+    def found(self, kind: Kind, entry: Object, listed: list[Object] | None = None) -> Found:
         """Return the training job of an object, with its pods and the events that explain why it waits.
 
         Args:
             kind: The kind of the object.
-            made: The object.
+            entry: The object.
             listed: Its pods; None if they are to be listed.
         """
-        name, client = made["metadata"]["name"], self.client
-        listed = pods_of(client, kind, made) if listed is None else listed
+        name, client = entry["metadata"]["name"], self.client
+        listed = pods_of(client, kind, entry) if listed is None else listed
         pods = [self.notes.killed(Pod(pod)) for pod in listed]
-        found = Found(kind=kind, object=made, pods=pods, cluster_arn=client.cluster.arn)
-        wait = start_wait(found)
-        if pod := found.unscheduled or (wait.pod if wait else None):
+        cluster_job = Found(kind=kind, object=entry, pods=pods, cluster_arn=client.cluster.arn)
+        wait = start_wait(cluster_job)
+        if pod := cluster_job.unscheduled or (wait.pod if wait else None):
             waiting = [pod.name]
         else:  # the launcher's pod is created by a Job, which the operator creates
             waiting = [launcher_name(name), name] if kind is MPI_JOB and not pods else [name] if not pods else []
         events = tuple(
             event for object_name in waiting for event in client.all(EVENT, fields=f"involvedObject.name={object_name}")
         )
-        return replace(found, events=events)
+        return replace(cluster_job, events=events)
 
-    def stop(self, found: Found, why: str, because: str = "") -> None:
+    def stop(self, cluster_job: Found, why: str, because: str = "") -> None:
         """Stop a training job: note why, and delete its object, which the finalizer keeps.
 
         `why` is a `StopReason`, or the name of the failure class with which the training job ends.
@@ -134,21 +134,21 @@ class ClusterJobs:
         stops wait until the note is written, because the end of the line, or its reason, depends on it.
         """
 
-        def stop(present: Found) -> None:
-            if not present.annotations.get(labels.STOPPED_FOR) and present.deleted_at is None:
+        def stop(current: Found) -> None:
+            if not current.annotations.get(labels.STOPPED_FOR) and current.deleted_at is None:
                 noted = {labels.STOPPED_FOR: why} | ({labels.STOPPED_BECAUSE: because} if because else {})
-                noted |= self._start_of(present)
+                noted |= self._start_of(current)
                 try:
-                    self._annotate(present, noted)
+                    self._annotate(current, noted)
                 except UnavailableError as error:
                     if why != "cancel":
                         raise
-                    self.notes.remember(present, noted, error)
-            self.client.delete(present.kind, present.name, uid=present.uid, propagation="Foreground")
+                    self.notes.remember(current, noted, error)
+            self.client.delete(current.kind, current.name, uid=current.uid, propagation="Foreground")
 
-        self._change(found, stop)
+        self._change(cluster_job, stop)
 
-    def stop_hanging(self, found: Found) -> bool:
+    def stop_hanging(self, cluster_job: Found) -> bool:
         """Stop a training job that does not start in time, and an MPIJob that a worker has failed.
 
         The operator and the launcher may not end such an MPIJob. The reason is noted first, because the deletion also
@@ -157,16 +157,16 @@ class ClusterJobs:
         Returns:
             True if it was stopped.
         """
-        failure, wait = worker_failure(found), start_wait(found)
+        failure, wait = worker_failure(cluster_job), start_wait(cluster_job)
         if failure:
-            self.stop(found, failure.failure, failure.reason)
+            self.stop(cluster_job, failure.failure, failure.reason)
         elif wait and wait.is_over(time.time()):
-            self.stop(found, wait.failure, wait.end)
+            self.stop(cluster_job, wait.failure, wait.end)
         else:
             return False
         return True
 
-    def end_left_running(self, found: Found) -> bool:
+    def end_left_running(self, cluster_job: Found) -> bool:
         """Delete the pods that only containers of other programs keep running after the training.
 
         The end of the training is noted first, because the pods may be gone when it is read.
@@ -174,22 +174,22 @@ class ClusterJobs:
         Returns:
             True if there were any.
         """
-        pods = left_running(found, time.time())
+        pods = left_running(cluster_job, time.time())
         if not pods:
             return False
-        failure = failure_to_note(found, pods)
-        noted = self.notes.added_to(found)
+        failure = failure_to_note(cluster_job, pods)
+        noted = self.notes.added_to(cluster_job)
 
-        def end_pods(present: Found) -> None:
-            if failure and labels.ENDED not in present.annotations:
-                self._annotate(present, {labels.ENDED: failure})
+        def end_pods(current: Found) -> None:
+            if failure and labels.ENDED not in current.annotations:
+                self._annotate(current, {labels.ENDED: failure})
             for pod in pods:
                 self.client.delete(POD, pod.name, uid=pod.uid)
 
         self._change(noted, end_pods)
         return True
 
-    def complete_stop(self, found: Found) -> bool:
+    def complete_stop(self, cluster_job: Found) -> bool:
         """Delete the pods of an object that is being deleted, if its deletion has left them running.
 
         A person's deletion in the background leaves them running for as long as the finalizer keeps the object. The
@@ -198,30 +198,30 @@ class ClusterJobs:
         Returns:
             True if there were any.
         """
-        if found.deleted_at is None or not _not_deleting(found):
+        if cluster_job.deleted_at is None or not _not_deleting(cluster_job):
             return False
 
-        def end_pods(present: Found) -> None:
-            if start := self._start_of(present):
+        def end_pods(current: Found) -> None:
+            if start := self._start_of(current):
                 try:
-                    self._annotate(present, start)
+                    self._annotate(current, start)
                 except UnavailableError as error:
-                    self.notes.remember(present, start, error)
-            if present.kind is MPI_JOB:  # a Job that would start the launcher again
-                self.client.delete(JOB, launcher_name(present.name))
-            for pod in _not_deleting(present):
+                    self.notes.remember(current, start, error)
+            if current.kind is MPI_JOB:  # a Job that would start the launcher again
+                self.client.delete(JOB, launcher_name(current.name))
+            for pod in _not_deleting(current):
                 self.client.delete(POD, pod.name, uid=pod.uid)
 
-        self._change(found, end_pods)
+        self._change(cluster_job, end_pods)
         return True
 
-    def _start_of(self, found: Found) -> dict[str, str]:
+    def _start_of(self, cluster_job: Found) -> dict[str, str]:
         """Return the annotation with the start of the pods, which will be gone when their end is recorded."""
-        if found.started_at is None or labels.STARTED_AT in found.annotations:
+        if cluster_job.started_at is None or labels.STARTED_AT in cluster_job.annotations:
             return {}
-        return {labels.STARTED_AT: datetime.fromtimestamp(found.started_at, UTC).isoformat()}
+        return {labels.STARTED_AT: datetime.fromtimestamp(cluster_job.started_at, UTC).isoformat()}
 
-    def _change(self, found: Found, change: Callable[[Found], None]) -> None:
+    def _change(self, cluster_job: Found, change: Callable[[Found], None]) -> None:
         """Change a training job; nothing if it is gone, or another one has its name.
 
         The API server answers 404 if the object or a pod is gone, and 409 to a PATCH that it could not apply because
@@ -230,25 +230,25 @@ class ClusterJobs:
         Raises:
             ApiError: The request was refused.
         """
-        present: Found | None = found
+        current: Found | None = cluster_job
         for last in (False,) * (_CHANGES - 1) + (True,):
-            if present is None or present.uid != found.uid:
+            if current is None or current.uid != cluster_job.uid:
                 return
             try:
-                change(present)
+                change(current)
             except ApiError as error:
                 if error.code == NOT_FOUND:
                     return
                 if error.code != CONFLICT or last:
                     raise
-                present = self.find(found.name)
+                current = self.find(cluster_job.name)
             else:
                 return
 
-    def _annotate(self, found: Found, annotations: dict[str, str]) -> None:
-        self.client.patch(found.kind, found.name, {"metadata": {"annotations": annotations}})
+    def _annotate(self, cluster_job: Found, annotations: dict[str, str]) -> None:
+        self.client.patch(cluster_job.kind, cluster_job.name, {"metadata": {"annotations": annotations}})
 
 
-def _not_deleting(found: Found) -> list[Pod]:
+def _not_deleting(cluster_job: Found) -> list[Pod]:
     """Return the pods that have not ended and are not being deleted."""
-    return [pod for pod in found.pods_left if not pod.deleting]
+    return [pod for pod in cluster_job.pods_left if not pod.deleting]

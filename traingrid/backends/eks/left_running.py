@@ -18,18 +18,20 @@ PATIENCE_SECONDS = 60.0
 """The time after the training in which other containers may end by themselves."""
 
 
-def left_running(found: Found, now: float) -> list[Pod]:
+def left_running(cluster_job: Found, now: float) -> list[Pod]:
     """Return the pods that other containers keep running too long, once they decide the end of their training job.
 
     While other hosts train, only a pod whose training failed decides it: the end of another one could fail the Job.
 
     Args:
-        found: The training job.
+        cluster_job: The training job.
         now: The present time, in seconds since 1970.
     """
-    if found.is_over:
+    if cluster_job.is_over:
         return []
-    all_trained = len(found.pods) >= found.hosts and all(pod.has_trained or pod.ended for pod in found.pods)
-    left = [pod for pod in found.pods_left if pod.left_running and not pod.deleting]
+    all_trained = len(cluster_job.pods) >= cluster_job.hosts and all(
+        pod.has_trained or pod.ended for pod in cluster_job.pods
+    )
+    left = [pod for pod in cluster_job.pods_left if pod.left_running and not pod.deleting]
     decided = [pod for pod in left if all_trained or pod.exit_code]
     return [pod for pod in decided if pod.training and now - pod.training[1] >= PATIENCE_SECONDS]

@@ -61,8 +61,8 @@ class PodLogs:
     @staticmethod
     def hosts(pods: Iterable[Object]) -> dict[str, str]:
         """Return the names of the hosts of a training job, by the name of the pod."""
-        found = sorted((host_name(pod), str(pod["metadata"]["name"])) for pod in pods)
-        return {pod: host for host, pod in sorted(found, key=lambda one: (len(one[0]), one))}
+        names = sorted((host_name(pod), str(pod["metadata"]["name"])) for pod in pods)
+        return {pod: host for host, pod in sorted(names, key=lambda pair: (len(pair[0]), pair))}
 
     def new_lines(self, pod: str, position: LogPosition, since: int = 0) -> Iterator[LogEvent]:
         """Yield the lines of a pod after a position, and update the position with each.
@@ -75,11 +75,11 @@ class PodLogs:
         Raises:
             ApiError: The request was refused, or the cluster did not answer.
         """
-        last, _, seen = position.get(pod, "").partition("#")
+        last, _, lines_at_time = position.get(pod, "").partition("#")
         start = last or (_rfc3339(since) if since else "")
-        count, skipped = int(seen or 0), 0
+        count, skipped = int(lines_at_time or 0), 0
         for line in self._lines(pod, start):
-            if last and (line.time < last or (line.time == last and skipped < int(seen or 0))):
+            if last and (line.time < last or (line.time == last and skipped < int(lines_at_time or 0))):
                 skipped += line.time == last
                 continue
             count = count + 1 if line.time == position.get(pod, "").partition("#")[0] else 1
@@ -100,8 +100,8 @@ class PodLogs:
     def _lines(self, pod: str, start: str, tail: int | None = None) -> Iterator[_Line]:
         try:
             for line in self._client.log(pod, TRAIN, start, tail):
-                written, _, text = line.partition(" ")
-                time = _in_utc(written)
+                time_text, _, text = line.partition(" ")
+                time = _in_utc(time_text)
                 if time:
                     yield _Line(time, text)
                 else:
@@ -119,9 +119,9 @@ def pages_of(events: Iterator[LogEvent], limit: int) -> Iterator[list[LogEvent]]
 
 def gone(name: str, cluster: str, namespace: str) -> LogGoneError:
     """Return the error for the log of a training job whose pods are gone."""
-    what = f"The pods of {name} no longer exist in the namespace {namespace} of {cluster}, and their logs with them."
+    text = f"The pods of {name} no longer exist in the namespace {namespace} of {cluster}, and their logs with them."
     return LogGoneError(
-        what, "To keep logs, let the cluster send them to CloudWatch Logs (add-on amazon-cloudwatch-observability)."
+        text, "To keep logs, let the cluster send them to CloudWatch Logs (add-on amazon-cloudwatch-observability)."
     )
 
 
@@ -129,8 +129,8 @@ def unreadable(name: str, error: Exception) -> LogUnreadableError:
     """Return the error for a log that cannot be read now."""
     passes = isinstance(error, UnavailableError)
     if isinstance(error, ApiError) and error.code in (UNAUTHORIZED, FORBIDDEN):
-        what = f"{error.what.rstrip('.')}, so the log of {name} cannot be read."
-        return LogUnreadableError(what, error.next_step, passes=passes)
+        message = f"{error.what.rstrip('.')}, so the log of {name} cannot be read."
+        return LogUnreadableError(message, error.next_step, passes=passes)
     text = str(error).rstrip(".")
     return LogUnreadableError(
         f"The log of {name} cannot be read now: {text}.", "The training job continues.", passes=passes
@@ -142,15 +142,15 @@ def _in_utc(time: str) -> str:
 
     The API may omit zeros.
     """
-    found = _TIME.fullmatch(time)
-    if found is None:
+    match = _TIME.fullmatch(time)
+    if match is None:
         return ""
-    whole, zone = found["whole"], found["zone"]
+    without_fraction, zone = match["whole"], match["zone"]
     try:
-        moment = datetime.fromisoformat(f"{whole}{zone}").astimezone(UTC).replace(tzinfo=None)
+        moment = datetime.fromisoformat(f"{without_fraction}{zone}").astimezone(UTC).replace(tzinfo=None)
     except (ValueError, OverflowError):  # the 30th of February
         return ""
-    return f"{moment.isoformat()}.{found['fraction'] or '':0<9}Z"
+    return f"{moment.isoformat()}.{match['fraction'] or '':0<9}Z"
 
 
 def _milliseconds(time: str) -> int:

@@ -16,7 +16,7 @@ _KEY_FOLDER = "/etc/mpi-ssh"
 """The folder of the operator's key pair. `train` has its own in /root/.ssh, which the operator's default hides."""
 
 
-def mpi_job(wanted: TrainingObject) -> dict[str, Any]:
+def mpi_job(training_object: TrainingObject) -> dict[str, Any]:
     """Return the MPIJob of a training job.
 
     All hosts run `train`, which itself starts the ranks. Therefore the implementation is MPICH: with OpenMPI the
@@ -25,15 +25,15 @@ def mpi_job(wanted: TrainingObject) -> dict[str, Any]:
     The launcher must not be created later than the workers, because the hosts wait for each other
     (`traingrid.pod.peers`).
     """
-    replicas: dict[str, Any] = {"Launcher": _replicas(wanted, 1)}
-    if workers := wanted.job.instance_count - 1:
-        replicas["Worker"] = _replicas(wanted, workers)
+    replicas: dict[str, Any] = {"Launcher": _replicas(training_object, 1)}
+    if workers := training_object.job.instance_count - 1:
+        replicas["Worker"] = _replicas(training_object, workers)
     return {
         "apiVersion": "kubeflow.org/v2beta1",
         "kind": "MPIJob",
-        "metadata": object_metadata(wanted),
+        "metadata": object_metadata(training_object),
         "spec": {
-            "slotsPerWorker": wanted.job.processes_per_host,
+            "slotsPerWorker": training_object.job.processes_per_host,
             "runLauncherAsWorker": True,
             "launcherCreationPolicy": "AtStartup",
             "mpiImplementation": "MPICH",
@@ -44,6 +44,6 @@ def mpi_job(wanted: TrainingObject) -> dict[str, Any]:
     }
 
 
-def _replicas(wanted: TrainingObject, count: int) -> dict[str, Any]:
-    template = pod_template(wanted, restart_policy=False)
+def _replicas(training_object: TrainingObject, count: int) -> dict[str, Any]:
+    template = pod_template(training_object, restart_policy=False)
     return {"replicas": count, "restartPolicy": "Never", "template": template}

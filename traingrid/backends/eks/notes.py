@@ -42,7 +42,7 @@ class Notes:
         self._grid, self._client = grid, client
         self._unwritten: dict[str, dict[str, str]] = {}
 
-    def added_to(self, found: Found) -> Found:
+    def added_to(self, cluster_job: Found) -> Found:
         """Write notes about a training job, and return it with them.
 
         One note is a pod that the cluster has ended while it trained: the Job controller counts it as succeeded if it
@@ -56,29 +56,29 @@ class Notes:
         the disruption; the cancel is in the ledger, so the line is stopped by a user in any case.
         """
         for _ in range(_TRIES):
-            notes = self._notes_of(found)
+            notes = self._notes_of(cluster_job)
             if not notes:
-                return found
+                return cluster_job
             try:
-                return self._write(found, notes)
+                return self._write(cluster_job, notes)
             except ApiError as error:  # also of a policy of admission: a note must not keep an end from the ledger
                 if error.code not in (CONFLICT, NOT_FOUND):
-                    self.remember(found, notes, error)
-                present = self._client().find(found.kind, found.name) if error.code == CONFLICT else None
-                if present is None or present["metadata"]["uid"] != found.uid:
-                    return _annotated(found, notes)
-                found = replace(found, object=present)  # with the pods as they were; they may be gone now
-        return _annotated(found, self._notes_of(found))
+                    self.remember(cluster_job, notes, error)
+                current = self._client().find(cluster_job.kind, cluster_job.name) if error.code == CONFLICT else None
+                if current is None or current["metadata"]["uid"] != cluster_job.uid:
+                    return _annotated(cluster_job, notes)
+                cluster_job = replace(cluster_job, object=current)  # with the pods as they were; they may be gone now
+        return _annotated(cluster_job, self._notes_of(cluster_job))
 
-    def _notes_of(self, found: Found) -> dict[str, str]:
+    def _notes_of(self, cluster_job: Found) -> dict[str, str]:
         """Return the notes that an object lacks, decided by its present state; none of one that is not of the grid."""
-        if labels.ENDED in found.annotations or not is_of_grid(tags_in(found), self._grid):
+        if labels.ENDED in cluster_job.annotations or not is_of_grid(tags_in(cluster_job), self._grid):
             return {}
-        notes = _missing(found, self._unwritten.get(found.uid, {}) | self._new_notes(found))
-        end = end_to_note(_annotated(found, notes))
+        notes = _missing(cluster_job, self._unwritten.get(cluster_job.uid, {}) | self._new_notes(cluster_job))
+        end = end_to_note(_annotated(cluster_job, notes))
         return notes | ({labels.ENDED: end} if end else {})
 
-    def _write(self, found: Found, notes: dict[str, str]) -> Found:
+    def _write(self, cluster_job: Found, notes: dict[str, str]) -> Found:
         """Add notes to an object; an end only to the state of which it was decided.
 
         Raises:
@@ -86,28 +86,32 @@ class Notes:
         """
         metadata: Object = {"annotations": notes}
         if labels.ENDED in notes:
-            metadata["resourceVersion"] = found.object["metadata"]["resourceVersion"]
-        written = self._client().patch(found.kind, found.name, {"metadata": metadata})
-        self._unwritten.pop(found.uid, None)
-        return replace(found, object=written)
+            metadata["resourceVersion"] = cluster_job.object["metadata"]["resourceVersion"]
+        patched = self._client().patch(cluster_job.kind, cluster_job.name, {"metadata": metadata})
+        self._unwritten.pop(cluster_job.uid, None)
+        return replace(cluster_job, object=patched)
 
-    def _new_notes(self, found: Found) -> dict[str, str]:
+    def _new_notes(self, cluster_job: Found) -> dict[str, str]:
         notes = {}
-        if text := self._new_disruption(found):
+        if text := self._new_disruption(cluster_job):
             notes[labels.DISRUPTED] = text
-        if labels.TRAINED not in found.annotations and found.pods_left and has_trained_in_time(found):
+        if labels.TRAINED not in cluster_job.annotations and cluster_job.pods_left and has_trained_in_time(cluster_job):
             notes[labels.TRAINED] = "true"
         return notes
 
-    def _new_disruption(self, found: Found) -> str:
-        if found.annotations.get(labels.DISRUPTED) or found.deleted_at is not None or found.is_suspended:
+    def _new_disruption(self, cluster_job: Found) -> str:
+        if (
+            cluster_job.annotations.get(labels.DISRUPTED)
+            or cluster_job.deleted_at is not None
+            or cluster_job.is_suspended
+        ):
             return ""
-        return found.disruption or self._killed_earlier(found)
+        return cluster_job.disruption or self._killed_earlier(cluster_job)
 
-    def remember(self, found: Found, notes: dict[str, str], error: ApiError) -> None:
+    def remember(self, cluster_job: Found, notes: dict[str, str], error: ApiError) -> None:
         """Keep notes that the API server did not accept; `added_to` tries again to write them."""
-        logger.warning("%s cannot be annotated now, which is tried again: %s", found.name, error)
-        self._unwritten.setdefault(found.uid, {}).update(notes)
+        logger.warning("%s cannot be annotated now, which is tried again: %s", cluster_job.name, error)
+        self._unwritten.setdefault(cluster_job.uid, {}).update(notes)
 
     def killed(self, pod: Pod) -> Pod:
         """Return a pod with the time of its kubelet's event, if its deletionTimestamp does not show it any more."""
@@ -128,28 +132,28 @@ class Notes:
             if at is not None:
                 yield event["involvedObject"].get("name", ""), at
 
-    def _killed_earlier(self, found: Found) -> str:
+    def _killed_earlier(self, cluster_job: Found) -> str:
         """Return the pod of a completed training job whose training the kubelet has ended, by its event.
 
         An event from before the start belongs to pods that Kueue has suspended.
         """
-        if not found.completed or len(found.pods) >= found.hosts:
+        if not cluster_job.completed or len(cluster_job.pods) >= cluster_job.hosts:
             return ""
-        start = seconds_of((found.object.get("status") or {}).get("startTime")) or found.created_at
-        main = launcher_name(found.name) if found.kind is MPI_JOB else f"{found.name}-"
-        left = [pod.name for pod in found.pods]
+        start = seconds_of((cluster_job.object.get("status") or {}).get("startTime")) or cluster_job.created_at
+        main = launcher_name(cluster_job.name) if cluster_job.kind is MPI_JOB else f"{cluster_job.name}-"
+        left = [pod.name for pod in cluster_job.pods]
         for pod, at in self._kills():
             if pod.startswith(main) and pod not in left and at > start:
                 return f"The pod {pod} was ended by the cluster while it trained"
         return ""
 
 
-def _missing(found: Found, notes: dict[str, str]) -> dict[str, str]:
+def _missing(cluster_job: Found, notes: dict[str, str]) -> dict[str, str]:
     """Return the notes that an object does not have; those of other processes stay."""
-    return {name: text for name, text in notes.items() if name not in found.annotations}
+    return {name: text for name, text in notes.items() if name not in cluster_job.annotations}
 
 
-def _annotated(found: Found, notes: dict[str, str]) -> Found:
-    metadata = found.object["metadata"]
-    annotations = {**_missing(found, notes), **found.annotations}
-    return replace(found, object={**found.object, "metadata": {**metadata, "annotations": annotations}})
+def _annotated(cluster_job: Found, notes: dict[str, str]) -> Found:
+    metadata = cluster_job.object["metadata"]
+    annotations = {**_missing(cluster_job, notes), **cluster_job.annotations}
+    return replace(cluster_job, object={**cluster_job.object, "metadata": {**metadata, "annotations": annotations}})

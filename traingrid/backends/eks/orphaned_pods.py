@@ -98,10 +98,10 @@ class OrphanedPods:
     def _live(self, job: TrainingJob) -> list[Pod]:
         """Return the listed pods that have not ended, and that no object has."""
         client = self._jobs.client
-        objects = [made for kind in (JOB, MPI_JOB) if (made := client.find(kind, job.name))]
+        objects = [entry for kind in (JOB, MPI_JOB) if (entry := client.find(kind, job.name))]
         pods = (client.find(POD, name) for name in job.orphaned_pods)
         orphans = (pod for pod in pods if pod and pod["spec"].get("subdomain") == job.name)
-        left = (Pod(pod) for pod in orphans if not any(may_be_of(pod, made) for made in objects))
+        left = (Pod(pod) for pod in orphans if not any(may_be_of(pod, entry) for entry in objects))
         return [pod for pod in left if not pod.ended]
 
 
@@ -112,9 +112,9 @@ def _state_of(live: list[Pod]) -> JobState:
 def _is_made_for(pod: Pod, name: str) -> bool:
     """Return True if a pod has the containers of a training job with this name."""
     prepare, train = _container(pod, "initContainers", PREPARE), _container(pod, "containers", TRAIN)
-    variables = {one["name"]: one.get("value") for one in train.get("env") or ()}
+    variables = {variable["name"]: variable.get("value") for variable in train.get("env") or ()}
     return _PROGRAM in (prepare.get("command") or ()) and variables.get(_NAME_VARIABLE) == name
 
 
 def _container(pod: Pod, part: str, name: str) -> Mapping[str, Any]:
-    return next((one for one in pod.raw["spec"].get(part) or () if one["name"] == name), {})
+    return next((container for container in pod.raw["spec"].get(part) or () if container["name"] == name), {})

@@ -32,21 +32,21 @@ _OF_MPI_JOB = "training.kubeflow.org/job-name"
 """The label of an MPIJob's pods with the MPIJob's name (defaultLabels of the MPI operator)."""
 
 
-def selector_of(kind: Kind, made: Mapping[str, Any]) -> str:
+def selector_of(kind: Kind, owner: Mapping[str, Any]) -> str:
     """Return the selector by which the controller of an object has labelled its pods."""
-    metadata = made["metadata"]
+    metadata = owner["metadata"]
     return f"{_OF_MPI_JOB}={metadata['name']}" if kind is MPI_JOB else f"{CONTROLLER_UID}={metadata['uid']}"
 
 
-def pods_of(client: Client, kind: Kind, made: Object) -> list[Object]:
+def pods_of(client: Client, kind: Kind, owner: Object) -> list[Object]:
     """Return the pods of a training job's object.
 
     Raises:
         ApiError: The request was refused, or the cluster did not answer.
     """
-    pods = [pod for pod in client.all(POD, labels=selector_of(kind, made)) if _is_of(pod, made)]
+    pods = [pod for pod in client.all(POD, labels=selector_of(kind, owner)) if _is_of(pod, owner)]
     if kind is MPI_JOB:
-        pods += _relabelled(client, made, {pod["metadata"]["name"] for pod in pods})
+        pods += _relabelled(client, owner, {pod["metadata"]["name"] for pod in pods})
     return pods
 
 
@@ -67,10 +67,10 @@ class PodsByOwner:
             uid = controller.get("uid", "")
             self._pods[owners.get(uid) or ("" if is_of_launcher else uid) or name].append(pod)
 
-    def of(self, made: Object) -> list[Object]:
+    def of(self, owner: Object) -> list[Object]:
         """Return the pods of an object, also those that have no controller any longer."""
-        metadata = made["metadata"]
-        released = (pod for pod in self._pods.get(metadata["name"], ()) if may_be_of(pod, made))
+        metadata = owner["metadata"]
+        released = (pod for pod in self._pods.get(metadata["name"], ()) if may_be_of(pod, owner))
         return [*self._pods.get(metadata["uid"], ()), *released]
 
     def without(self, objects: Iterable[Object]) -> Iterator[tuple[str, list[Object]]]:
@@ -82,44 +82,44 @@ class PodsByOwner:
         Args:
             objects: All Jobs and MPIJobs of the namespace.
         """
-        present = defaultdict(list)
-        for made in objects:
-            present[made["metadata"]["name"]].append(made)
+        owners = defaultdict(list)
+        for owner in objects:
+            owners[owner["metadata"]["name"]].append(owner)
         for name, pods in self._pods.items():
-            left = [pod for pod in pods if not any(may_be_of(pod, made) for made in present[name])]
+            left = [pod for pod in pods if not any(may_be_of(pod, owner) for owner in owners[name])]
             released = [pod for pod in left if pod["spec"].get("subdomain") == name]
             if released:
                 yield name, released
 
 
-def may_be_of(pod: Object, made: Object) -> bool:
+def may_be_of(pod: Object, owner: Object) -> bool:
     """Return True if a pod without a controller may be one of an object with its training job's name.
 
     It is not if it is older: then it is one of an earlier object with this name.
     """
-    created, started = (one["metadata"].get("creationTimestamp") or "" for one in (made, pod))
+    created, started = (entry["metadata"].get("creationTimestamp") or "" for entry in (owner, pod))
     return not started or started >= created
 
 
-def _relabelled(client: Client, made: Object, found: set[str]) -> Iterator[Object]:
-    """Yield the pods of an MPIJob that do not have the operator's label any more; `found` are the names of others."""
-    name, roles = made["metadata"]["name"], made["spec"]["mpiReplicaSpecs"]
-    if not any(pod.startswith(f"{launcher_name(name)}-") for pod in found):
+def _relabelled(client: Client, owner: Object, names: set[str]) -> Iterator[Object]:
+    """Yield the pods of an MPIJob that do not have the operator's label any more; `names` are the names of others."""
+    name, roles = owner["metadata"]["name"], owner["spec"]["mpiReplicaSpecs"]
+    if not any(pod.startswith(f"{launcher_name(name)}-") for pod in names):
         launcher = client.find(JOB, launcher_name(name))
-        yield from pods_of(client, JOB, launcher) if launcher and _is_of(launcher, made) else ()
+        yield from pods_of(client, JOB, launcher) if launcher and _is_of(launcher, owner) else ()
     for worker in worker_names(name, (roles.get("Worker") or {}).get("replicas", 0)):
-        pod = client.find(POD, worker) if worker not in found else None
-        if pod and _is_of(pod, made):
+        pod = client.find(POD, worker) if worker not in names else None
+        if pod and _is_of(pod, owner):
             yield pod
 
 
-def _is_of(one: Object, made: Object) -> bool:
+def _is_of(dependent: Object, entry: Object) -> bool:
     """Return True if an object controls another one, or did before a deletion that orphans it."""
-    owner, metadata = _controller(one), made["metadata"]
+    owner, metadata = _controller(dependent), entry["metadata"]
     is_of_launcher = owner.get("kind") == JOB.kind and owner.get("name") == launcher_name(metadata["name"])
     return not owner or owner.get("uid") == metadata["uid"] or is_of_launcher
 
 
-def _controller(one: Object) -> Mapping[str, Any]:
-    owners = one["metadata"].get("ownerReferences") or []
+def _controller(dependent: Object) -> Mapping[str, Any]:
+    owners = dependent["metadata"].get("ownerReferences") or []
     return next((owner for owner in owners if owner.get("controller")), {})

@@ -85,7 +85,7 @@ would train until the grace period is over. The other processes of a container e
 _SHIM = {"requests": {"cpu": "100m", "memory": "256Mi"}}
 
 
-def pod_template(wanted: TrainingObject, *, restart_policy: bool = True) -> dict[str, Any]:
+def pod_template(training_object: TrainingObject, *, restart_policy: bool = True) -> dict[str, Any]:
     """Return the pod template of a training job, which is the same for all of its hosts.
 
     Pods have the label of the queue, too, because the admission policy of HyperPod task governance refuses pods without
@@ -94,10 +94,10 @@ def pod_template(wanted: TrainingObject, *, restart_policy: bool = True) -> dict
     https://github.com/kubernetes-sigs/kueue).
 
     Args:
-        wanted: The training job.
+        training_object: The training job.
         restart_policy: False leaves out `restartPolicy`, which MPIJob sets from its replicas.
     """
-    job, mounts = wanted.job, list(_claimed(wanted))
+    job, mounts = training_object.job, list(_claimed(training_object))
     claims = {claim: f"data-{number}" for number, claim in enumerate(sorted({claim for claim, _ in mounts}))}
     volumes = [
         {"name": "opt-ml", "emptyDir": {"sizeLimit": f"{job.volume_gb}Gi"}},
@@ -107,60 +107,64 @@ def pod_template(wanted: TrainingObject, *, restart_policy: bool = True) -> dict
     ]
     data = [{"name": claims[claim], **mount} for claim, mount in mounts]
     spec: dict[str, Any] = {
-        "serviceAccountName": wanted.cluster.service_account,
+        "serviceAccountName": training_object.cluster.service_account,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        "subdomain": wanted.name,
+        "subdomain": training_object.name,
         **_SHARED_PROCESSES,
         "activeDeadlineSeconds": job.max_runtime_seconds,
         "terminationGracePeriodSeconds": _GRACE_SECONDS,
         "affinity": {
-            "nodeAffinity": _node_affinity(job.instance_type, spot=job.spot, auto_mode=wanted.auto_mode),
-            "podAntiAffinity": _hosts_in(wanted, "kubernetes.io/hostname"),  # each host on a separate node
-            **({"podAffinity": _hosts_in(wanted, _ZONE)} if uses_efa(job) else {}),
+            "nodeAffinity": _node_affinity(job.instance_type, spot=job.spot, auto_mode=training_object.auto_mode),
+            "podAntiAffinity": _hosts_in(training_object, "kubernetes.io/hostname"),  # each host on a separate node
+            **({"podAffinity": _hosts_in(training_object, _ZONE)} if uses_efa(job) else {}),
         },
-        "tolerations": _tolerations(wanted),
-        "initContainers": [_shim(wanted, PREPARE, data), {**_shim(wanted, RESULTS), **_SIDECAR}],
-        "containers": [_train(wanted, data)],
+        "tolerations": _tolerations(training_object),
+        "initContainers": [_shim(training_object, PREPARE, data), {**_shim(training_object, RESULTS), **_SIDECAR}],
+        "containers": [_train(training_object, data)],
         "volumes": volumes,
     }
-    if wanted.cluster.node_selector:
-        spec["nodeSelector"] = dict(wanted.cluster.node_selector)
+    if training_object.cluster.node_selector:
+        spec["nodeSelector"] = dict(training_object.cluster.node_selector)
     if restart_policy:
         spec["restartPolicy"] = "Never"
-    annotations = {labels.REQUEST: json.dumps(wanted.request, separators=(",", ":"))} | _NOT_DISRUPTED
+    annotations = {labels.REQUEST: json.dumps(training_object.request, separators=(",", ":"))} | _NOT_DISRUPTED
     annotations |= _NOT_INJECTED
-    pod_labels = object_labels(wanted) | ({labels.QUEUE: wanted.queue} if wanted.queue else {}) | _NOT_INJECTED_LABELS
+    pod_labels = (
+        object_labels(training_object)
+        | ({labels.QUEUE: training_object.queue} if training_object.queue else {})
+        | _NOT_INJECTED_LABELS
+    )
     return {"metadata": {"labels": pod_labels, "annotations": annotations}, "spec": spec}
 
 
-def object_labels(wanted: TrainingObject) -> dict[str, str]:
+def object_labels(training_object: TrainingObject) -> dict[str, str]:
     """Return the labels of a training job's object and of its pods."""
     return {
-        labels.GRID: wanted.grid,
-        labels.SUBMISSION: wanted.identity.submission,
-        labels.JOB: str(wanted.identity.index),
-        labels.ATTEMPT: str(wanted.identity.attempt),
-        labels.NAME: wanted.name,
+        labels.GRID: training_object.grid,
+        labels.SUBMISSION: training_object.identity.submission,
+        labels.JOB: str(training_object.identity.index),
+        labels.ATTEMPT: str(training_object.identity.attempt),
+        labels.NAME: training_object.name,
     }
 
 
-def queue_labels(wanted: TrainingObject) -> dict[str, str]:
+def queue_labels(training_object: TrainingObject) -> dict[str, str]:
     """Return the labels by which Kueue queues a training job's object; none without a queue."""
-    if not wanted.queue:
+    if not training_object.queue:
         return {}
-    priority = wanted.cluster.queue_priority
-    return {labels.QUEUE: wanted.queue} | ({labels.QUEUE_PRIORITY: priority} if priority else {})
+    priority = training_object.cluster.queue_priority
+    return {labels.QUEUE: training_object.queue} | ({labels.QUEUE_PRIORITY: priority} if priority else {})
 
 
-def object_metadata(wanted: TrainingObject) -> dict[str, Any]:
+def object_metadata(training_object: TrainingObject) -> dict[str, Any]:
     """Return the metadata of a training job's object."""
-    tags = json.dumps(dict(wanted.tags), sort_keys=True)
+    tags = json.dumps(dict(training_object.tags), sort_keys=True)
     return {
-        "name": wanted.name,
-        "namespace": wanted.cluster.namespace,
-        "labels": object_labels(wanted) | queue_labels(wanted),
-        "annotations": {labels.FINGERPRINT: wanted.fingerprint, labels.TAGS: tags},
+        "name": training_object.name,
+        "namespace": training_object.cluster.namespace,
+        "labels": object_labels(training_object) | queue_labels(training_object),
+        "annotations": {labels.FINGERPRINT: training_object.fingerprint, labels.TAGS: tags},
         "finalizers": [labels.FINALIZER],
     }
 
@@ -168,18 +172,18 @@ def object_metadata(wanted: TrainingObject) -> dict[str, Any]:
 _REQUEST_FILE = {"path": "request.json", "fieldRef": {"fieldPath": f"metadata.annotations['{labels.REQUEST}']"}}
 
 
-def _shim(wanted: TrainingObject, program: str, data: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
+def _shim(training_object: TrainingObject, program: str, data: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
     """Return the container that runs a program of `traingrid.pod` in the orchestrator's image.
 
     It replaces the image's entry point, which runs a child, and its user, who could not read files that `train` writes
     as root (batch_job/Dockerfile). `data` are the mounts of channels: `prepare` checks that they have content, and each
     container must declare its mounts (https://kubernetes.io/docs/concepts/storage/volumes/).
     """
-    hosts = host_names(wanted.name, wanted.kind, wanted.job.instance_count)
-    environment = {"AWS_REGION": wanted.region, "TRAINGRID_HOSTS": ",".join(hosts)}
+    hosts = host_names(training_object.name, training_object.kind, training_object.job.instance_count)
+    environment = {"AWS_REGION": training_object.region, "TRAINGRID_HOSTS": ",".join(hosts)}
     return {
         "name": program,
-        "image": wanted.pod_image,
+        "image": training_object.pod_image,
         "command": ["python3", "-m", "traingrid.pod", program],
         "securityContext": {"runAsUser": 0, "allowPrivilegeEscalation": False},
         "env": _variables(environment),
@@ -193,21 +197,25 @@ def _shim(wanted: TrainingObject, program: str, data: Sequence[dict[str, Any]] =
     }
 
 
-def _train(wanted: TrainingObject, data: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _train(training_object: TrainingObject, data: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return the container of the line's image, started as SageMaker starts it: `docker run <image> train`.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-training-algo-dockerfile.html.
     """
-    environment = {**_FULL_NAMES, **wanted.request.get("Environment", {})}
-    environment |= {"TRAINING_JOB_NAME": wanted.name, "TRAINING_JOB_ARN": wanted.arn, "AWS_REGION": wanted.region}
-    image = wanted.request["AlgorithmSpecification"]["TrainingImage"]
+    environment = {**_FULL_NAMES, **training_object.request.get("Environment", {})}
+    environment |= {
+        "TRAINING_JOB_NAME": training_object.name,
+        "TRAINING_JOB_ARN": training_object.arn,
+        "AWS_REGION": training_object.region,
+    }
+    image = training_object.request["AlgorithmSpecification"]["TrainingImage"]
     return {
         "name": TRAIN,
         "image": image,
         "imagePullPolicy": _pull_policy(image),
         "args": ["train"],
         "env": _variables(environment),
-        "resources": resources(wanted.job, queued=bool(wanted.queue)),
+        "resources": resources(training_object.job, queued=bool(training_object.queue)),
         "volumeMounts": [
             *({"name": "opt-ml", "mountPath": f"{ROOT}/{folder}", "subPath": folder} for folder in MOUNTED),
             {"name": "shm", "mountPath": "/dev/shm"},  # noqa: S108  # not a temporary file
@@ -234,22 +242,22 @@ def _variables(environment: Mapping[str, str]) -> list[dict[str, str]]:
     return [{"name": name, "value": value.replace("$", "$$")} for name, value in sorted(environment.items())]
 
 
-def _claimed(wanted: TrainingObject) -> Iterator[tuple[str, dict[str, Any]]]:
+def _claimed(training_object: TrainingObject) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the claim and the mount of each channel that is not downloaded.
 
     A path of FSx for Lustre begins with the file system's mount name, which is the root of its volume
     (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_FileSystemDataSource.html).
     """
-    for channel in wanted.request["InputDataConfig"]:
+    for channel in training_object.request["InputDataConfig"]:
         source = channel["DataSource"]
         mounted = source.get("FileSystemDataSource")
         if mounted:
-            claim = wanted.cluster.file_system_volumes[mounted["FileSystemId"]]
+            claim = training_object.cluster.file_system_volumes[mounted["FileSystemId"]]
             path = mounted["DirectoryPath"].strip("/")
             path = path.partition("/")[2] if mounted["FileSystemType"] == "FSxLustre" else path
         elif channel["InputMode"] == "FastFile":
             bucket, _, path = source["S3DataSource"]["S3Uri"].removeprefix("s3://").partition("/")
-            claim, path = wanted.cluster.s3_volumes[bucket], path.strip("/")
+            claim, path = training_object.cluster.s3_volumes[bucket], path.strip("/")
         else:
             continue
         folder = f"{ROOT}/input/data/{channel['ChannelName']}"
@@ -276,7 +284,7 @@ def _node_affinity(instance_type: str, *, spot: bool, auto_mode: bool) -> dict[s
     return {"requiredDuringSchedulingIgnoredDuringExecution": selected}
 
 
-def _hosts_in(wanted: TrainingObject, topology: str) -> dict[str, Any]:
+def _hosts_in(training_object: TrainingObject, topology: str) -> dict[str, Any]:
     """Return the affinity, or anti-affinity, of the hosts of a training job to each other.
 
     With affinity to themselves, the first pod may be assigned to any node
@@ -284,11 +292,13 @@ def _hosts_in(wanted: TrainingObject, topology: str) -> dict[str, Any]:
     also by Karpenter (nextDomainAffinity in pkg/controllers/provisioning/scheduling/topologygroup.go of
     https://github.com/kubernetes-sigs/karpenter).
     """
-    term = {"labelSelector": {"matchLabels": {labels.NAME: wanted.name}}, "topologyKey": topology}
+    term = {"labelSelector": {"matchLabels": {labels.NAME: training_object.name}}, "topologyKey": topology}
     return {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
 
 
-def _tolerations(wanted: TrainingObject) -> list[dict[str, str]]:
+def _tolerations(training_object: TrainingObject) -> list[dict[str, str]]:
     devices = [{"key": name, "operator": "Exists", "effect": "NoSchedule"} for name in (GPU, EFA, NEURON)]
-    settings = (toleration.model_dump() for toleration in wanted.cluster.tolerations)
-    return devices + [{name: value for name, value in each.items() if value} for each in settings]
+    settings = (toleration.model_dump() for toleration in training_object.cluster.tolerations)
+    return devices + [
+        {name: value for name, value in toleration_fields.items() if value} for toleration_fields in settings
+    ]

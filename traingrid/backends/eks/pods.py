@@ -147,8 +147,8 @@ class Pod:
     @property
     def failed_at(self) -> float:
         """The time at which the first of its containers failed, in seconds since 1970; infinite if it is not known."""
-        failed = (one for one in map(self._ended, (PREPARE, TRAIN, RESULTS)) if one.get("exitCode"))
-        ends = [end for one in failed if (end := seconds_of(one.get("finishedAt"))) is not None]
+        failed = (state for state in map(self._ended, (PREPARE, TRAIN, RESULTS)) if state.get("exitCode"))
+        ends = [end for state in failed if (end := seconds_of(state.get("finishedAt"))) is not None]
         return min(ends, default=float("inf"))
 
     @property
@@ -184,8 +184,14 @@ class Pod:
 
         Sidecars are left out, because the kubelet ends them.
         """
-        running = (one for one in self._status.get("containerStatuses") or [] if "running" in (one.get("state") or {}))
-        return next((str(one["name"]) for one in running if self.has_trained and one["name"] != TRAIN), "")
+        running = (
+            container
+            for container in self._status.get("containerStatuses") or []
+            if "running" in (container.get("state") or {})
+        )
+        return next(
+            (str(container["name"]) for container in running if self.has_trained and container["name"] != TRAIN), ""
+        )
 
     @property
     def failed_by_others(self) -> bool:
@@ -220,7 +226,7 @@ class Pod:
     def _was_decided_in_time(self) -> bool:
         """True if its preparation had failed, its training ended or it been interrupted before its deadline."""
         prepared = {} if self.is_prepared else self._ended(PREPARE)
-        ends = (seconds_of(one.get("finishedAt")) for one in (prepared, self._ended(TRAIN)))
+        ends = (seconds_of(state.get("finishedAt")) for state in (prepared, self._ended(TRAIN)))
         first = min((time for time in (*ends, self.interrupted_at) if time is not None), default=None)
         return first is not None and self.deadline is not None and first < self.deadline
 
@@ -320,8 +326,8 @@ class Pod:
         ended = self._ended(RESULTS)
         text = str(ended.get("message") or "")
         try:
-            found = json.loads(text)
-            return Results(*(str(found.get(name) or "") for name in ("artifact", "failure", "error")))
+            fields = json.loads(text)
+            return Results(*(str(fields.get(name) or "") for name in ("artifact", "failure", "error")))
         except (ValueError, AttributeError):
             lines = text.strip().splitlines()
         if not ended.get("exitCode"):
@@ -362,19 +368,19 @@ class Pod:
         return self.raw.get("status") or {}
 
     def _container(self, name: str) -> Mapping[str, Any]:
-        return next((one for one in self.containers if one["name"] == name), {})
+        return next((container for container in self.containers if container["name"] == name), {})
 
     def _state(self, container: str) -> Mapping[str, Any]:
         return self._container(container).get("state") or {}
 
     def _ended(self, container: str) -> Mapping[str, Any]:
         """Return how a container ended; of a pod that has ended, also of a container that was to be restarted."""
-        found = self._state(container).get("terminated")
+        state = self._state(container).get("terminated")
         last = (self._container(container).get("lastState") or {}).get("terminated") if self.ended else None
-        return found or last or {}
+        return state or last or {}
 
     def _is(self, condition: str) -> bool:
         return self._condition(condition).get("status") == "True"
 
     def _condition(self, name: str) -> Mapping[str, Any]:
-        return next((one for one in self._status.get("conditions") or [] if one["type"] == name), {})
+        return next((condition for condition in self._status.get("conditions") or [] if condition["type"] == name), {})

@@ -57,22 +57,22 @@ class Refusals:
             return self._outage(name, error, SERVICE_ERROR)
         if isinstance(error, ClientError) and of_refusal(error.response["Error"]["Code"]) is PERMISSION:
             place = f"{self.access.cluster.cluster} in {self.access.region}"
-            what = f"AWS does not let {self._role} describe the cluster {place}: {str(error).rstrip('.')}."
-            return LaunchError(PERMISSION, f"{what} Run {DEPLOY}, which restores the policies of the role.")
+            text = f"AWS does not let {self._role} describe the cluster {place}: {str(error).rstrip('.')}."
+            return LaunchError(PERMISSION, f"{text} Run {DEPLOY}, which restores the policies of the role.")
         return error
 
     def _outage(self, name: str, error: Exception, failure: Failure) -> LaunchError:
-        what = f"{self.access.where} cannot return the state of {name} now: {error}"
-        return LaunchError(failure, what, unresolved=True)
+        text = f"{self.access.where} cannot return the state of {name} now: {error}"
+        return LaunchError(failure, text, unresolved=True)
 
     def _unavailable(self, name: str, error: UnavailableError) -> LaunchError:
         if error.code != UNAUTHORIZED:
             return self._outage(name, error, THROTTLED if error.code == TOO_MANY else SERVICE_ERROR)
         if error.refused_seconds >= UNKNOWN_ROLE_SECONDS:
             return LaunchError(PERMISSION, f"{self.access.where} does not know {self._role}. {self.access.entry_step}")
-        what = f"{self.access.where} does not accept the token of {self._role}, so the state of {name} is unknown now."
+        text = f"{self.access.where} does not accept the token of {self._role}, so the state of {name} is unknown now."
         step = self.access.entry_step
-        return LaunchError(SERVICE_ERROR, f"{what} If this lasts, {step[:1].lower()}{step[1:]}", unresolved=True)
+        return LaunchError(SERVICE_ERROR, f"{text} If this lasts, {step[:1].lower()}{step[1:]}", unresolved=True)
 
     def _refused(self, name: str, error: ApiError) -> LaunchError:
         where, namespace = self.access.where, self.access.cluster.namespace
@@ -86,8 +86,8 @@ class Refusals:
             return LaunchError(
                 INVALID_REQUEST, f"{where} has no MPI operator, which {name} needs. {install}; or write {kind}."
             )
-        what = f"{where} rejected {name}: {error.reply}."
-        return LaunchError(INVALID_REQUEST, f"{what} {self._rejected_step(name, error)}")
+        text = f"{where} rejected {name}: {error.reply}."
+        return LaunchError(INVALID_REQUEST, f"{text} {self._rejected_step(name, error)}")
 
     def _forbidden(self, name: str, error: ApiError) -> LaunchError | None:
         """Return the LaunchError of a 403; None if a policy of admission refused the object."""
@@ -97,12 +97,12 @@ class Refusals:
             command = f"`kubectl describe resourcequota -n {namespace}` shows it."
             return LaunchError(QUOTA, f"A quota of the namespace {namespace} prevents {name}: {message}. {command}")
         if message.endswith(_ENDING):
-            what = f"{where} rejected {name}, because its namespace {namespace} is being deleted."
-            gone = f"When `kubectl get namespace {namespace}` no longer finds it: {step[:1].lower()}{step[1:]}"
-            return LaunchError(INVALID_REQUEST, f"{what} {gone}")
+            text = f"{where} rejected {name}, because its namespace {namespace} is being deleted."
+            next_step = f"When `kubectl get namespace {namespace}` no longer finds it: {step[:1].lower()}{step[1:]}"
+            return LaunchError(INVALID_REQUEST, f"{text} {next_step}")
         if is_missing_permission(error):
-            what = f"{where} does not let this grid launch {name}: {message or 'Forbidden'}."
-            return LaunchError(PERMISSION, f"{what} {step}")
+            text = f"{where} does not let this grid launch {name}: {message or 'Forbidden'}."
+            return LaunchError(PERMISSION, f"{text} {step}")
         return None
 
     def _rejected_step(self, name: str, error: ApiError) -> str:

@@ -56,8 +56,8 @@ def cpus(instance_type: str) -> int:
     It is too small for `ml.c4.8xlarge`, which has 36.
     """
     size = instance_type.rpartition(".")[2]
-    found = _SIZE.fullmatch(size)
-    return int(found[1]) * _CPUS_PER_XLARGE if found else _CPUS.get(size, 1)
+    match = _SIZE.fullmatch(size)
+    return int(match[1]) * _CPUS_PER_XLARGE if match else _CPUS.get(size, 1)
 
 
 def resources(job: Job, *, queued: bool = False) -> dict[str, dict[str, str]]:
@@ -98,5 +98,5 @@ def uses_efa(job: Job) -> bool:
 
 def _family(instance_type: str) -> str:
     """Return the letter of a family without accelerators, and "" for t2 and t3, whose ratios differ by size."""
-    found = re.fullmatch(r"ml\.([cmr])[0-9][a-z0-9-]*\..*", instance_type)
-    return found[1] if found else ""
+    match = re.fullmatch(r"ml\.([cmr])[0-9][a-z0-9-]*\..*", instance_type)
+    return match[1] if match else ""

@@ -23,38 +23,40 @@ _OUT_OF_SERVICE = "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
 (https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/#non-graceful-node-shutdown)."""
 
 
-def phase_of(found: Found, now: float) -> tuple[str, str]:
+def phase_of(cluster_job: Found, now: float) -> tuple[str, str]:
     """Return the phase, and the reason if it waits; else an empty text.
 
     Args:
-        found: A training job that is neither deleted nor has ended.
+        cluster_job: A training job that is neither deleted nor has ended.
         now: The present time, in seconds since 1970.
     """
-    if found.is_suspended:
-        queue = (found.object["metadata"].get("labels") or {}).get(labels.QUEUE, "")
+    if cluster_job.is_suspended:
+        queue = (cluster_job.object["metadata"].get("labels") or {}).get(labels.QUEUE, "")
         where = f"in the queue {queue} of Kueue" if queue else "because its object is suspended"
-        reason = f"It waits {where}. `kubectl get workloads -n {found.namespace}` shows its place."
+        reason = f"It waits {where}. `kubectl get workloads -n {cluster_job.namespace}` shows its place."
         return QUEUED, reason
-    if not found.pods:
-        return _without_pods(found)
-    pods = found.pods
-    if waiting := found.unscheduled:
-        return "Pending", wait_of(found, waiting)
-    if wait := start_wait(found):
-        return "Starting" if wait.has_failed else _phase(pods, found.hosts), wait.sentence(found.namespace, now)
-    return _phase(pods, found.hosts), _left_running(found)
+    if not cluster_job.pods:
+        return _without_pods(cluster_job)
+    pods = cluster_job.pods
+    if waiting := cluster_job.unscheduled:
+        return "Pending", wait_of(cluster_job, waiting)
+    if wait := start_wait(cluster_job):
+        return "Starting" if wait.has_failed else _phase(pods, cluster_job.hosts), wait.sentence(
+            cluster_job.namespace, now
+        )
+    return _phase(pods, cluster_job.hosts), _left_running(cluster_job)
 
 
-def overdue(found: Found, now: float) -> str:
+def overdue(cluster_job: Found, now: float) -> str:
     """Return why a training job lasts longer than its `max_runtime`; empty if it does not.
 
     The cluster keeps a pod whose kubelet is silent, because its containers may still run; and so does the line.
 
     Args:
-        found: The training job.
+        cluster_job: The training job.
         now: The present time, in seconds since 1970.
     """
-    for pod in found.pods_left:
+    for pod in cluster_job.pods_left:
         if pod.ends_by is not None and now >= pod.ends_by + _OVERDUE_SECONDS:
             why = f"Its max_runtime is over, but the node {pod.node} does not report the end of the pod {pod.name}."
             taint = f"`kubectl taint nodes {pod.node} {_OUT_OF_SERVICE}`"
@@ -72,23 +74,23 @@ def _phase(pods: list[Pod], hosts: int) -> str:
     return "Uploading" if all(pod.has_trained or pod.ended for pod in pods) else "Training"
 
 
-def _left_running(found: Found) -> str:
+def _left_running(cluster_job: Found) -> str:
     """Return why a pod does not end after its training, if a container that is not ours keeps it; else empty."""
-    for pod in found.pods_left:
+    for pod in cluster_job.pods_left:
         if name := pod.left_running:
             why = f"The training has ended, but the container {name}, which is not of traingrid, keeps {pod.name}"
             limit = f"running, at most until {PATIENCE_SECONDS:.0f} seconds after the training of all hosts"
-            return f"{why} {limit}. Let the program that adds it exclude the namespace {found.namespace}."
+            return f"{why} {limit}. Let the program that adds it exclude the namespace {cluster_job.namespace}."
     return ""
 
 
-def _without_pods(found: Found) -> tuple[str, str]:
-    warned = [event for event in found.events if event.get("reason") in _NOT_CREATED]
+def _without_pods(cluster_job: Found) -> tuple[str, str]:
+    warned = [event for event in cluster_job.events if event.get("reason") in _NOT_CREATED]
     if not warned:
         return "Starting", ""
     message = str(warned[-1].get("message", "")).rstrip(".")
     if "exceeded quota" in message:
-        command = f"`kubectl describe resourcequota -n {found.namespace}` shows it."
+        command = f"`kubectl describe resourcequota -n {cluster_job.namespace}` shows it."
         return "Pending", f"The quota of the namespace is used up: {message}. {command}"
-    command = f"`kubectl describe {found.kind.plural} {found.name} -n {found.namespace}` shows more."
+    command = f"`kubectl describe {cluster_job.kind.plural} {cluster_job.name} -n {cluster_job.namespace}` shows more."
     return "Starting", f"Its pods cannot be created: {message}. {command}"

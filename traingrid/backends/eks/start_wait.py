@@ -80,31 +80,31 @@ class StartWait:
         return f"{self.text}. {limit}. `kubectl describe pod {self.pod.name} -n {namespace}` shows more."
 
 
-def start_wait(found: Found) -> StartWait | None:
+def start_wait(cluster_job: Found) -> StartWait | None:
     """Return the wait of a training job's pod: the first failure, or else the longest wait; None if no pod waits.
 
     Args:
-        found: The training job, with the events about that pod, without which a wait has no cause.
+        cluster_job: The training job, with the events about that pod, without which a wait has no cause.
     """
-    if found.is_over or found.is_suspended:
+    if cluster_job.is_over or cluster_job.is_suspended:
         return None
-    waits = [wait for pod in found.pods_left if (wait := _wait_of(pod, found))]
+    waits = [wait for pod in cluster_job.pods_left if (wait := _wait_of(pod, cluster_job))]
     return min(waits, key=lambda wait: (not wait.has_failed, wait.since), default=None)
 
 
-def _wait_of(pod: Pod, found: Found) -> StartWait | None:
+def _wait_of(pod: Pod, cluster_job: Found) -> StartWait | None:
     if not pod.scheduled or pod.deleting or pod.is_training:
         return None
-    failed = next((one for one in pod.containers if _reason(one) not in FIRST_REASONS), None)
+    failed = next((container for container in pod.containers if _reason(container) not in FIRST_REASONS), None)
     if failed is not None:
         return _failed(pod, failed)
-    event = _last_event(found, pod)
+    event = _last_event(cluster_job, pod)
     cause = f": {event['reason']}: {str(event.get('message') or '').rstrip('.')}" if event else ""
     has_failed = event.get("type") == _WARNING
     if not pod.containers:
         text = f"The node {pod.node} has not begun to start the pod {pod.name}{cause}"
         return StartWait(pod=pod, text=text, since=pod.waits_since, has_failed=has_failed)
-    waiting = next((one for one in pod.containers if "waiting" in (one.get("state") or {})), None)
+    waiting = next((container for container in pod.containers if "waiting" in (container.get("state") or {})), None)
     if waiting is None or pod.runs(PREPARE):
         return None
     text = f"The container {waiting['name']} waits ({_reason(waiting) or 'no reason'}){_others(pod)}{cause}"
@@ -123,14 +123,14 @@ def _failed(pod: Pod, container: Mapping[str, Any]) -> StartWait:
 
 def _others(pod: Pod) -> str:
     """Return the containers of other programs that run, because a pod starts its containers in order."""
-    names = [str(one["name"]) for one in pod.containers if "running" in (one.get("state") or {})]
-    others = [name for name in names if name not in (PREPARE, RESULTS, TRAIN)]
-    return f" for {', '.join(others)}, which is not of traingrid" if others else ""
+    names = [str(container["name"]) for container in pod.containers if "running" in (container.get("state") or {})]
+    foreign = [name for name in names if name not in (PREPARE, RESULTS, TRAIN)]
+    return f" for {', '.join(foreign)}, which is not of traingrid" if foreign else ""
 
 
-def _last_event(found: Found, pod: Pod) -> Mapping[str, Any]:
+def _last_event(cluster_job: Found, pod: Pod) -> Mapping[str, Any]:
     """Return the last event about a pod since it waits; a name may also be that of an earlier pod."""
-    own = [event for event in found.events if (event.get("involvedObject") or {}).get("uid") == pod.uid]
+    own = [event for event in cluster_job.events if (event.get("involvedObject") or {}).get("uid") == pod.uid]
     late = [event for event in own if time_of(event) >= pod.waits_since]
     return max(late, key=lambda event: (time_of(event), event.get("type") == _WARNING), default={})
 

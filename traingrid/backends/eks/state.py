@@ -38,89 +38,89 @@ class _State:
     artifact: str = ""
 
 
-def seen_of(found: Found, now: float | None = None) -> Seen:
+def seen_of(cluster_job: Found, now: float | None = None) -> Seen:
     """Return the description of a training job.
 
     Args:
-        found: The training job.
+        cluster_job: The training job.
         now: The present time, in seconds since 1970; None for that of this machine.
     """
     now = time.time() if now is None else now
-    decided, late = _state_of(found, now), overdue(found, now)
+    decided, late = _state_of(cluster_job, now), overdue(cluster_job, now)
     return Seen(
         state=decided.state,
         phase=decided.phase,
         reason=late if late and decided.state == JobState.IN_PROGRESS else decided.reason,
         failure=decided.failure,
         artifact=decided.artifact,
-        arn=f"{found.cluster_arn}/{found.namespace}/{found.kind.plural}/{found.name}/{found.uid}",
-        created_at=found.created_at,
-        started_at=found.started_at,
-        training_seconds=_training_seconds(found),
-        billable_seconds=_billable_seconds(found),
-        fingerprint=fingerprint(found.request) if found.request else "",
+        arn=f"{cluster_job.cluster_arn}/{cluster_job.namespace}/{cluster_job.kind.plural}/{cluster_job.name}/{cluster_job.uid}",
+        created_at=cluster_job.created_at,
+        started_at=cluster_job.started_at,
+        training_seconds=_training_seconds(cluster_job),
+        billable_seconds=_billable_seconds(cluster_job),
+        fingerprint=fingerprint(cluster_job.request) if cluster_job.request else "",
     )
 
 
-def end_of_worker(found: Found, failed: Sequence[Pod]) -> Seen | None:
+def end_of_worker(cluster_job: Found, failed: Sequence[Pod]) -> Seen | None:
     """Return the end of an MPIJob of which these workers have failed; None if they do not show the reason."""
     for pod in sorted(failed, key=lambda pod: (pod.failed_at, pod.host)):
-        if decided := _failed_pod(found, pod):
+        if decided := _failed_pod(cluster_job, pod):
             return Seen(state=decided.state, phase=decided.phase, reason=decided.reason, failure=decided.failure)
     return None
 
 
-def end_to_note(found: Found) -> str:
+def end_to_note(cluster_job: Found) -> str:
     """Return the text of the annotation `ENDED` of a training job; empty if it has not ended.
 
     The first process that sees the end decides it. After that, the pods may be removed. If the training job was
     deleted, the Job controller may also count one that ended on SIGTERM as succeeded, or release one that ended before
     the deletion without counting it. So a later reader could come to another end.
     """
-    decided = _state_of(found, time.time())
+    decided = _state_of(cluster_job, time.time())
     return json.dumps(asdict(decided)) if decided.state in FINAL_STATES else ""
 
 
-def failure_to_note(found: Found, pods: Sequence[Pod]) -> str:
+def failure_to_note(cluster_job: Found, pods: Sequence[Pod]) -> str:
     """Return the text of the annotation `ENDED` for pods that are to be deleted; empty if no training of them failed.
 
     The pods will be gone when their end is read.
     """
     failed = sorted((pod for pod in pods if pod.exit_code), key=lambda pod: (pod.failed_at, pod.host))
-    decided = _failed_pod(found, failed[0]) if failed else None
+    decided = _failed_pod(cluster_job, failed[0]) if failed else None
     return json.dumps(asdict(decided)) if decided else ""
 
 
-def has_trained_in_time(found: Found) -> bool:
+def has_trained_in_time(cluster_job: Found) -> bool:
     """Return True if all hosts have trained in time, but one is or may be counted as failed for another reason.
 
     It uploaded late, or a container of another program runs on, whose exit code is not that of the training. Of a host
     whose pod is gone, nothing is known.
     """
-    pods = _deciding_pods(found)
-    has_all = len(pods) >= (1 if found.kind is MPI_JOB else found.hosts) and all(map(_has_trained, pods))
+    pods = _deciding_pods(cluster_job)
+    has_all = len(pods) >= (1 if cluster_job.kind is MPI_JOB else cluster_job.hosts) and all(map(_has_trained, pods))
     return has_all and any(pod.uploaded_late or pod.left_running or pod.failed_by_others for pod in pods)
 
 
-def tags_in(found: Found) -> dict[str, str]:
+def tags_in(cluster_job: Found) -> dict[str, str]:
     """Return the tags of a training job: those of the request in its pod template; none if it has no request.
 
     The annotations of an object can change, but the template of a Job cannot, except while it is suspended
     (https://kubernetes.io/docs/concepts/workloads/controllers/job/#mutable-scheduling-directives).
     """
-    return {tag["Key"]: tag["Value"] for tag in found.request.get("Tags", [])}
+    return {tag["Key"]: tag["Value"] for tag in cluster_job.request.get("Tags", [])}
 
 
-def _state_of(found: Found, now: float) -> _State:
-    return _noted(found) or _decided(found, now)
+def _state_of(cluster_job: Found, now: float) -> _State:
+    return _noted(cluster_job) or _decided(cluster_job, now)
 
 
-def _noted(found: Found) -> _State | None:
+def _noted(cluster_job: Found) -> _State | None:
     """Return the end in the annotation `ENDED`; None without a valid one, because other programs can write it, too."""
-    if found.pods_left or not found.is_over:
+    if cluster_job.pods_left or not cluster_job.is_over:
         return None
     try:
-        noted = json.loads(found.annotations.get(labels.ENDED, ""))
+        noted = json.loads(cluster_job.annotations.get(labels.ENDED, ""))
         state = JobState(noted.pop("state"))
         texts = {name: str(text) for name, text in noted.items()}
         return _State(state=state, **texts) if state in FINAL_STATES else None
@@ -128,117 +128,126 @@ def _noted(found: Found) -> _State | None:
         return None
 
 
-def _decided(found: Found, now: float) -> _State:
-    if found.completed:
-        if found.pods_left:
+def _decided(cluster_job: Found, now: float) -> _State:
+    if cluster_job.completed:
+        if cluster_job.pods_left:
             return _State(state=JobState.IN_PROGRESS, phase="Uploading")
-        return _completed(found)
-    if found.deleted_at is not None and not found.failed:
-        if found.pods_left:
+        return _completed(cluster_job)
+    if cluster_job.deleted_at is not None and not cluster_job.failed:
+        if cluster_job.pods_left:
             return _State(state=JobState.STOPPING, phase="Stopping")
-        return _by_pods(found) or _stopped(found)
-    if found.failed:
-        return _State(state=JobState.IN_PROGRESS, phase="Uploading") if found.pods_left else _failed(found)
-    phase, reason = phase_of(found, now)
+        return _by_pods(cluster_job) or _stopped(cluster_job)
+    if cluster_job.failed:
+        return _State(state=JobState.IN_PROGRESS, phase="Uploading") if cluster_job.pods_left else _failed(cluster_job)
+    phase, reason = phase_of(cluster_job, now)
     return _State(state=JobState.IN_PROGRESS, phase=phase, reason=reason)
 
 
-def _completed(found: Found) -> _State:
-    for pod in found.pods:
+def _completed(cluster_job: Found) -> _State:
+    for pod in cluster_job.pods:
         if pod.results.error:
             return _upload_failed(pod)
-    disruption = found.annotations.get(labels.DISRUPTED) or found.disruption
+    disruption = cluster_job.annotations.get(labels.DISRUPTED) or cluster_job.disruption
     if disruption:
         return _failure(
             f"{disruption.rstrip('.')}. Its program then ended without an error, perhaps too early.", LOST_NODE.name
         )
-    artifact = _artifact(found)
-    if not found.pods:  # they are gone with their nodes; the path of the model is certain
-        artifact = f"{found.request.get('OutputDataConfig', {}).get('S3OutputPath', '').rstrip('/')}/{found.name}"
+    artifact = _artifact(cluster_job)
+    if not cluster_job.pods:  # they are gone with their nodes; the path of the model is certain
+        artifact = (
+            f"{cluster_job.request.get('OutputDataConfig', {}).get('S3OutputPath', '').rstrip('/')}/{cluster_job.name}"
+        )
         artifact = f"{artifact}/output/model.tar.gz" if artifact.startswith("s3://") else ""
     return _State(state=JobState.COMPLETED, phase="Completed", artifact=artifact)
 
 
-def _overtime(found: Found) -> _State:
+def _overtime(cluster_job: Found) -> _State:
     """Return the end of a training job that exceeded its `max_runtime`, with the model that its program had written.
 
     SageMaker keeps it, too: "Algorithms can use this 120-second window to save the model artifacts, so the results of
     training are not lost" (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_StoppingCondition.html).
     """
-    return _State(state=JobState.STOPPED, phase="MaxRuntimeExceeded", artifact=_artifact(found))
+    return _State(state=JobState.STOPPED, phase="MaxRuntimeExceeded", artifact=_artifact(cluster_job))
 
 
-def _artifact(found: Found) -> str:
+def _artifact(cluster_job: Found) -> str:
     """Return the model that the pods have uploaded; empty if there is none, or the pods are gone."""
-    return next((pod.results.artifact for pod in found.pods if pod.results.artifact), "")
+    return next((pod.results.artifact for pod in cluster_job.pods if pod.results.artifact), "")
 
 
-def _by_pods(found: Found) -> _State | None:
+def _by_pods(cluster_job: Found) -> _State | None:
     """Return the end of a deleted training job whose pods ended by themselves; None if the deletion ended one.
 
     The Job controller releases the pods of a Job that is being deleted, and does not count how they end any more.
     """
-    stopped_for, deleted_at = found.annotations.get(labels.STOPPED_FOR), found.deleted_at or 0.0
+    stopped_for, deleted_at = cluster_job.annotations.get(labels.STOPPED_FOR), cluster_job.deleted_at or 0.0
 
     def is_own(pod: Pod) -> bool:
         end = pod.training[1] if pod.training else pod.ended_at
         return not pod.was_interrupted and end is not None and (end < deleted_at or not stopped_for)
 
-    own = [pod for pod in found.pods if is_own(pod)]
+    own = [pod for pod in cluster_job.pods if is_own(pod)]
     failed = [pod for pod in own if pod.failed and not pod.uploaded_late]
     for pod in sorted(failed, key=lambda pod: (pod.failed_at, pod.host)):
-        if decided := _failed_pod(found, pod):
+        if decided := _failed_pod(cluster_job, pod):
             return decided
-    return _completed(found) if len(own) >= found.hosts and not failed else None
+    return _completed(cluster_job) if len(own) >= cluster_job.hosts and not failed else None
 
 
-def _stopped(found: Found) -> _State:
-    why, because = found.annotations.get(labels.STOPPED_FOR, ""), found.annotations.get(labels.STOPPED_BECAUSE, "")
+def _stopped(cluster_job: Found) -> _State:
+    why, because = (
+        cluster_job.annotations.get(labels.STOPPED_FOR, ""),
+        cluster_job.annotations.get(labels.STOPPED_BECAUSE, ""),
+    )
     if why == "capacity":
         reason = because and f"It was stopped after its capacity_wait. Until then: {because}"
         return _State(state=JobState.STOPPED, phase=CAPACITY_WAIT_EXCEEDED, reason=reason)
     if why == MAX_RUNTIME.name:
-        return _overtime(found)
+        return _overtime(cluster_job)
     if why in FAILURES:
         return _failure(because, why)
-    reason = "" if why else f"The {found.kind.kind} {found.name} was deleted in the cluster, but not by traingrid."
+    reason = (
+        ""
+        if why
+        else f"The {cluster_job.kind.kind} {cluster_job.name} was deleted in the cluster, but not by traingrid."
+    )
     return _State(state=JobState.STOPPED, phase="Stopped", reason=reason)
 
 
-def _failed(found: Found) -> _State:
+def _failed(cluster_job: Found) -> _State:
     """Return the failure of the host that failed first, apart from those that were stopped because of it."""
-    stopped_for = found.annotations.get(labels.STOPPED_FOR, "")
+    stopped_for = cluster_job.annotations.get(labels.STOPPED_FOR, "")
     if stopped_for in FAILURES and stopped_for != CAPACITY.name:  # of a worker, whose pod may be gone
-        return _stopped(found)
-    if labels.TRAINED in found.annotations or has_trained_in_time(found):
-        return _completed(found)
-    is_late = any(pod.uploaded_late for pod in _deciding_pods(found))
+        return _stopped(cluster_job)
+    if labels.TRAINED in cluster_job.annotations or has_trained_in_time(cluster_job):
+        return _completed(cluster_job)
+    is_late = any(pod.uploaded_late for pod in _deciding_pods(cluster_job))
 
     def is_failed(pod: Pod) -> bool:
         # The controllers delete the other pods as soon as they count one that uploaded late as failed.
         was_deleted_for_it = is_late and pod.deleting and pod.was_interrupted and not pod.disruption
         return (pod.failed or bool(pod.results.error)) and not was_deleted_for_it
 
-    for pod in sorted(filter(is_failed, found.pods), key=lambda pod: (pod.deleting, pod.failed_at, pod.host)):
-        if decided := _failed_pod(found, pod):
+    for pod in sorted(filter(is_failed, cluster_job.pods), key=lambda pod: (pod.deleting, pod.failed_at, pod.host)):
+        if decided := _failed_pod(cluster_job, pod):
             return decided
-    condition = found.failed
+    condition = cluster_job.failed
     if is_late or condition.get("reason") == "DeadlineExceeded":
-        return _overtime(found)
+        return _overtime(cluster_job)
     message = str(condition.get("message") or condition.get("reason") or "")
     if condition.get("reason") == _ENDED_BY_POLICY:
         return _failure(f"The cluster ended a pod: {message}", LOST_NODE.name)
     return _failure(f"A pod was deleted or lost with its node before its end was known: {message}", LOST_NODE.name)
 
 
-def _deciding_pods(found: Found) -> list[Pod]:
+def _deciding_pods(cluster_job: Found) -> list[Pod]:
     """Return the pods by which the controller decides how a training job ends: of an MPIJob, the launcher only.
 
     A Job counts a pod that uploaded late as failed, because its phase is Failed (getNewFinishedPods in
     pkg/controller/job/job_controller.go of Kubernetes), and an MPIJob fails with the Job of its launcher
     (updateMPIJobStatus in pkg/controller/mpi_job_controller.go of https://github.com/kubeflow/mpi-operator).
     """
-    return [pod for pod in found.pods if not (found.kind is MPI_JOB and pod.host > 0)]
+    return [pod for pod in cluster_job.pods if not (cluster_job.kind is MPI_JOB and pod.host > 0)]
 
 
 def _has_trained(pod: Pod) -> bool:
@@ -246,13 +255,13 @@ def _has_trained(pod: Pod) -> bool:
     return pod.exit_code == 0 and not pod.was_interrupted and not pod.exceeded_runtime
 
 
-def _failed_pod(found: Found, pod: Pod) -> _State | None:
+def _failed_pod(cluster_job: Found, pod: Pod) -> _State | None:
     """Return the end of a training job whose first failed pod this is; None if the pod does not show the reason."""
     host = f"host {pod.host + 1}"
     if pod.exceeded_runtime:
-        return _overtime(found)
+        return _overtime(cluster_job)
     if pod.exceeded_storage:
-        return _failure(_disk_full(found, pod))
+        return _failure(_disk_full(cluster_job, pod))
     if pod.disruption and not pod.uploaded_late:
         more = f" {MEMORY.next_step}" if pod.lacked_memory else ""
         return _failure(
@@ -267,11 +276,11 @@ def _failed_pod(found: Found, pod: Pod) -> _State | None:
     return _upload_failed(pod) if pod.results.error else None
 
 
-def _disk_full(found: Found, pod: Pod) -> str:
+def _disk_full(cluster_job: Found, pod: Pod) -> str:
     """Return the eviction of a pod that used too much of the disk in SageMaker's words (`traingrid.pod.failure`)."""
     advice = "Set a higher volume_gb"
     if "EmptyDir" not in pod.exceeded_storage:  # no limit of traingrid, but of a LimitRange
-        command = f"`kubectl describe limitrange -n {found.namespace}` shows it"
+        command = f"`kubectl describe limitrange -n {cluster_job.namespace}` shows it"
         advice = f"Set a higher limit of ephemeral-storage in the LimitRange of the namespace; {command}"
     return f"ClientError: Insufficient disk space on host {pod.host + 1}: {pod.exceeded_storage} {advice}."
 
@@ -290,17 +299,17 @@ def _upload_failed(pod: Pod) -> _State:
     return _step_failed("The artifact upload failed", pod.results.error, pod.out_of_memory(RESULTS))
 
 
-def _step_failed(what: str, message: str, killed: str) -> _State:
+def _step_failed(step: str, message: str, killed: str) -> _State:
     """Return the end of a training job of which a program of `traingrid.pod` failed.
 
     Args:
-        what: The failure, as a sentence without a full stop.
+        step: The failure, as a sentence without a full stop.
         message: The program's message, which has SageMaker's words unless its container was killed.
         killed: How its container was killed for lack of memory; empty if it was not.
     """
     if killed:
-        return _too_little_memory(f"{what}: {killed}")
-    return _failure(message if message.startswith(_PREFIXES) else f"InternalServerError: {what}: {message}")
+        return _too_little_memory(f"{step}: {killed}")
+    return _failure(message if message.startswith(_PREFIXES) else f"InternalServerError: {step}: {message}")
 
 
 def _too_little_memory(reason: str) -> _State:
@@ -311,15 +320,15 @@ def _failure(reason: str, failure: str = "") -> _State:
     return _State(state=JobState.FAILED, phase="Failed", reason=reason, failure=failure)
 
 
-def _training_seconds(found: Found) -> int:
-    if not found.is_over:
+def _training_seconds(cluster_job: Found) -> int:
+    if not cluster_job.is_over:
         return 0
-    times = [pod.training for pod in found.pods if pod.training]
+    times = [pod.training for pod in cluster_job.pods if pod.training]
     if not times:  # the pods are gone
-        return _billable_seconds(found)
+        return _billable_seconds(cluster_job)
     return round(max(end for _, end in times) - min(start for start, _ in times))
 
 
-def _billable_seconds(found: Found) -> int:
-    start, end = found.started_at, found.ended_at
+def _billable_seconds(cluster_job: Found) -> int:
+    start, end = cluster_job.started_at, cluster_job.ended_at
     return max(0, round(end - start)) if start is not None and end is not None else 0

@@ -44,15 +44,15 @@ their maximum size, or in which no node could be added, by other texts."""
 _DETAILS = re.compile(r", (?:requirements|resources)=.*", re.DOTALL)
 
 
-def wait_of(found: Found, pod: Pod) -> str:
+def wait_of(cluster_job: Found, pod: Pod) -> str:
     """Return why a pod has no node, and the next step, as sentences.
 
     Args:
-        found: Its training job, with the events about the pod.
+        cluster_job: Its training job, with the events about the pod.
         pod: The pod.
     """
     text, is_too_large = _scheduler(pod)
-    component, message, never = _autoscaler(found)
+    component, message, never = _autoscaler(cluster_job)
     sentences = [f"The pod has no node: {text.rstrip('.,') or 'the scheduler has not chosen one yet'}."]
     if message:
         sentences.append(f"{component}: {message}.")
@@ -62,7 +62,7 @@ def wait_of(found: Found, pod: Pod) -> str:
     elif is_too_large:
         sentences.append("No node of the cluster can hold it, even without other pods; an autoscaler may add one.")
         sentences.append(f"If none is added, {_advice(text, message)}")
-    sentences.append(f"`kubectl describe pod {pod.name} -n {found.namespace}` shows more.")
+    sentences.append(f"`kubectl describe pod {pod.name} -n {cluster_job.namespace}` shows more.")
     return " ".join(sentences)
 
 
@@ -75,16 +75,18 @@ def _scheduler(pod: Pod) -> tuple[str, bool]:
     return pod.wait[: preemption.start()].strip(), nodes == excluded and why.startswith(_UNRESOLVABLE)
 
 
-def _autoscaler(found: Found) -> tuple[str, str, bool]:
+def _autoscaler(cluster_job: Found) -> tuple[str, str, bool]:
     """Return the autoscaler, its last message, and whether it can add no node; empty texts if it has written none."""
-    events = [event for event in found.events if event.get("reason") in _BY_AUTOSCALERS]
-    written = [event for event in events if _component(event) != _SCHEDULER]
-    if not written:
+    events = [event for event in cluster_job.events if event.get("reason") in _BY_AUTOSCALERS]
+    autoscaler_events = [event for event in events if _component(event) != _SCHEDULER]
+    if not autoscaler_events:
         return "", "", False
-    event = max(written, key=time_of)
+    event = max(autoscaler_events, key=time_of)
     message = str(event.get("message", ""))
     parts = message.split("; ")
-    by_pools = any(map(_NO_TYPE.search, parts)) and all(_NO_TYPE.search(one) or _NOT_MEANT.search(one) for one in parts)
+    by_pools = any(map(_NO_TYPE.search, parts)) and all(
+        _NO_TYPE.search(part) or _NOT_MEANT.search(part) for part in parts
+    )
     by_groups = "Insufficient" in message and _NO_GROUP.match(message) is not None
     return _component(event), _DETAILS.sub("", message).rstrip("."), by_pools or by_groups
 

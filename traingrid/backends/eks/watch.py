@@ -33,11 +33,11 @@ class ChangeWatch:
         made: The object.
     """
 
-    def __init__(self, client: Client, kind: Kind, made: Mapping[str, Any]) -> None:
-        self._client, self._name = client, str(made["metadata"]["name"])
+    def __init__(self, client: Client, kind: Kind, entry: Mapping[str, Any]) -> None:
+        self._client, self._name = client, str(entry["metadata"]["name"])
         self._changed, self._closed = threading.Event(), threading.Event()
         self._unlisted, self._lock = {kind.plural, POD.plural}, threading.Lock()
-        own, pods = ("", f"metadata.name={self._name}"), (selector_of(kind, made), "")
+        own, pods = ("", f"metadata.name={self._name}"), (selector_of(kind, entry), "")
         for watched, selection in ((kind, own), (POD, pods)):
             # Daemons, so that a process on SIGTERM does not wait for them.
             threading.Thread(

@@ -35,32 +35,37 @@ class WorkerFailure:
     reason: str
 
 
-def may_hang(found: Found) -> bool:
+def may_hang(cluster_job: Found) -> bool:
     """Return True if `worker_failure` may return a failure, by the object only; its pods need not be known."""
-    workers = (found.status.get("replicaStatuses") or {}).get("Worker") or {}
-    runs = found.kind is MPI_JOB and found.deleted_at is None and not found.is_suspended and not found.completed
-    return runs and bool(workers.get("failed") or _failed_without_end(found))
+    workers = (cluster_job.status.get("replicaStatuses") or {}).get("Worker") or {}
+    runs = (
+        cluster_job.kind is MPI_JOB
+        and cluster_job.deleted_at is None
+        and not cluster_job.is_suspended
+        and not cluster_job.completed
+    )
+    return runs and bool(workers.get("failed") or _failed_without_end(cluster_job))
 
 
-def worker_failure(found: Found) -> WorkerFailure | None:
+def worker_failure(cluster_job: Found) -> WorkerFailure | None:
     """Return the failure of a worker that decides the end of an MPIJob; None if the operator or the launcher does.
 
     Args:
-        found: The training job, with all of its pods.
+        cluster_job: The training job, with all of its pods.
     """
-    if not may_hang(found) or not found.pods_left:
+    if not may_hang(cluster_job) or not cluster_job.pods_left:
         return None
-    launcher = [pod for pod in found.pods if pod.host == 0]
-    if any(pod.is_training or pod.ended for pod in launcher) and not _failed_without_end(found):
+    launcher = [pod for pod in cluster_job.pods if pod.host == 0]
+    if any(pod.is_training or pod.ended for pod in launcher) and not _failed_without_end(cluster_job):
         return None
     # A pod that is being deleted is replaced by the operator.
-    failed = [pod for pod in found.pods if pod.host > 0 and pod.failed and not pod.deleting]
-    if seen := end_of_worker(found, failed):
-        failure = of_end(seen)
-        return WorkerFailure(failure=failure.name if failure else LOST_NODE.name, reason=seen.reason)
-    message = str(found.failed.get("message") or "")
+    failed = [pod for pod in cluster_job.pods if pod.host > 0 and pod.failed and not pod.deleting]
+    if training_job := end_of_worker(cluster_job, failed):
+        failure = of_end(training_job)
+        return WorkerFailure(failure=failure.name if failure else LOST_NODE.name, reason=training_job.reason)
+    message = str(cluster_job.failed.get("message") or "")
     return WorkerFailure(failure=LOST_NODE.name, reason=f"The cluster ended a pod: {message}") if message else None
 
 
-def _failed_without_end(found: Found) -> bool:
-    return bool(found.failed) and not found.status.get("completionTime")
+def _failed_without_end(cluster_job: Found) -> bool:
+    return bool(cluster_job.failed) and not cluster_job.status.get("completionTime")
