@@ -220,13 +220,13 @@ def test_a_registered_copy_is_no_replica_afterwards(copied: Any, moves: Moves) -
     upload(copied, {"dataset.json": b"{}"})
     _copy(copied)
     replicas = {
-        SOURCE_REGION: Replica(uri=str(SOURCE), registered_at="x"),
-        TARGET_REGION: Replica(uri=str(TARGET), registered_at="x"),
+        SOURCE_REGION: Replica(uri=str(SOURCE), registered_at="2026-11-20T00:00:00Z"),
+        TARGET_REGION: Replica(uri=str(TARGET), registered_at="2026-11-20T00:00:00Z"),
     }
     facts: dict[str, Any] = {"dataset": "day1", "bytes": 59, "objects": 3, "attributes": {}, "rules": {}}
     datasets = Datasets("x")
     datasets.add(DatasetItem(version="1", replicas=replicas, **facts))
-    elsewhere = {TARGET_REGION: Replica(uri="s3://other/day1", registered_at="x")}
+    elsewhere = {TARGET_REGION: Replica(uri="s3://other/day1", registered_at="2026-11-20T00:00:00Z")}
     datasets.add(DatasetItem(version="2", replicas=elsewhere, **facts))
     only_source = {SOURCE_REGION: replicas[SOURCE_REGION]}
     datasets.add(DatasetItem(version="3", replicas=only_source, **facts))
