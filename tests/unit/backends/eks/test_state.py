@@ -682,6 +682,15 @@ ENDED: dict[str, tuple[Found, str, str, str]] = {
         "capacity",
         "",
     ),
+    "waited too long for capacity, with the reason of the wait": (
+        found(
+            deleted=at(40),
+            annotations={"traingrid/stopped-for": "capacity", "traingrid/stopped-because": "It waits in a queue."},
+        ),
+        "Stopped",
+        "capacity",
+        "It was stopped after its capacity_wait. Until then: It waits in a queue.",
+    ),
     "image was never pulled": (
         found(
             deleted=at(40),
