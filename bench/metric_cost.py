@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import click
 
 from traingrid.deploy import prices
-from traingrid.manifest.metrics import metric_regex
+from traingrid.job.metrics import metric_regex
 from training_container.metric_history.line_reader import LineReader
 from training_container.metric_history.parts import SECONDS
 from training_container.trainer.reporting import metric_lines

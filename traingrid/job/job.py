@@ -9,6 +9,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from traingrid.job.initial_model import InitialModel
+from traingrid.job.metrics import Metrics
 
 Streams = Literal["host", "rank"]
 """In Pipe mode, the ranks of a host share a channel's stream ("host"), or each rank has a separate one ("rank")."""
@@ -108,7 +109,7 @@ class Job(BaseModel):
     source: str = Field(default="", description="S3 URI of a sourcedir.tar.gz that the image unpacks and runs")
     entry_point: str = Field(default="", description="The file of `source` to run")
     hyperparameters: dict[str, str] = {}
-    metrics: dict[str, str] = Field(default={}, description="Regular expression of each metric, by name")
+    metrics: Metrics = Field(default={}, description="Regular expression of each metric, by name")
     environment: dict[str, str] = {}
     tags: dict[str, str] = {}
     output: str = Field(description="S3 prefix of the job's results")

@@ -9,8 +9,8 @@ from traingrid import names
 from traingrid.job.channels import channels, streamed
 from traingrid.job.job import Job, Replica
 from traingrid.job.launchers import processes_per_host
+from traingrid.job.metrics import metric_regex
 from traingrid.manifest.fields import NO_SETTINGS
-from traingrid.manifest.metrics import metric_regex
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -1,24 +1,16 @@
-"""Metrics: reads the metrics of a line, with the regular expressions that find their values."""
+"""Metrics of a line: reads names, or names with the regular expressions that find their values."""
 
 from __future__ import annotations
 
 import json
 import re
-from functools import lru_cache
 
+from traingrid.job.metrics import metric_regex
 from traingrid.manifest.limits import most
 from traingrid.manifest.problem import RefusedError, literal
 from traingrid.manifest.values import text
 
 _METRIC_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]{0,254}")
-# What follows a number: the end of the line; an ASCII character that no number has; one that separates digits in
-# numbers (,'_ and any outside ASCII, such as no-break blanks) without a digit after it; the first letter of a unit such
-# as GB, but not k, M, G or T alone, which multiply the number; or an x that begins no hexadecimal number. It has no
-# lookahead, because SageMaker does not document its engine.
-_END_OF_NUMBER = (
-    r"(?:$|[\t-&(-*/:-DFH-JLN-SU-WYZ[-^`a-df-jl-wyz-~]|[^\t-&(-+\--^`-~](?:$|[^0-9])"
-    r"|[kKMGT][A-Za-z]|[xX](?:$|[^0-9A-Fa-f]))"
-)
 
 
 def metrics(value: object) -> dict[str, str]:
@@ -43,15 +35,6 @@ def metrics(value: object) -> dict[str, str]:
         if groups < 1:
             raise RefusedError(f"{literal(regex)} has no group for the value", "Put the number in (…).")
     return value
-
-
-@lru_cache(maxsize=1024)
-def metric_regex(name: str) -> str:
-    """Return the regular expression that finds a metric printed as `name=value`.
-
-    Its first group is the whole number as it was printed: of `1,234.5` it finds nothing, rather than 1.
-    """
-    return rf"\b{re.escape(name)}=([-+0-9.eE]+){_END_OF_NUMBER}"
 
 
 def _hashable(value: object) -> object:

@@ -11,6 +11,7 @@ from traingrid import names
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import UsageError
 from traingrid.job.job import Job
+from traingrid.job.metrics import shortened
 from traingrid.manifest.line import iter_jobs as iter_jobs  # noqa: PLC0414  # a submission's jobs are found here
 from traingrid.manifest.line import jobs_of_lines as jobs_of_lines  # noqa: PLC0414  # as above
 
@@ -98,7 +99,8 @@ def normalised(jobs: Iterable[Job]) -> tuple[bytes, bytes]:
     """
     lines, entries, end = [], [], 0
     for job in jobs:
-        line = job.model_dump_json(exclude_defaults=True).encode() + b"\n"
+        stored = job.model_copy(update={"metrics": shortened(job.metrics)})
+        line = stored.model_dump_json(exclude_defaults=True).encode() + b"\n"
         end += len(line)
         lines.append(line)
         entries.append(_ENTRY.pack(end, hashlib.sha256(line).digest()))

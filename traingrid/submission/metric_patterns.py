@@ -14,7 +14,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from traingrid.manifest.metrics import metric_regex
+from traingrid.job.metrics import metric_regex
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -11,5 +11,5 @@ def test_values_are_printed_in_one_line_that_the_default_expressions_match(capsy
     metrics.report(epoch=3, loss=0.123456789, rate=1e-7)
     printed = capsys.readouterr().out
     assert printed == "epoch=3 loss=0.123457 rate=1e-07\n"
-    # The form of traingrid/manifest/metrics.py, metric_regex.
+    # The form of traingrid/job/metrics.py, metric_regex.
     assert re.findall(r"\b(\w+)=([-+0-9.eE]+)", printed) == [("epoch", "3"), ("loss", "0.123457"), ("rate", "1e-07")]

@@ -8,7 +8,7 @@ from tests.unit.manifest.test_channel_checks import NAME, OUTPUT, request_of
 from tests.unit.manifest.test_forms import job_of
 from traingrid.backends import metric_variables
 from traingrid.job.job import Job, in_region
-from traingrid.manifest.metrics import metric_regex
+from traingrid.job.metrics import metric_regex
 from training_container.metric_history.settings import PREFIX, Settings
 
 

@@ -6,7 +6,8 @@ import pytest
 import re2
 
 from traingrid.grid.job_defaults import JobDefaults
-from traingrid.manifest.metrics import metric_regex, metrics
+from traingrid.job.metrics import metric_regex
+from traingrid.manifest.metrics import metrics
 from training_container.trainer.reporting import metric_lines
 
 MOST_METRIC_DEFINITIONS = 40

@@ -1,5 +1,6 @@
 """Submission: it is normalised so that each child reads little more than its own line."""
 
+import json
 import re
 
 import pytest
@@ -13,7 +14,7 @@ from traingrid.aws.s3_uri import ObjectVersion, S3Uri
 from traingrid.backends.sagemaker_request import fingerprint, training_job_request
 from traingrid.errors import UsageError
 from traingrid.job.job import Job
-from traingrid.manifest.metrics import metric_regex
+from traingrid.job.metrics import metric_regex
 from traingrid.manifest.parse import parse
 from traingrid.submission.files import (
     MAX_ARRAY,
@@ -172,3 +173,16 @@ def test_a_fingerprint_survives_describe_and_detects_other_jobs() -> None:
 
 def test_a_metric_is_found_by_its_name_only() -> None:
     assert re.findall(metric_regex("loss"), "epoch=3 train_loss=0.5 loss=1.5e-3") == ["1.5e-3"]
+
+
+def test_a_stored_line_has_only_expressions_of_its_own() -> None:
+    own = "accuracy is ([0-9.]+)"
+    line = {
+        "region": "us-east-1",
+        "s3_uri": "s3://ragab-ml/cats",
+        "metrics": {"loss": metric_regex("loss"), "accuracy": own},
+    }
+    jobs = jobs_of_lines(parse(json.dumps(line).encode(), DEPLOYMENT), DEPLOYMENT, SUBMISSION)
+    objects = stored(jobs)
+    assert json.loads(objects.content[JOBS_URI])["metrics"] == {"loss": "", "accuracy": own}
+    assert read_job(objects, JOBS_URI, 0) == jobs[0]

@@ -9,7 +9,7 @@ import pytest
 
 from localcloud.sagemaker.metrics import Metrics
 from traingrid.child.progress import Progress
-from traingrid.manifest.metrics import metric_regex
+from traingrid.job.metrics import metric_regex
 from traingrid.submission.metric_patterns import MetricPatterns, compiled
 from traingrid.submission.metric_points import LineReader, records_of_part
 
