@@ -135,6 +135,8 @@ class Ledger:
         self._item = replace(self._item, **facts)
         return True
 
+    record_description = record_job
+
     def record_progress(self, *_: Any) -> None:
         """Do nothing."""
 
