@@ -24,7 +24,7 @@ from traingrid.grid.catalog import DSQL_CATALOG
 from traingrid.grid.confinement import NEXT_STEP, RULE, unconfined
 from traingrid.grid.file import load_grid
 from traingrid.grid.framework_images import to_environment
-from traingrid.grid.model import Grid, GridError
+from traingrid.grid.model import GridError, GridSettings
 
 ROOT = Path(__file__).parent
 LAYER = ROOT / "build" / "layer"
@@ -34,7 +34,7 @@ class MissingLayerError(Exception):
     """Raised when the folder with the libraries of the Lambda functions is missing."""
 
 
-def build_app(grid: Grid, *, layer: Path = LAYER, app: App | None = None) -> App:
+def build_app(grid: GridSettings, *, layer: Path = LAYER, app: App | None = None) -> App:
     """Return an app with all stacks of `grid`: images, control plane, guard, and one stack for each training Region.
 
     The same grid and files always produce the same templates: nothing is looked up in AWS.

@@ -17,9 +17,9 @@ from app import build_app
 from bench.size import size
 from traingrid.backoff import SWEEP_SECONDS
 from traingrid.deploy import prices
-from traingrid.deploy.prices import Price
-from traingrid.grid.model import Grid
-from traingrid.reconciler.sweep import Sweep
+from traingrid.deploy.prices import UnitPrice
+from traingrid.grid.model import GridSettings
+from traingrid.reconciler.sweep import SweepReport
 
 SWEEPS = prices.HOURS * 3600 / SWEEP_SECONDS
 SECONDS_OF_A_SWEEP = 3.0
@@ -50,7 +50,7 @@ class Item:
 
     what: str
     count: float
-    price: Price
+    price: UnitPrice
 
     @property
     def dollars(self) -> float:
@@ -77,7 +77,7 @@ def main() -> None:
     click.echo(f"not included: ${image:.2f} per GB of images in each Region, ${stored} per GB in S3")
 
 
-def a_grid(regions: int, settings: Mapping[str, Any]) -> Grid:
+def a_grid(regions: int, settings: Mapping[str, Any]) -> GridSettings:
     """Return a grid with this many training Regions."""
     described = {
         "name": "traingrid",
@@ -86,10 +86,10 @@ def a_grid(regions: int, settings: Mapping[str, Any]) -> Grid:
         "images": {"resnet": {"build": "training", "target": "gpu"}},
         "job": {"image": "resnet", "instance_type": "ml.p4d.24xlarge"},
     }
-    return Grid.model_validate({**described, **settings})
+    return GridSettings.model_validate({**described, **settings})
 
 
-def synthesised(grid: Grid) -> dict[str, Template]:
+def synthesised(grid: GridSettings) -> dict[str, Template]:
     """Return the templates of a grid, by stack name."""
     with tempfile.TemporaryDirectory(prefix="traingrid-cost-") as folder:
         layer = Path(folder) / "layer"
@@ -114,7 +114,7 @@ def idle(templates: Mapping[str, Template]) -> list[Item]:
     )
     counted = [
         Item(what="alarms", count=alarms, price=prices.ALARM),
-        Item(what="metrics of sweeps", count=len(Sweep().measured()), price=prices.CUSTOM_METRIC),
+        Item(what="metrics of sweeps", count=len(SweepReport().measured()), price=prices.CUSTOM_METRIC),
         Item(what="dashboards above three", count=max(0, boards - 3), price=prices.DASHBOARD),
         *_sweeps(templates),
         Item(what="keys", count=keys, price=prices.KEY),

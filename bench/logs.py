@@ -30,7 +30,7 @@ from traingrid.api.logs import LogReader
 from traingrid.backends.sagemaker import LOG_GROUP
 from traingrid.cli.logs import print_lines
 from traingrid.grid.deployment import Deployment
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 from traingrid.job.state import JobState
 from traingrid.submission.status import JobStatus, SubmissionStatus
 
@@ -59,7 +59,7 @@ def _deployment() -> Deployment:
         "images": {"resnet": {"repository": "training", "tag": "1"}},
         "job": {"image": "resnet", "instance_type": "ml.m5.large"},
     }
-    return Deployment(grid=Grid.model_validate(grid), account=_ACCOUNT, table="ledger", manifest_bucket="bench")
+    return Deployment(grid=GridSettings.model_validate(grid), account=_ACCOUNT, table="ledger", manifest_bucket="bench")
 
 
 def write(lines: int) -> None:

@@ -33,7 +33,7 @@ class Item:
 
     what: str
     count: float
-    price: prices.Price
+    price: prices.UnitPrice
 
     @property
     def dollars(self) -> float:

@@ -14,8 +14,8 @@ import numpy as np
 from bench.machine import description, peak_memory_mib
 from bench.report import Result, report
 from bench.size import size
-from traingrid.planner.choices import Demand, Limits, Pool, problem_of
-from traingrid.planner.problem import Problem
+from traingrid.planner.choices import Demand, PlanLimits, Pool, problem_of
+from traingrid.planner.problem import PlacementProblem
 from traingrid.planner.repair import Room
 from traingrid.planner.solver import solve
 
@@ -77,7 +77,7 @@ def results(found: dict[str, dict[str, float]]) -> list[Result]:
 def measured(case: str) -> dict[str, float]:
     """Return the figures of one case."""
     demands, pools = random_jobs(deadlines=case != "plain"), random_pools()
-    limits = Limits(hours=HORIZON, accelerators_of=ACCELERATORS)
+    limits = PlanLimits(hours=HORIZON, accelerators_of=ACCELERATORS)
     if case != "plain":  # the budget is that of a plan without one, plus or less a hundredth
         free = _dollars(solved := problem_of(demands, pools, limits), solve(solved).chosen)
         accelerators = sum(ACCELERATORS[pool.instance_type] * pool.instances for pool in pools) // 2
@@ -142,7 +142,9 @@ def random_pools() -> list[Pool]:
     return found
 
 
-def _baselines(problem: Problem, demands: list[Demand], pools: list[Pool], chosen: np.ndarray) -> dict[str, float]:
+def _baselines(
+    problem: PlacementProblem, demands: list[Demand], pools: list[Pool], chosen: np.ndarray
+) -> dict[str, float]:
     """Return the dollars of two strategies relative to the plan's, each for the jobs that both place.
 
     One takes the Region with the lowest price of an instance-hour that has room, and pays for the transfer; the other
@@ -167,7 +169,7 @@ def _baselines(problem: Problem, demands: list[Demand], pools: list[Pool], chose
     return found
 
 
-def _in_turn(problem: Problem, costs: np.ndarray) -> np.ndarray:
+def _in_turn(problem: PlacementProblem, costs: np.ndarray) -> np.ndarray:
     """Return the assignment in which one job after the other takes its cheapest choice that fits."""
     room, chosen = Room(problem), problem.starts[:-1].copy()
     for job in range(problem.jobs):
@@ -177,7 +179,7 @@ def _in_turn(problem: Problem, costs: np.ndarray) -> np.ndarray:
     return found
 
 
-def _dollars(problem: Problem, chosen: np.ndarray) -> float:
+def _dollars(problem: PlacementProblem, chosen: np.ndarray) -> float:
     return float(problem.dollars[chosen].sum())
 
 

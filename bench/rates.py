@@ -24,7 +24,7 @@ from localcloud.limits.rates import rate_of
 from localcloud.limits.throttle import TokenBuckets
 from traingrid.child.pace import DESCRIBES_PER_SECOND
 from traingrid.grid.deployment import Deployment
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 
 LINES, CHILDREN = size(10_000, 20), size(256, 4)
 CHILDREN_PER_SECOND = 20
@@ -150,7 +150,7 @@ def _row(api: str, region: str, trace: Trace, seconds: int) -> dict[str, Any]:
 
 
 def _deployment(regions: tuple[str, ...]) -> Deployment:
-    grid = Grid.model_validate(
+    grid = GridSettings.model_validate(
         {
             "name": "bench",
             "home": "us-east-1",

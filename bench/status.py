@@ -34,7 +34,7 @@ from traingrid.cli.console import console
 from traingrid.cli.status import print_overview
 from traingrid.cli.status_table import status_table
 from traingrid.grid.deployment import Deployment
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 from traingrid.ledger.items import job_item
 from traingrid.ledger.job_states import INDEXED
 from traingrid.ledger.ledger import Ledger
@@ -114,7 +114,9 @@ def _plane() -> ControlPlane:
         "name": "bench", "home": _HOME, "regions": {_HOME: {}}, "images": {"resnet": {"repository": "t", "tag": "1"}},
         "job": {"image": "resnet", "instance_type": "ml.m5.large"},
     }  # fmt: skip
-    deployment = Deployment(grid=Grid.model_validate(grid), account=_ACCOUNT, table=_TABLE, manifest_bucket="bench")
+    deployment = Deployment(
+        grid=GridSettings.model_validate(grid), account=_ACCOUNT, table=_TABLE, manifest_bucket="bench"
+    )
     return ControlPlane(
         deployment=deployment, ledger=Ledger(_TABLE, _HOME), batch=Batch(deployment, _HOME), storage=Storage(_HOME)
     )

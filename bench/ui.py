@@ -25,7 +25,7 @@ from bench.report import Result, report
 from bench.size import size
 from traingrid.api.control_plane import ControlPlane
 from traingrid.grid.deployment import Deployment
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 from traingrid.ledger.items import JobItem, job_item
 from traingrid.ledger.ledger import HistoryPass, LedgerItem, OpenMark
 from traingrid.ledger.submission_item import SubmissionItem
@@ -99,7 +99,9 @@ def serve() -> None:
         "images": {"resnet": {"repository": "training", "tag": "1"}},
         "job": {"image": "resnet", "instance_type": "ml.m5.large"},
     }  # fmt: skip
-    deployment = Deployment(grid=Grid.model_validate(grid), account="123456789012", table="ledger", manifest_bucket="m")
+    deployment = Deployment(
+        grid=GridSettings.model_validate(grid), account="123456789012", table="ledger", manifest_bucket="m"
+    )
     ledger: Any = _Ledger()
     page = Page(
         plane=ControlPlane(deployment=deployment, ledger=ledger, batch=nothing, storage=nothing), grid_file=Path()

@@ -23,7 +23,7 @@ from localcloud.server.local_cloud import LocalCloud
 from localcloud.settings import Settings
 from traingrid import names
 from traingrid.grid.file import load_grid
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 
 ACCOUNT = "123456789012"
 IDLE_TAG = "idle"
@@ -80,7 +80,7 @@ class World:
     """
 
     cloud: LocalCloud
-    grid: Grid
+    grid: GridSettings
     work: Path
 
     @property

@@ -14,7 +14,7 @@ from traingrid.reconciler.reconciler import GRACE_SECONDS, Reconciler
 from traingrid.reconciler.sweep_coverage import UnreachedError
 
 if TYPE_CHECKING:
-    from traingrid.reconciler.sweep import Sweep
+    from traingrid.reconciler.sweep import SweepReport
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +43,6 @@ def handler(event: dict[str, Any] | None, context: Any) -> dict[str, Any]:
     return asdict(done)
 
 
-def _log(done: Sweep) -> None:
+def _log(done: SweepReport) -> None:
     metrics = embedded_metrics(_deployment().grid.name, done.measured())
     logger.info(done.sentence(), extra={"event": "sweep", **asdict(done), **metrics})

@@ -13,21 +13,21 @@ from stacks.eks_access import let_find_clusters
 from stacks.grants import grant
 from stacks.keys import use_key
 from traingrid import names
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 from traingrid.names import Part
 
 
-def home_environment(grid: Grid) -> Environment:
+def home_environment(grid: GridSettings) -> Environment:
     """Return the environment of the home Region's stacks: grid.yaml's account, or the one that the CDK deploys to."""
     return Environment(account=grid.account, region=grid.home)
 
 
-def region_environment(grid: Grid, region: str) -> Environment:
+def region_environment(grid: GridSettings, region: str) -> Environment:
     """Return the environment of the stacks of a training Region."""
     return Environment(account=grid.regions[region].account or grid.account, region=region)
 
 
-def let_act_elsewhere(role: iam.Role, grid: Grid, part: Part) -> None:
+def let_act_elsewhere(role: iam.Role, grid: GridSettings, part: Part) -> None:
     """Allow a role of the control plane to assume the roles in other accounts of its part, and no others."""
     acting = [
         names.role_arn(account, names.acting_role(grid.name, part, region))
@@ -54,7 +54,9 @@ class ActingRoles(Construct):
         roles: The role of each part.
     """
 
-    def __init__(self, scope: Construct, identifier: str, *, grid: Grid, region: str, key: kms.IKey | None) -> None:
+    def __init__(
+        self, scope: Construct, identifier: str, *, grid: GridSettings, region: str, key: kms.IKey | None
+    ) -> None:
         super().__init__(scope, identifier)
         self._grid, self._region = grid, region
         self.roles: dict[Part, iam.Role] = {part: self._role(part) for part in get_args(Part)}

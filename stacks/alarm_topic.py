@@ -9,7 +9,7 @@ from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
 from stacks.grants import acknowledge, this_account
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 
 _NOTHING_IS_WELL = cloudwatch.TreatMissingData.NOT_BREACHING
 
@@ -22,7 +22,7 @@ class AlarmTopic(Construct):
     explains its cause, and names the section of docs/operations.md with the response.
     """
 
-    def __init__(self, scope: Construct, identifier: str, *, grid: Grid, key: kms.IKey | None) -> None:
+    def __init__(self, scope: Construct, identifier: str, *, grid: GridSettings, key: kms.IKey | None) -> None:
         super().__init__(scope, identifier)
         self.grid, self.key = grid, key
         self.topic = sns.Topic(self, "Topic", display_name=f"traingrid {grid.name}", master_key=key, enforce_ssl=True)

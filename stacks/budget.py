@@ -7,13 +7,13 @@ from aws_cdk import aws_budgets as budgets
 from constructs import Construct
 
 from traingrid import names
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 
 SHARES = (50, 80, 100)
 """Percentages of the budget at which AWS Budgets sends emails."""
 
 
-def budget(scope: Construct, grid: Grid) -> None:
+def budget(scope: Construct, grid: GridSettings) -> None:
     """Add a budget for all resources with the grid's tag. The account has to activate the tag for cost allocation.
 
     https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/activating-tags.html
@@ -49,7 +49,7 @@ def budget(scope: Construct, grid: Grid) -> None:
     )
 
 
-def _name(grid: Grid) -> str:
+def _name(grid: GridSettings) -> str:
     """Return the budget's name, which depends on its subscribers.
 
     CloudFormation replaces a budget whose notifications change (createOnlyProperties of AWS::Budgets::Budget). It

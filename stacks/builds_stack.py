@@ -19,7 +19,7 @@ from stacks.log_keeping import log_keeping
 from stacks.replication import places
 from stacks.replication_wait import ReplicationWait
 from traingrid import names
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 
 
 class BuildsStack(Stack):
@@ -31,7 +31,7 @@ class BuildsStack(Stack):
         training_images: JSON object of the training images that are built: target to tag, "@" and digest.
     """
 
-    def __init__(self, scope: Construct, *, grid: Grid, layer: Path, images: ImagesStack) -> None:
+    def __init__(self, scope: Construct, *, grid: GridSettings, layer: Path, images: ImagesStack) -> None:
         super().__init__(
             scope,
             names.builds_stack(grid.name),
@@ -117,7 +117,7 @@ class BuildsStack(Stack):
         )
 
 
-def _arguments(grid: Grid, target: str) -> tuple[str, ...]:
+def _arguments(grid: GridSettings, target: str) -> tuple[str, ...]:
     """Return the build arguments of a target that grid.yaml sets; the Dockerfile has the others."""
     given = (image.build_arguments() for image in grid.images.values() if image.build and image.target == target)
     return next(given, ())  # the aliases of a target have the same ones

@@ -17,7 +17,7 @@ from stacks.dead_letters import EVENT_AGE
 from stacks.event_function import EventFunction, Runtime, libraries
 from stacks.grants import grant
 from traingrid import names
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 from traingrid.ledger.items import JOB_PREFIX, SUBMISSION
 
 LAYER = "catalog"
@@ -45,7 +45,7 @@ class CatalogFollower(Construct):
         scope: Construct,
         identifier: str,
         *,
-        grid: Grid,
+        grid: GridSettings,
         cluster: CatalogCluster,
         layer: Path,
         runtime: Runtime,

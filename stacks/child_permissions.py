@@ -18,7 +18,7 @@ from stacks.training_job_permissions import (
     training_plans,
 )
 from traingrid import names
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 from traingrid.job.channels import MANIFEST_FOLDER, MANIFEST_SUFFIX
 
 _COPY_SOURCE = "s3:x-amz-copy-source"
@@ -38,7 +38,7 @@ def let_read_its_line(role: iam.Role, bucket: s3.Bucket, ledger: dynamodb.ITable
     grant(role, items, [ledger.table_arn])
 
 
-def let_train(role: iam.Role, grid: Grid, regions: Collection[str]) -> None:
+def let_train(role: iam.Role, grid: GridSettings, regions: Collection[str]) -> None:
     """Allow a role to run training jobs of this grid in Regions of the same account, and to read their logs."""
     if not regions:
         return
@@ -68,7 +68,7 @@ def let_train(role: iam.Role, grid: Grid, regions: Collection[str]) -> None:
     let_read_training_logs(role, grid, regions)
 
 
-def _let_write_manifest_files(role: iam.Role, grid: Grid, regions: Iterable[str]) -> None:
+def _let_write_manifest_files(role: iam.Role, grid: GridSettings, regions: Iterable[str]) -> None:
     """Allow a role to list objects, and to write the manifest files that assign them to ranks.
 
     The role cannot read data, and the condition prevents that S3 copies data to such a name. ListBucket on the output
@@ -84,7 +84,7 @@ def _let_write_manifest_files(role: iam.Role, grid: Grid, regions: Iterable[str]
     grant(role, ["s3:PutObject"], files, conditions={"Null": {_COPY_SOURCE: "true"}}, because=because)
 
 
-def let_copy_data(role: iam.Role, grid: Grid) -> None:
+def let_copy_data(role: iam.Role, grid: GridSettings) -> None:
     """Allow a role to copy data and models between the Regions of its account, if `moves` is set.
 
     S3 reads a copy's source with the caller's permissions
@@ -109,7 +109,7 @@ def let_copy_data(role: iam.Role, grid: Grid) -> None:
     _let_write_copies(role, grid, targets)
 
 
-def _let_write_copies(role: iam.Role, grid: Grid, targets: Iterable[str]) -> None:
+def _let_write_copies(role: iam.Role, grid: GridSettings, targets: Iterable[str]) -> None:
     """Allow a role to write to the data buckets of Regions, and copies of models, but none that may not be there.
 
     The condition compares the source of CopyObject and of each UploadPartCopy; the requests that begin and complete an
@@ -131,11 +131,11 @@ def _let_write_copies(role: iam.Role, grid: Grid, targets: Iterable[str]) -> Non
         grant(role, ["s3:PutObject"], _writable(grid, regions), conditions=only, because=_ANY_FOLDER)
 
 
-def _own(grid: Grid, region: str) -> str:
+def _own(grid: GridSettings, region: str) -> str:
     return names.data_bucket(grid.name, Aws.ACCOUNT_ID, region)
 
 
-def _writable(grid: Grid, regions: Iterable[str]) -> list[str]:
+def _writable(grid: GridSettings, regions: Iterable[str]) -> list[str]:
     """Return the objects that copies create in Regions: any in the data buckets, and models in the output buckets."""
     listed = list(regions)
     outputs = [names.output_bucket(grid.name, Aws.ACCOUNT_ID, region) for region in listed]
@@ -143,7 +143,7 @@ def _writable(grid: Grid, regions: Iterable[str]) -> list[str]:
     return [*_objects(_own(grid, region) for region in listed), *copies]
 
 
-def _models(grid: Grid, regions: Iterable[str]) -> list[str]:
+def _models(grid: GridSettings, regions: Iterable[str]) -> list[str]:
     """Return the models of all training jobs in Regions, and copies of them."""
     outputs = [names.output_bucket(grid.name, Aws.ACCOUNT_ID, region) for region in regions]
     return [f"{_ARN}{bucket}/*/output/model.tar.gz" for bucket in outputs]
@@ -153,14 +153,14 @@ def _objects(buckets: Iterable[str]) -> list[str]:
     return [f"arn:aws:s3:::{bucket}/*" for bucket in buckets]
 
 
-def _let_pass_execution_roles(role: iam.Role, grid: Grid, regions: Iterable[str]) -> None:
+def _let_pass_execution_roles(role: iam.Role, grid: GridSettings, regions: Iterable[str]) -> None:
     """Allow a role to pass one execution role for each Region, and only to SageMaker."""
     roles = [names.execution_role_arn(grid.name, Aws.ACCOUNT_ID, region) for region in regions]
     to_sagemaker = {"StringEquals": {"iam:PassedToService": "sagemaker.amazonaws.com"}}
     grant(role, ["iam:PassRole"], roles, conditions=to_sagemaker)
 
 
-def let_read_training_logs(role: iam.Role, grid: Grid, regions: Iterable[str]) -> None:
+def let_read_training_logs(role: iam.Role, grid: GridSettings, regions: Iterable[str]) -> None:
     """Allow a role to read the output of the containers of the grid's training jobs."""
     groups = [f"arn:aws:logs:{region}:{Aws.ACCOUNT_ID}:log-group:/aws/sagemaker/TrainingJobs" for region in regions]
     grant(

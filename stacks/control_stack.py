@@ -33,14 +33,14 @@ from stacks.region_guard import RegionGuard, let_look
 from stacks.saved_queries import saved_queries
 from traingrid import names
 from traingrid.grid.catalog import DSQL_CATALOG
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 
 
 class ControlStack(Stack):
     """The manifest bucket, intake, Batch, ledger and home event bus, with the permissions of each part."""
 
     def __init__(
-        self, scope: Construct, *, grid: Grid, layer: Path, images: BuildsStack, frameworks: str = "{}"
+        self, scope: Construct, *, grid: GridSettings, layer: Path, images: BuildsStack, frameworks: str = "{}"
     ) -> None:
         super().__init__(
             scope,

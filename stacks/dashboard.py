@@ -6,7 +6,7 @@ from constructs import Construct
 
 from traingrid import names
 from traingrid.aws.embedded_metrics import NAMESPACE
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 
 _PERIOD = Duration.minutes(5)
 _LINES = ("LinesPending", "LinesWaiting", "LinesTraining")
@@ -22,7 +22,7 @@ class Dashboard(Construct):
     (https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch-Unified-Cross-Account.html).
     """
 
-    def __init__(self, scope: Construct, identifier: str, *, grid: Grid) -> None:
+    def __init__(self, scope: Construct, identifier: str, *, grid: GridSettings) -> None:
         super().__init__(scope, identifier)
         self._grid = grid
         board = cloudwatch.Dashboard(

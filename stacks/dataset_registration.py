@@ -13,7 +13,7 @@ from stacks.event_function import EventFunction, Runtime
 from stacks.grants import grant
 from stacks.keys import read_with, use_keys_of_regions
 from traingrid import names
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 
 LONGEST = Duration.minutes(15)
 """The longest timeout of a function (https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html). Listing
@@ -24,7 +24,7 @@ class DatasetRegistration(Construct):
     """lambda/register_dataset, invoked for every marker that the Regions forward to the home bus."""
 
     def __init__(
-        self, scope: Construct, identifier: str, *, grid: Grid, bus: events.IEventBus, runtime: Runtime
+        self, scope: Construct, identifier: str, *, grid: GridSettings, bus: events.IEventBus, runtime: Runtime
     ) -> None:
         super().__init__(scope, identifier)
         registrar = EventFunction(
@@ -56,7 +56,7 @@ def new_datasets(buckets: tuple[str, ...] = ()) -> events.EventPattern:
     )
 
 
-def let_register(role: iam.Role, grid: Grid, bucket: s3.Bucket, ledger: dynamodb.ITable) -> None:
+def let_register(role: iam.Role, grid: GridSettings, bucket: s3.Bucket, ledger: dynamodb.ITable) -> None:
     """Allow the home Region's role to record datasets, and to write reports and the manifests of rules."""
     grant(
         role,
@@ -74,7 +74,7 @@ def let_register(role: iam.Role, grid: Grid, bucket: s3.Bucket, ledger: dynamodb
     grant(role, ["s3:PutObject"], written, because="Users choose the names of markers, datasets and versions")
 
 
-def let_read_datasets(role: iam.Role, grid: Grid, regions: list[str], key: kms.IKey | None = None) -> None:
+def let_read_datasets(role: iam.Role, grid: GridSettings, regions: list[str], key: kms.IKey | None = None) -> None:
     """Allow a role to read markers, and to list data buckets, in Regions of one account.
 
     Args:

@@ -14,7 +14,7 @@ from constructs import Construct
 from stacks.grants import grant
 from traingrid import names
 from traingrid.grid.eks import EksCluster
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 from traingrid.names import Part
 
 PODS = "pods.eks.amazonaws.com"
@@ -46,7 +46,7 @@ class EksAccess(Construct):
         scope: Construct,
         identifier: str,
         *,
-        grid: Grid,
+        grid: GridSettings,
         region: str,
         pods: iam.Role,
         acting: Mapping[Part, str],
@@ -71,7 +71,7 @@ class EksAccess(Construct):
         )
 
 
-def _of_the_home_account(grid: Grid) -> dict[str, tuple[str, Part]]:
+def _of_the_home_account(grid: GridSettings) -> dict[str, tuple[str, Part]]:
     """Return the principals with access, and the part that each has, by name. Users have their own access."""
     parts: dict[str, tuple[str, Part]] = {
         "Child": (names.home_role(grid.name, "launch"), "launch"),
@@ -86,7 +86,7 @@ def _of_another_account(acting: Mapping[Part, str]) -> dict[str, tuple[str, Part
     return {part.capitalize(): (acting[part], part) for part in parts}
 
 
-def _cluster(grid: Grid, region: str) -> EksCluster:
+def _cluster(grid: GridSettings, region: str) -> EksCluster:
     settings = grid.regions[region].eks
     if settings is None:
         raise ValueError(f"{region} has no cluster")
@@ -98,7 +98,7 @@ def cluster_arn(settings: EksCluster, region: str) -> str:
     return f"arn:aws:eks:{region}:{Aws.ACCOUNT_ID}:cluster/{settings.cluster}"
 
 
-def let_find_clusters(role: iam.Role, grid: Grid, regions: Iterable[str]) -> None:
+def let_find_clusters(role: iam.Role, grid: GridSettings, regions: Iterable[str]) -> None:
     """Allow a role to read the address and the certificate of the clusters of Regions in its own account.
 
     It needs no other permission for them: the API server of a cluster decides about everything else, by the group of
@@ -133,7 +133,7 @@ def let_pods_assume(role: iam.Role, settings: EksCluster, region: str) -> None:
     )
 
 
-def accounts_with_clusters(grid: Grid) -> list[str]:
+def accounts_with_clusters(grid: GridSettings) -> list[str]:
     """Return the accounts, other than the home Region's, that have a cluster of the grid."""
     return sorted({account for region, account in grid.elsewhere().items() if grid.regions[region].eks})
 

@@ -5,7 +5,7 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 
 CHILDREN = "Children"
 """Name of the subnet group that children run in."""
@@ -23,7 +23,7 @@ _ELSEWHERE = {"Sts": (ec2.InterfaceVpcEndpointAwsService.STS, "sts:*")}
 """Endpoints and actions that children also need if they assume roles in other accounts."""
 
 
-def reach_storage(vpc: ec2.Vpc, grid: Grid) -> None:
+def reach_storage(vpc: ec2.Vpc, grid: GridSettings) -> None:
     """Add the gateway endpoints of S3 and DynamoDB, which are free of charge, and restrict them to this grid.
 
     If children copy data to the home Region from another one, S3 has no endpoint: "VPC endpoints do not support
@@ -47,7 +47,7 @@ def reach_storage(vpc: ec2.Vpc, grid: Grid) -> None:
     )
 
 
-def private_endpoints(scope: Construct, vpc: ec2.Vpc, children: ec2.SecurityGroup, grid: Grid) -> None:
+def private_endpoints(scope: Construct, vpc: ec2.Vpc, children: ec2.SecurityGroup, grid: GridSettings) -> None:
     """Add the interface endpoints of the home Region to the children's subnets, and restrict them to this grid.
 
     They accept HTTPS from the children only. Each costs $0.01 per hour and zone, used or not
@@ -74,7 +74,7 @@ def private_endpoints(scope: Construct, vpc: ec2.Vpc, children: ec2.SecurityGrou
         endpoint.add_to_policy(_accounts_of_home(grid, actions))
 
 
-def _accounts_of_home(grid: Grid, actions: str) -> iam.PolicyStatement:
+def _accounts_of_home(grid: GridSettings, actions: str) -> iam.PolicyStatement:
     """Return an endpoint policy statement that allows all principals of the grid's accounts; their roles limit them.
 
     An endpoint serves its own Region, so the only other account is the one that trains in the home Region, if any.

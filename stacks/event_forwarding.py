@@ -13,10 +13,10 @@ from stacks.dataset_registration import new_datasets
 from stacks.dead_letters import EVENT_AGE, EVENT_RETRIES, dead_letters
 from stacks.grants import this_account
 from traingrid import names
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 
 
-def state_changes(grid: Grid) -> events.EventPattern:
+def state_changes(grid: GridSettings) -> events.EventPattern:
     """Return the event pattern of training jobs whose names begin with the grid's name."""
     return events.EventPattern(
         source=["aws.sagemaker"],
@@ -25,7 +25,7 @@ def state_changes(grid: Grid) -> events.EventPattern:
     )
 
 
-def queue_changes(grid: Grid) -> events.EventPattern:
+def queue_changes(grid: GridSettings) -> events.EventPattern:
     """Return the event pattern of the grid's service jobs, which have the same names as its training jobs.
 
     Batch chooses the names of the training jobs that it creates from them, so `state_changes` does not match those
@@ -48,7 +48,9 @@ _EVENTS = {
 class EventForwarding(Construct):
     """The rules on a Region's default bus that send the grid's state changes and markers to the home bus."""
 
-    def __init__(self, scope: Construct, identifier: str, *, grid: Grid, region: str, key: kms.IKey | None) -> None:
+    def __init__(
+        self, scope: Construct, identifier: str, *, grid: GridSettings, region: str, key: kms.IKey | None
+    ) -> None:
         super().__init__(scope, identifier)
         self._rules = names.forwarding_rules(grid.name)
         rules = [f"arn:aws:events:{region}:{Aws.ACCOUNT_ID}:rule/{name}" for name in self._rules.values()]

@@ -11,7 +11,7 @@ from constructs import Construct
 from stacks.eks_access import let_pods_assume
 from stacks.grants import grant, same_account
 from traingrid import names
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 from traingrid.grid.region import Region
 
 _ECR_IMAGE = re.compile(r"(?P<account>\d{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.amazonaws\.com/(?P<repository>[^:@]+)")
@@ -31,7 +31,7 @@ class ExecutionRole(Construct):
         scope: Construct,
         identifier: str,
         *,
-        grid: Grid,
+        grid: GridSettings,
         region: str,
         output: s3.Bucket,
         repositories: Sequence[str],
@@ -169,7 +169,7 @@ class ExecutionRole(Construct):
             )
 
 
-def _foreign_repositories(grid: Grid, region: str) -> list[str]:
+def _foreign_repositories(grid: GridSettings, region: str) -> list[str]:
     """Return the ARNs of ECR repositories outside the grid whose images grid.yaml names by URI."""
     uris = {image.uri for image in grid.images.values() if image.uri}
     if grid.job.image not in grid.images:
@@ -178,7 +178,7 @@ def _foreign_repositories(grid: Grid, region: str) -> list[str]:
     return [f"arn:aws:ecr:{match['region']}:{match['account']}:repository/{match['repository']}" for match in found]
 
 
-def _registries(grid: Grid, region: str) -> list[str]:
+def _registries(grid: GridSettings, region: str) -> list[str]:
     """Return the ARNs of the repositories in `image_registries`, whose images a manifest may name.
 
     An entry is a registry, or a repository with all repositories whose names continue with a slash, as in

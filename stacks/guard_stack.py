@@ -10,7 +10,7 @@ from stacks.accounts import home_environment
 from stacks.control_stack import ControlStack
 from stacks.region_guard import ANSWER_TIMEOUT
 from traingrid import names
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 
 
 class GuardStack(Stack):
@@ -24,7 +24,7 @@ class GuardStack(Stack):
     is deleted, the custom resource is first, so that a refusal changes nothing.
     """
 
-    def __init__(self, scope: Construct, *, grid: Grid, control: ControlStack) -> None:
+    def __init__(self, scope: Construct, *, grid: GridSettings, control: ControlStack) -> None:
         super().__init__(
             scope,
             names.guard_stack(grid.name),

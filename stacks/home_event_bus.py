@@ -12,7 +12,7 @@ from stacks.accounts import account_root
 from stacks.event_forwarding import queue_changes, state_changes
 from stacks.event_function import EventFunction, Runtime
 from traingrid import names
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 
 
 class JobEvents(Construct):
@@ -23,7 +23,7 @@ class JobEvents(Construct):
         scope: Construct,
         identifier: str,
         *,
-        grid: Grid,
+        grid: GridSettings,
         runtime: Runtime,
     ) -> None:
         super().__init__(scope, identifier)
@@ -64,7 +64,7 @@ class JobEvents(Construct):
         """
         self._accept("FromThisAccount", "this-account", Aws.ACCOUNT_ID, {})
 
-    def _take_events_of_other_accounts(self, grid: Grid) -> None:
+    def _take_events_of_other_accounts(self, grid: GridSettings) -> None:
         """Let only the forwarding roles of other accounts put state changes of training jobs on the bus.
 
         The roles do not exist yet, so they are named in a condition instead of as principals. Conditions of bus

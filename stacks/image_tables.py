@@ -9,13 +9,13 @@ from typing import Any
 from traingrid.errors import UsageError
 from traingrid.grid.file import ENVIRONMENT_LIMIT
 from traingrid.grid.framework_images import FrameworkImage, to_environment
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 
 ROOT = Path(__file__).parent.parent
 PYTHON = ROOT / ".venv-images/bin/python"
 
 
-def framework_images(grid: Grid, *, python: Path = PYTHON) -> dict[str, FrameworkImage]:
+def framework_images(grid: GridSettings, *, python: Path = PYTHON) -> dict[str, FrameworkImage]:
     """Return the images of the aliases that name a framework or an algorithm. Without such aliases, run nothing.
 
     Args:

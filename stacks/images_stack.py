@@ -10,7 +10,7 @@ from stacks.log_keeping import log_keeping
 from stacks.registry import registry
 from stacks.replication import Replication
 from traingrid import names
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 
 
 class ImagesStack(Stack):
@@ -20,7 +20,7 @@ class ImagesStack(Stack):
     failed, so a failed first build would delete the images and logs, too.
     """
 
-    def __init__(self, scope: Construct, *, grid: Grid) -> None:
+    def __init__(self, scope: Construct, *, grid: GridSettings) -> None:
         super().__init__(
             scope,
             names.images_stack(grid.name),

@@ -8,7 +8,7 @@ from aws_cdk import aws_s3 as s3
 from stacks.grants import grant
 from stacks.orchestrator import Orchestrator
 from traingrid import names
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 
 
 def let_accept(role: iam.Role, bucket: s3.Bucket, ledger: dynamodb.ITable) -> None:
@@ -29,7 +29,7 @@ def let_accept(role: iam.Role, bucket: s3.Bucket, ledger: dynamodb.ITable) -> No
     grant(role, ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"], [ledger.table_arn])
 
 
-def let_submit(role: iam.Role, grid: Grid, orchestrator: Orchestrator) -> None:
+def let_submit(role: iam.Role, grid: GridSettings, orchestrator: Orchestrator) -> None:
     """Allow a role to submit jobs to this grid's queue only.
 
     It can neither register a job definition nor pass a role, so it can only run the orchestrator.

@@ -9,10 +9,10 @@ from constructs import Construct
 
 from stacks.grants import grant, same_account
 from traingrid import names
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 
 
-def stack_key(scope: Construct, identifier: str, *, grid: Grid, region: str, alias: str) -> kms.IKey | None:
+def stack_key(scope: Construct, identifier: str, *, grid: GridSettings, region: str, alias: str) -> kms.IKey | None:
     """Return the key that a stack encrypts with: None, a key from grid.yaml, or a new key with the alias `alias`.
 
     A new key is rotated every year. It is retained when its stack is deleted, as is the data encrypted with it.
@@ -66,7 +66,7 @@ def read_with(role: iam.Role, keys: Sequence[str], *, region: str) -> None:
 
 
 def use_keys_of_regions(
-    role: iam.Role, grid: Grid, actions: Sequence[str] = ("kms:Decrypt", "kms:GenerateDataKey")
+    role: iam.Role, grid: GridSettings, actions: Sequence[str] = ("kms:Decrypt", "kms:GenerateDataKey")
 ) -> None:
     """Allow a role of the home Region to use the keys of the Regions in its account, through S3.
 

@@ -8,7 +8,7 @@ from constructs import Construct, IConstruct
 from stacks.grants import KEYS_OF_AWS, acknowledge, skip_in_checkov
 from traingrid import names
 from traingrid.grid.catalog import DSQL_CATALOG
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 from traingrid.ledger.job_states import INDEXED
 
 _SUBMISSION = dynamodb.Attribute(name="submission", type=dynamodb.AttributeType.STRING)
@@ -50,7 +50,7 @@ class Ledger(Construct):
         stream: The ARN of its stream, for other stacks; None if it has none.
     """
 
-    def __init__(self, scope: Construct, identifier: str, *, grid: Grid, key: kms.IKey | None) -> None:
+    def __init__(self, scope: Construct, identifier: str, *, grid: GridSettings, key: kms.IKey | None) -> None:
         super().__init__(scope, identifier)
         self.table = dynamodb.Table.from_table_name(self, "ByName", names.ledger(grid.name))
         self._created = dynamodb.Table(

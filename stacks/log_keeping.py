@@ -8,7 +8,7 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from stacks.grants import KEYS_OF_AWS, acknowledge
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 
 _BY_DAYS = {
     1: logs.RetentionDays.ONE_DAY,
@@ -57,6 +57,6 @@ class LogKeeping:
         return group
 
 
-def log_keeping(grid: Grid, key: kms.IKey | None) -> LogKeeping:
+def log_keeping(grid: GridSettings, key: kms.IKey | None) -> LogKeeping:
     """Return the log settings of a grid. Every number of days that grid.yaml allows is a retention of CloudWatch."""
     return LogKeeping(retention=_BY_DAYS[grid.log_retention_days], key=key)

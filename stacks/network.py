@@ -12,10 +12,10 @@ from stacks.endpoints import CHILDREN, private_endpoints, reach_storage
 from stacks.flow_log import record_flows
 from stacks.grants import acknowledge
 from stacks.log_keeping import LogKeeping
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 
 
-def zones(grid: Grid) -> list[str]:
+def zones(grid: GridSettings) -> list[str]:
     """Return the zones of the subnets: those of grid.yaml, or the first two of the Region."""
     return list(grid.network.zones) or [Fn.select(number, Fn.get_azs()) for number in range(2)]
 
@@ -38,7 +38,7 @@ class Network(Construct):
     (https://aws.amazon.com/vpc/pricing/), or a NAT gateway, at $0.045 per hour, used or not.
     """
 
-    def __init__(self, scope: Construct, identifier: str, *, grid: Grid, keeping: LogKeeping) -> None:
+    def __init__(self, scope: Construct, identifier: str, *, grid: GridSettings, keeping: LogKeeping) -> None:
         super().__init__(scope, identifier)
         if grid.network.kind == "existing":
             self.placement = self._existing(grid)
@@ -57,7 +57,7 @@ class Network(Construct):
             public_addresses=not private,
         )
 
-    def _public_vpc(self, grid: Grid) -> ec2.Vpc:
+    def _public_vpc(self, grid: GridSettings) -> ec2.Vpc:
         """Return a VPC with public subnets in two availability zones. It is free of charge while no child runs."""
         # Fargate requests public addresses itself; no other resource in these subnets gets one.
         public = ec2.SubnetConfiguration(
@@ -65,7 +65,7 @@ class Network(Construct):
         )
         return self._vpc(grid, [public], nat_gateways=0)
 
-    def _private_vpc(self, grid: Grid) -> ec2.Vpc:
+    def _private_vpc(self, grid: GridSettings) -> ec2.Vpc:
         """Return a VPC whose children have no public addresses: isolated if all training is at home, else behind NAT.
 
         In both cases, endpoints provide the AWS APIs of the home Region. The children's subnets are listed first, so
@@ -82,7 +82,7 @@ class Network(Construct):
         behind = ec2.SubnetConfiguration(name=CHILDREN, subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS, cidr_mask=20)
         return self._vpc(grid, [behind, gateway], nat_gateways=1)
 
-    def _vpc(self, grid: Grid, subnets: Sequence[ec2.SubnetConfiguration], *, nat_gateways: int) -> ec2.Vpc:
+    def _vpc(self, grid: GridSettings, subnets: Sequence[ec2.SubnetConfiguration], *, nat_gateways: int) -> ec2.Vpc:
         vpc = ec2.Vpc(
             self,
             "Vpc",
@@ -107,7 +107,7 @@ class Network(Construct):
             )
         return vpc
 
-    def _existing(self, grid: Grid) -> Placement:
+    def _existing(self, grid: GridSettings) -> Placement:
         """Return the placement in an existing VPC, with the subnets of grid.yaml. Nothing is looked up in AWS."""
         vpc = ec2.Vpc.from_vpc_attributes(self, "Vpc", vpc_id=grid.network.vpc or "", availability_zones=Fn.get_azs())
         zones = "Annotation::@aws-cdk/aws-ec2:vpcAttributeIsListTokenavailabilityZones"

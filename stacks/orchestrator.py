@@ -13,7 +13,7 @@ from stacks.log_keeping import LogKeeping
 from stacks.network import Network
 from stacks.service_queues import shared_by_weight
 from traingrid import names
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 from traingrid.job.failures import FOR_GOOD
 
 ATTEMPTS = 10
@@ -48,7 +48,7 @@ class Orchestrator(Construct):
         scope: Construct,
         identifier: str,
         *,
-        grid: Grid,
+        grid: GridSettings,
         image: str,
         image_tag: str,
         environment: Mapping[str, str],
@@ -80,7 +80,7 @@ class Orchestrator(Construct):
         # The image's digest is a reference to another stack. The tag makes a new image change this template, too.
         Tags.of(self.definition).add(names.TAG_IMAGE, image_tag)
 
-    def _queue(self, grid: Grid) -> batch.JobQueue:
+    def _queue(self, grid: GridSettings) -> batch.JobQueue:
         compute = batch.FargateComputeEnvironment(
             self,
             "Compute",
@@ -99,7 +99,7 @@ class Orchestrator(Construct):
             compute_environments=[batch.OrderedComputeEnvironment(compute_environment=compute, order=1)],
         )
 
-    def _pull_role(self, grid: Grid) -> iam.Role:
+    def _pull_role(self, grid: GridSettings) -> iam.Role:
         """Return the role with which ECS starts a child. It may pull one image and write one log.
 
         The trust policy has no condition, because ECS documents one for the role of a task, but none for this role
@@ -122,7 +122,7 @@ class Orchestrator(Construct):
         return role
 
     def _container(
-        self, grid: Grid, environment: Mapping[str, str], pull_role: iam.Role
+        self, grid: GridSettings, environment: Mapping[str, str], pull_role: iam.Role
     ) -> batch.EcsFargateContainerDefinition:
         return batch.EcsFargateContainerDefinition(
             self,

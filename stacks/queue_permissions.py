@@ -8,19 +8,19 @@ from aws_cdk import aws_iam as iam
 from stacks.grants import grant
 from stacks.training_job_permissions import TAGS_OF_A_LINE
 from traingrid import names
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 
 _IDS = "AWS Batch chooses the ids of service jobs"
 _NO_RESOURCE = "The actions do not support resources"
 _MADE_BY_BATCH = "AWS Batch names the training jobs of our service jobs; only the beginning of the names is known"
 
 
-def regions_with_queues(grid: Grid) -> list[str]:
+def regions_with_queues(grid: GridSettings) -> list[str]:
     """Return the Regions with a service queue."""
     return [region for region in grid.regions if grid.service_queue(region)]
 
 
-def let_queue(role: iam.Role, grid: Grid) -> None:
+def let_queue(role: iam.Role, grid: GridSettings) -> None:
     """Allow a role to submit training jobs to this grid's service queues, and to read their outcome and logs.
 
     AWS Batch does not interpret the CreateTrainingJob request in a service job, and sends it with its own role. So none
@@ -49,13 +49,13 @@ def let_queue(role: iam.Role, grid: Grid) -> None:
     grant(role, ["logs:GetLogEvents"], streams, because=_MADE_BY_BATCH)
 
 
-def let_list_queued(role: iam.Role, grid: Grid) -> None:
+def let_list_queued(role: iam.Role, grid: GridSettings) -> None:
     """Allow a role to list service jobs. The action cannot be limited; jobs of other owners are ignored."""
     if regions_with_queues(grid):
         grant(role, ["batch:ListServiceJobs"], ["*"], because=_NO_RESOURCE)
 
 
-def let_see_queued(role: iam.Role, grid: Grid) -> None:
+def let_see_queued(role: iam.Role, grid: GridSettings) -> None:
     """Allow a role to read the state of this grid's service jobs, and of the training jobs that Batch created."""
     regions = regions_with_queues(grid)
     if not regions:
@@ -66,7 +66,7 @@ def let_see_queued(role: iam.Role, grid: Grid) -> None:
     grant(role, ["sagemaker:DescribeTrainingJob"], made, because=_MADE_BY_BATCH)
 
 
-def let_end_queued(role: iam.Role, grid: Grid) -> None:
+def let_end_queued(role: iam.Role, grid: GridSettings) -> None:
     """Allow a role to terminate service jobs with this grid's tag, waiting or training."""
     regions = regions_with_queues(grid)
     if not regions:
@@ -75,7 +75,7 @@ def let_end_queued(role: iam.Role, grid: Grid) -> None:
     grant(role, ["batch:TerminateServiceJob"], _service_jobs(regions), conditions=ours, because=_IDS)
 
 
-def _queue(grid: Grid, region: str) -> str:
+def _queue(grid: GridSettings, region: str) -> str:
     return f"arn:aws:batch:{region}:{Aws.ACCOUNT_ID}:job-queue/{grid.service_queue(region)}"
 
 

@@ -9,7 +9,7 @@ from constructs import Construct
 from stacks.event_function import EventFunction, Runtime
 from traingrid import names
 from traingrid.backoff import SWEEP_SECONDS
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 
 LONGEST_SWEEP = Duration.seconds(SWEEP_SECONDS - 30)
 """A sweep ends before the next one begins. Two at once are harmless, but double the calls to SageMaker."""
@@ -18,7 +18,7 @@ LONGEST_SWEEP = Duration.seconds(SWEEP_SECONDS - 30)
 class Reconciler(Construct):
     """lambda/reconcile, invoked on a schedule. Sweeps are idempotent, so that an event may be repeated."""
 
-    def __init__(self, scope: Construct, identifier: str, *, grid: Grid, runtime: Runtime) -> None:
+    def __init__(self, scope: Construct, identifier: str, *, grid: GridSettings, runtime: Runtime) -> None:
         super().__init__(scope, identifier)
         sweep = EventFunction(
             self,

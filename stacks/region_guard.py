@@ -13,7 +13,7 @@ from stacks.event_function import EventFunction, Runtime
 from stacks.grants import grant
 from stacks.network import zones
 from traingrid import names
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 from traingrid.grid.region import Region
 
 LONGEST_ANSWER = Duration.minutes(5)
@@ -30,7 +30,7 @@ class RegionGuard(Construct):
     a Region would fail the lines that are about to start there, even if the update is rolled back a minute later.
     """
 
-    def __init__(self, scope: Construct, identifier: str, *, grid: Grid, runtime: Runtime) -> None:
+    def __init__(self, scope: Construct, identifier: str, *, grid: GridSettings, runtime: Runtime) -> None:
         super().__init__(scope, identifier)
         guard = EventFunction(
             self,
@@ -66,7 +66,7 @@ class RegionGuard(Construct):
             part.node.add_dependency(self._question)
 
 
-def _held_by_jobs(grid: Grid) -> dict[str, Any]:
+def _held_by_jobs(grid: GridSettings) -> dict[str, Any]:
     """Return the settings that open jobs depend on; traingrid/deploy/guarded_changes.py decides about each change."""
     return {
         "ChildRole": names.home_role(grid.name, "launch"),
@@ -85,7 +85,7 @@ def _place(settings: Region) -> str:
     return settings.eks.place if settings.eks else ""
 
 
-def let_look(role: iam.Role, grid: Grid, bucket: s3.Bucket, ledger: dynamodb.ITable) -> None:
+def let_look(role: iam.Role, grid: GridSettings, bucket: s3.Bucket, ledger: dynamodb.ITable) -> None:
     """Allow a role to read which jobs are open, and the state of the stacks. It cannot change anything."""
     grant(role, ["dynamodb:GetItem", "dynamodb:Query", "dynamodb:Scan"], [ledger.table_arn])
     submissions = f"{bucket.bucket_arn}/{names.SUBMISSION_PREFIX}*"
@@ -106,5 +106,5 @@ def let_look(role: iam.Role, grid: Grid, bucket: s3.Bucket, ledger: dynamodb.ITa
     )
 
 
-def _stack(grid: Grid, name: str) -> str:
+def _stack(grid: GridSettings, name: str) -> str:
     return f"arn:aws:cloudformation:{grid.home}:{Aws.ACCOUNT_ID}:stack/{name}/*"

@@ -17,13 +17,15 @@ from stacks.keys import let_sagemaker_encrypt, read_with, stack_key, use_key
 from stacks.service_queues import TrainingQueue
 from traingrid import names
 from traingrid.grid.framework_images import FrameworkImage
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 
 
 class RegionStack(Stack):
     """Data bucket, output bucket, execution role, and the rule that sends state changes to the home Region."""
 
-    def __init__(self, scope: Construct, *, grid: Grid, region: str, frameworks: Sequence[FrameworkImage] = ()) -> None:
+    def __init__(
+        self, scope: Construct, *, grid: GridSettings, region: str, frameworks: Sequence[FrameworkImage] = ()
+    ) -> None:
         super().__init__(
             scope,
             names.region_stack(grid.name, region),
@@ -65,7 +67,7 @@ class RegionStack(Stack):
         alarms.key_in_danger("data")
         self._outputs(data, output, grid, region)
 
-    def _outputs(self, data: s3.Bucket, output: s3.Bucket, grid: Grid, region: str) -> None:
+    def _outputs(self, data: s3.Bucket, output: s3.Bucket, grid: GridSettings, region: str) -> None:
         training = names.repository_uri(Aws.ACCOUNT_ID, region, names.training_repository(grid.name))
         CfnOutput(self, "DataBucket", value=data.bucket_name)
         CfnOutput(self, "OutputBucket", value=output.bucket_name)

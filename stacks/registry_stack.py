@@ -7,7 +7,7 @@ from stacks.accounts import region_environment
 from stacks.registry import registry
 from stacks.replication import ReplicationPermission, let_builds_look
 from traingrid import names
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 
 
 class RegistryStack(Stack):
@@ -17,7 +17,7 @@ class RegistryStack(Stack):
     (https://docs.aws.amazon.com/AmazonECR/latest/userguide/replication.html).
     """
 
-    def __init__(self, scope: Construct, *, grid: Grid, region: str) -> None:
+    def __init__(self, scope: Construct, *, grid: GridSettings, region: str) -> None:
         super().__init__(
             scope,
             names.registry_stack(grid.name, region),

@@ -10,7 +10,7 @@ from constructs import Construct
 
 from stacks.accounts import account_root
 from traingrid import names
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 
 
 class Replication(Construct):
@@ -20,7 +20,7 @@ class Replication(Construct):
     stack's output ReplicationRule contains.
     """
 
-    def __init__(self, scope: Construct, identifier: str, *, grid: Grid) -> None:
+    def __init__(self, scope: Construct, identifier: str, *, grid: GridSettings) -> None:
         super().__init__(scope, identifier)
         rule = replication_rule(grid)
         if grid.replicate_images:
@@ -29,7 +29,7 @@ class Replication(Construct):
             CfnOutput(scope, "ReplicationRule", value=json.dumps(rule))
 
 
-def replication_rule(grid: Grid) -> dict[str, Any]:
+def replication_rule(grid: GridSettings) -> dict[str, Any]:
     """Return the replication rule in ECR's API format: all training image repositories, to all other Regions."""
     return {
         "destinations": [
@@ -42,7 +42,7 @@ def replication_rule(grid: Grid) -> dict[str, Any]:
     }
 
 
-def places(grid: Grid) -> tuple[str, ...]:
+def places(grid: GridSettings) -> tuple[str, ...]:
     """Return the Regions that images are replicated to, in the format REGION, or REGION/ACCOUNT for other accounts."""
     elsewhere = grid.elsewhere()
     return tuple(f"{region}/{elsewhere.get(region, '')}".rstrip("/") for region in sorted(grid.replicas()))
@@ -57,7 +57,7 @@ class ReplicationPermission(Construct):
     ReplicationPermission.
     """
 
-    def __init__(self, scope: Construct, identifier: str, *, grid: Grid, region: str) -> None:
+    def __init__(self, scope: Construct, identifier: str, *, grid: GridSettings, region: str) -> None:
         super().__init__(scope, identifier)
         statement = {
             "Sid": "ReplicateImages",
@@ -75,7 +75,7 @@ class ReplicationPermission(Construct):
             CfnOutput(scope, "ReplicationPermission", value=json.dumps(statement))
 
 
-def let_builds_look(repository: ecr.Repository, grid: Grid) -> None:
+def let_builds_look(repository: ecr.Repository, grid: GridSettings) -> None:
     """Let the home account check which images have arrived in a repository of another account.
 
     A condition names the single role that checks. IAM would replace a role that is the principal itself by its unique

@@ -4,11 +4,13 @@ from aws_cdk import aws_batch as batch
 from constructs import Construct
 
 from traingrid import names
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 from traingrid.grid.queues import ONLY_SHARE, ServiceQueue
 
 
-def shared_by_weight(scope: Construct, identifier: str, *, name: str, grid: Grid) -> batch.FairshareSchedulingPolicy:
+def shared_by_weight(
+    scope: Construct, identifier: str, *, name: str, grid: GridSettings
+) -> batch.FairshareSchedulingPolicy:
     """Return a scheduling policy that divides a queue's capacity between the grid's shares by their weights.
 
     Within a share, jobs with a higher priority start first. A queue without a policy ignores priorities
@@ -35,7 +37,7 @@ class TrainingQueue(Construct):
     (https://docs.aws.amazon.com/batch/latest/userguide/using-service-linked-roles-batch-sagemaker.html).
     """
 
-    def __init__(self, scope: Construct, identifier: str, *, grid: Grid, settings: ServiceQueue) -> None:
+    def __init__(self, scope: Construct, identifier: str, *, grid: GridSettings, settings: ServiceQueue) -> None:
         super().__init__(scope, identifier)
         self._name = names.service_queue(grid.name, quota=bool(settings.quota_shares))
         # Batch cannot change the resources of a queue between with and without quota shares, so they differ in name.
@@ -68,7 +70,7 @@ class TrainingQueue(Construct):
         for share, types in settings.quota_shares.items():
             self._quota_share(share, types, lend=settings.lend)
 
-    def _policy(self, kind: str, grid: Grid) -> str:
+    def _policy(self, kind: str, grid: GridSettings) -> str:
         if not kind:
             return shared_by_weight(self, "Policy", name=self._name, grid=grid).scheduling_policy_arn
         first_come = batch.CfnSchedulingPolicy.QuotaSharePolicyProperty(idle_resource_assignment_strategy="FIFO")

@@ -6,7 +6,7 @@ from typing import Any
 from aws_cdk import Aws
 
 from traingrid import names
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 from traingrid.grid.region import Region
 
 WHOSE = "Training jobs of this grid in its Regions: their names begin with the grid's name and a submission"
@@ -21,13 +21,13 @@ Conditions = dict[str, dict[str, Any]]
 """IAM's condition block: operator, condition key, value."""
 
 
-def training_jobs(grid: Grid, regions: Iterable[str]) -> list[str]:
+def training_jobs(grid: GridSettings, regions: Iterable[str]) -> list[str]:
     """Return the ARN patterns of a grid's training jobs in the role's own account, one for each of `regions`."""
     prefix = f"training-job/{names.training_job_pattern(grid.name)}"
     return [f"arn:aws:sagemaker:{region}:{Aws.ACCOUNT_ID}:{prefix}" for region in regions]
 
 
-def training_plans(grid: Grid, regions: Iterable[str]) -> list[str]:
+def training_plans(grid: GridSettings, regions: Iterable[str]) -> list[str]:
     """Return the ARNs of the training plans that lines may use, and the patterns of their reserved capacities.
 
     CreateTrainingJob with a plan is authorized on both
@@ -41,7 +41,7 @@ def training_plans(grid: Grid, regions: Iterable[str]) -> list[str]:
     ]
 
 
-def alike(grid: Grid, regions: Iterable[str]) -> list[list[str]]:
+def alike(grid: GridSettings, regions: Iterable[str]) -> list[list[str]]:
     """Return the Regions in groups that have the same IAM conditions on training jobs.
 
     All Regions with a VPC form one group, even if their subnets differ: a subnet belongs to one Region, and SageMaker
@@ -51,7 +51,7 @@ def alike(grid: Grid, regions: Iterable[str]) -> list[list[str]]:
     return [group for group in groups if group]
 
 
-def creation_conditions(grid: Grid, regions: Iterable[str]) -> Conditions:
+def creation_conditions(grid: GridSettings, regions: Iterable[str]) -> Conditions:
     """Return the conditions on CreateTrainingJob in `regions`, a group of `alike`.
 
     ForAllValues also matches a key that is missing in the request, so each has a Null beside it
@@ -97,7 +97,7 @@ def _mounted(regions: Iterable[Region]) -> dict[str, Any]:
     return {_FILE_SYSTEM: listed, "sagemaker:FileSystemAccessMode": "ro"} if listed else {}
 
 
-def never(grid: Grid) -> list[tuple[tuple[str, ...], Conditions | None]]:
+def never(grid: GridSettings) -> list[tuple[tuple[str, ...], Conditions | None]]:
     """Return the actions that are denied to every child, even if other policies allow them.
 
     They are: to update a training job; to delete one, which would free its name, although the name prevents training a

@@ -6,11 +6,11 @@ from aws_cdk import aws_iam as iam
 from stacks.child_permissions import let_read_training_logs
 from stacks.grants import grant
 from traingrid import names
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 from traingrid.names import Part
 
 
-def let_use(role: iam.Role, grid: Grid, region: str) -> None:
+def let_use(role: iam.Role, grid: GridSettings, region: str) -> None:
     """Allow a role to upload data, download results, read logs, and list images."""
     account = Aws.ACCOUNT_ID
     own, output = names.data_bucket(grid.name, account, region), names.output_bucket(grid.name, account, region)
@@ -31,7 +31,7 @@ def let_use(role: iam.Role, grid: Grid, region: str) -> None:
     let_read_training_logs(role, grid, [region])
 
 
-def let_check_up(role: iam.Role, grid: Grid, region: str) -> None:
+def let_check_up(role: iam.Role, grid: GridSettings, region: str) -> None:
     """Allow a role the additional read-only calls of `traingrid doctor`."""
     account = Aws.ACCOUNT_ID
     stacks = [names.region_stack(grid.name, region), names.registry_stack(grid.name, region)]
@@ -57,7 +57,7 @@ def let_check_up(role: iam.Role, grid: Grid, region: str) -> None:
         _let_check_cluster(role, grid, region, settings.cluster)
 
 
-def _let_check_cluster(role: iam.Role, grid: Grid, region: str, cluster: str) -> None:
+def _let_check_cluster(role: iam.Role, grid: GridSettings, region: str, cluster: str) -> None:
     """Allow a role to check that the grid's roles and pods have access to a cluster, and that the agent is there."""
     eks, because = f"arn:aws:eks:{region}:{Aws.ACCOUNT_ID}", "EKS appends an id of its choice to these ARNs"
     parts: tuple[Part, ...] = ("launch", "sweep", "use")

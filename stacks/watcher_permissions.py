@@ -9,7 +9,7 @@ from aws_cdk import aws_s3 as s3
 from stacks.grants import grant
 from stacks.training_job_permissions import WHOSE, training_jobs
 from traingrid import names
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 
 
 def let_record_events(role: iam.Role, ledger: dynamodb.ITable) -> None:
@@ -17,7 +17,7 @@ def let_record_events(role: iam.Role, ledger: dynamodb.ITable) -> None:
     grant(role, ["dynamodb:UpdateItem"], [ledger.table_arn])
 
 
-def let_see(role: iam.Role, grid: Grid, regions: Collection[str]) -> None:
+def let_see(role: iam.Role, grid: GridSettings, regions: Collection[str]) -> None:
     """Allow a role to read the state of this grid's jobs in Regions of the same account. It can start and stop none."""
     looks = ["sagemaker:DescribeTrainingJob", "sagemaker:ListTags"]
     if regions:
@@ -55,7 +55,7 @@ def let_close_lines(role: iam.Role, bucket: s3.Bucket, ledger: dynamodb.ITable) 
     )
 
 
-def let_see_and_stop(role: iam.Role, grid: Grid, regions: Collection[str]) -> None:
+def let_see_and_stop(role: iam.Role, grid: GridSettings, regions: Collection[str]) -> None:
     """Allow a role to find and stop training jobs of this grid in Regions of the same account.
 
     It can create none and pass no role.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from localcloud.server.local_cloud import LocalCloud
-    from traingrid.grid.model import Grid
+    from traingrid.grid.model import GridSettings
 
 KUBECTL = Path(sys.executable).with_name("kubectl")
 
@@ -64,7 +64,9 @@ def create_clusters(cloud: LocalCloud, grid_file: Path) -> dict[str, str]:
     }
 
 
-def create_cluster(cloud: LocalCloud, grid: Grid, region: str, *, with_operator: bool = True, account: str = "") -> str:
+def create_cluster(
+    cloud: LocalCloud, grid: GridSettings, region: str, *, with_operator: bool = True, account: str = ""
+) -> str:
     """Create a cluster as its owner does, apply a grid's access to it, and return its ARN.
 
     Args:

@@ -12,10 +12,10 @@ from localcloud.ecr import process_images
 from localcloud.ecr.process_images import ProcessImage
 from traingrid import names
 from traingrid.errors import TraingridError
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 
 
-def push_images(endpoint: str, grid: Grid, secret: str = "") -> Iterator[str]:
+def push_images(endpoint: str, grid: GridSettings, secret: str = "") -> Iterator[str]:
     """Push the images that grid.yaml names by a tag. In AWS, users push these images themselves.
 
     Args:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pydantic import BaseModel, ValidationError
 from werkzeug.wrappers import Request, Response
 
-from localcloud.faults.plan import BESIDES, CallFault, Plan, Stub
+from localcloud.faults.plan import BESIDES, CallFault, FaultPlan, Stub
 
 if TYPE_CHECKING:
     from localcloud.server.local_cloud import LocalCloud
@@ -49,9 +49,9 @@ class Faults:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self.set(Plan())
+        self.set(FaultPlan())
 
-    def set(self, plan: Plan) -> None:
+    def set(self, plan: FaultPlan) -> None:
         """Replace the plan, and reset the counts."""
         with self._lock:
             self.plan = plan
@@ -170,7 +170,7 @@ class Faults:
         """Handle GET and POST of /localcloud/faults."""
         if request.method == "POST":
             try:
-                self.set(Plan.model_validate_json(request.get_data() or b"{}"))
+                self.set(FaultPlan.model_validate_json(request.get_data() or b"{}"))
             except ValidationError as error:
                 return Response(f"Invalid fault plan: {error}\n", HTTPStatus.BAD_REQUEST)
         answer = {"plan": self.plan.model_dump(exclude_defaults=True), "struck": self.struck()}
@@ -179,5 +179,5 @@ class Faults:
 
 def install(cloud: "LocalCloud") -> None:
     """Set the plan from the settings, and serve the page."""
-    cloud.faults.set(Plan.model_validate_json(cloud.settings.faults or "{}"))
+    cloud.faults.set(FaultPlan.model_validate_json(cloud.settings.faults or "{}"))
     cloud.pages["/localcloud/faults"] = cloud.faults.page

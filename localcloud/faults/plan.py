@@ -89,7 +89,7 @@ class EventFault(_Part):
     seconds: float = Field(default=1.0, ge=0)
 
 
-class Quota(_Part):
+class CapacityQuota(_Part):
     """The maximum number of instances of a type that all training jobs of a Region may use together.
 
     Attributes:
@@ -153,13 +153,13 @@ class Stub(_Part):
     reason: str = "AlgorithmError: simulated failure, exit code: 1"
 
 
-class Plan(_Part):
+class FaultPlan(_Part):
     """All faults at one time. The first matching part applies; delays and freezes of calls apply in addition."""
 
     seed: int = 0
     calls: tuple[CallFault, ...] = ()
     events: tuple[EventFault, ...] = ()
-    quotas: tuple[Quota, ...] = ()
+    quotas: tuple[CapacityQuota, ...] = ()
     capacity: tuple[Capacity, ...] = ()
     lags: tuple[Lag, ...] = ()
     stubs: tuple[Stub, ...] = ()

@@ -48,7 +48,7 @@ _MAX_GENERATED = 58
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class ApiRequest:
     """A request.
 
     Attributes:
@@ -105,14 +105,14 @@ class Api:
         """Return the target of a path; None if it is a path of the discovery, or is not served."""
         return target_of(path, self.resources)
 
-    def answer(self, request: Request) -> Reply:
+    def answer(self, request: ApiRequest) -> Reply:
         """Answer a request that is not a watch; errors are replies, too."""
         try:
             return self._answer(request)
         except status.ApiError as error:
             return Reply(code=error.code, body=error.body())
 
-    def _answer(self, request: Request) -> Reply:
+    def _answer(self, request: ApiRequest) -> Reply:
         target = self.target(request.path)
         if target is None:
             return self._description(request)
@@ -133,14 +133,14 @@ class Api:
             raise status.not_allowed(request.method)
         return answers[request.method](request, target)
 
-    def _description(self, request: Request) -> Reply:
+    def _description(self, request: ApiRequest) -> Reply:
         describers = (discovery, openapi) if request.method == "GET" else ()
         description = next(filter(None, (describe(request.path, self.resources) for describe in describers)), None)
         if description is None:
             raise status.no_such_path()
         return Reply(code=200, body=description)
 
-    def _read(self, request: Request, target: Target) -> Reply:
+    def _read(self, request: ApiRequest, target: Target) -> Reply:
         if target.name:
             entry = self.store.get(target.resource, target.namespace, target.name)
             body = tables.table(target.resource, [entry], {}) if tables.is_table(request.accept) else entry
@@ -150,7 +150,7 @@ class Api:
             return Reply(code=200, body=tables.table(target.resource, page["items"], page["metadata"]))
         return Reply(code=200, body=page)
 
-    def _page(self, request: Request, target: Target) -> dict[str, Any]:
+    def _page(self, request: ApiRequest, target: Target) -> dict[str, Any]:
         """Return a list, or a chunk of it. A continuation names the last object of the previous chunk."""
         objects, version = self.store.all(target.resource, target.namespace, _selected(request, target))
         metadata: dict[str, Any] = {"resourceVersion": str(version)}
@@ -167,7 +167,7 @@ class Api:
         kind = {"kind": f"{target.resource.kind}List", "apiVersion": target.resource.api_version}
         return {**kind, "metadata": metadata, "items": objects}
 
-    def _create(self, request: Request, target: Target) -> Reply:
+    def _create(self, request: ApiRequest, target: Target) -> Reply:
         if target.resource.namespaced:
             if not target.namespace:
                 raise status.not_allowed(request.method)
@@ -187,11 +187,11 @@ class Api:
         created = self.store.create(target.resource, target.namespace, new, completed)
         return Reply(code=201, body=created, warnings=warnings)
 
-    def _put(self, request: Request, target: Target) -> Reply:
+    def _put(self, request: ApiRequest, target: Target) -> Reply:
         new, warnings = self._body(request, target)
         return Reply(code=200, body=self._updated(target, new), warnings=warnings)
 
-    def _patch(self, request: Request, target: Target) -> Reply:
+    def _patch(self, request: ApiRequest, target: Target) -> Reply:
         media = request.content_type.partition(";")[0]
         custom = target.resource.is_custom
         merge = {_MERGE_PATCH: merged, **({} if custom else {_STRATEGIC_PATCH: strategically_merged})}
@@ -223,7 +223,7 @@ class Api:
             of_status=of_status,
         )
 
-    def _delete(self, request: Request, target: Target) -> Reply:
+    def _delete(self, request: ApiRequest, target: Target) -> Reply:
         options = deletion.options(request.query, _json(request.body) if request.body else {})
         if not target.name:
             return self._delete_collection(request, target, options)
@@ -234,7 +234,7 @@ class Api:
             return Reply(code=200, body=body, warnings=warnings)
         return Reply(code=200, body=left, warnings=warnings)
 
-    def _delete_collection(self, request: Request, target: Target, options: deletion.Options) -> Reply:
+    def _delete_collection(self, request: ApiRequest, target: Target, options: deletion.Options) -> Reply:
         if target.resource.namespaced and not target.namespace:
             raise status.not_allowed(request.method)
         objects, version = self.store.all(target.resource, target.namespace, _selected(request, target))
@@ -247,7 +247,7 @@ class Api:
         kind = {"kind": f"{target.resource.kind}List", "apiVersion": target.resource.api_version}
         return Reply(code=200, body={**kind, "metadata": {"resourceVersion": str(version)}, "items": left})
 
-    def _body(self, request: Request, target: Target) -> tuple[Object, list[str]]:
+    def _body(self, request: ApiRequest, target: Target) -> tuple[Object, list[str]]:
         if request.content_type.startswith(_PROTOBUF):
             raise _unknown_media("application/json")
         body = _json(request.body)
@@ -273,7 +273,7 @@ def _unknown_media(accepted_type: str) -> status.ApiError:
     return status.ApiError(code=415, reason="UnsupportedMediaType", message=text)
 
 
-def _selected(request: Request, target: Target) -> Callable[[Mapping[str, Any]], bool]:
+def _selected(request: ApiRequest, target: Target) -> Callable[[Mapping[str, Any]], bool]:
     labels, fields = request.query.get("labelSelector", ""), request.query.get("fieldSelector", "")
     return selector(labels, fields, target.resource.kind)
 
@@ -289,7 +289,7 @@ def _checked(target: Target, current: Object, new: Object) -> Object:
     return new
 
 
-def _strictness(request: Request) -> str:
+def _strictness(request: ApiRequest) -> str:
     return request.query.get("fieldValidation") or "Warn"
 
 

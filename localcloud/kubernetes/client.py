@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from localcloud.kubernetes.api import Request
+from localcloud.kubernetes.api import ApiRequest
 from localcloud.kubernetes.status import ApiError
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class Client:
             return None
 
     def _request(self, method: str, path: str, body: Any) -> Object:
-        reply = self.api.answer(Request(method=method, path=path, body=json.dumps(body).encode()))
+        reply = self.api.answer(ApiRequest(method=method, path=path, body=json.dumps(body).encode()))
         if reply.code >= 400:  # an error
             body_of_reply = reply.body
             details = body_of_reply.get("details") or {}

@@ -16,9 +16,9 @@ from localcloud.kubernetes.controllers.mpi_operator.operator import MpiOperator
 from localcloud.kubernetes.controllers.namespace_controller import NamespaceController
 from localcloud.kubernetes.controllers.node_lifecycle import DEFAULT_TIMES, NodeLifecycle, NodeTimes
 from localcloud.kubernetes.controllers.provisioner import Provisioner, add_node
-from localcloud.kubernetes.controllers.scheduler import Scheduler
+from localcloud.kubernetes.controllers.scheduler import PodScheduler
 from localcloud.kubernetes.controllers.volume_binder import VolumeBinder
-from localcloud.kubernetes.events import Recorder
+from localcloud.kubernetes.events import EventRecorder
 from localcloud.kubernetes.kubelet import interruption
 from localcloud.kubernetes.kubelet.claims import Claims
 from localcloud.kubernetes.kubelet.kubelet import Kubelet
@@ -101,7 +101,7 @@ class RunningCluster:
         self.client = Client(self.api)
         agent = self._agent(pod_environment)
         self.api.webhooks.append(agent.note_stub)
-        self._kueue = Kueue(self.client, Recorder(self.client, "kueue-job-controller"))
+        self._kueue = Kueue(self.client, EventRecorder(self.client, "kueue-job-controller"))
         self._kubelet = Kubelet(agent)
         self._shares = MachineShares(self.client, TrainingBackend.capacity, self._kubelet.runs, agent.stub_of)
         self._controllers = [*self._make_controllers(node_pool=node_pool, node_times=node_times), self._kubelet]
@@ -177,18 +177,18 @@ class RunningCluster:
         self.client.create(SERVICE_ACCOUNT, name, {"metadata": {"name": "default"}})
 
     def _make_controllers(self, *, node_pool: bool, node_times: NodeTimes) -> list[Controller]:
-        events = Recorder(self.client, "karpenter")
+        events = EventRecorder(self.client, "karpenter")
         karpenter = Provisioner(self.client, events, self.cloud, self.region, auto_mode=self._auto_mode)
-        scheduling = Recorder(self.client, "default-scheduler")
+        scheduling = EventRecorder(self.client, "default-scheduler")
         self.api.webhooks.append(self._kueue.suspend_new)
-        operator = MpiOperator(self.client, Recorder(self.client, "mpi-job-controller"))
+        operator = MpiOperator(self.client, EventRecorder(self.client, "mpi-job-controller"))
         return [
             *([operator] if MPI_JOB_RESOURCE in self.api.resources else []),
             GarbageCollector(self.client),
             NamespaceController(self.client),
             self._kueue,
-            JobController(self.client, Recorder(self.client, "job-controller")),
-            Scheduler(self.client, scheduling, self._shares, karpenter if node_pool else None),
+            JobController(self.client, EventRecorder(self.client, "job-controller")),
+            PodScheduler(self.client, scheduling, self._shares, karpenter if node_pool else None),
             NodeLifecycle(self.client, node_times),
             VolumeBinder(self.client),
         ]
@@ -205,7 +205,7 @@ class RunningCluster:
         return NodeAgent(
             cloud=self.cloud,
             client=self.client,
-            events=Recorder(self.client, "kubelet"),
+            events=EventRecorder(self.client, "kubelet"),
             logs=self.api.logs,
             network=PodNetwork(self.client),
             folder=self._folder / "pods",

@@ -29,7 +29,7 @@ def seconds_since(text: str) -> float:
     return (datetime.now(UTC) - datetime.fromisoformat(text)).total_seconds()
 
 
-class Recorder:
+class EventRecorder:
     """Writes the events of one component. An event that occurs again only increases its count, as client-go does.
 
     Args:

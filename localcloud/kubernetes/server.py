@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 
 from localcloud.kubernetes import pod_requests, tables, watch
-from localcloud.kubernetes.api import Api, Reply, Request
+from localcloud.kubernetes.api import Api, ApiRequest, Reply
 from localcloud.kubernetes.server_faults import ServerFaults
 from localcloud.kubernetes.status import ApiError, unauthorized
 
@@ -108,7 +108,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Answer a request of any method."""
         split, length = urlsplit(self.path), int(self.headers.get("Content-Length") or 0)
         try:
-            request = Request(
+            request = ApiRequest(
                 method=self.command,
                 path=split.path,
                 query=dict(parse_qsl(split.query)),
@@ -122,7 +122,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     do_POST = do_PUT = do_PATCH = do_DELETE = do_GET  # noqa: N815  # the names that http.server calls
 
-    def _answer(self, request: Request) -> None:
+    def _answer(self, request: ApiRequest) -> None:
         api, target = self.cluster.api, self.cluster.api.target(request.path)
         watched = request.method == "GET" and request.query.get("watch") in ("1", "true")
         self.cluster.faults.check()
@@ -150,7 +150,7 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._finish(request, target, verb, fault)
 
-    def _finish(self, request: Request, target: Target | None, verb: str, fault: CallFault | None) -> None:
+    def _finish(self, request: ApiRequest, target: Target | None, verb: str, fault: CallFault | None) -> None:
         """Answer a request whose reply is not a stream."""
         calls, token = self.cluster.calls, self._token()
         if calls:
@@ -230,7 +230,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Log nothing."""
 
 
-def _verb(request: Request, target: Target | None, *, watched: bool) -> str:
+def _verb(request: ApiRequest, target: Target | None, *, watched: bool) -> str:
     """Return the verb of a request, as authorization rules name it."""
     if request.method == "DELETE" and target and not target.name:
         return "deletecollection"

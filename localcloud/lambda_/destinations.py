@@ -1,5 +1,7 @@
 """Results of asynchronous invocations: sends them to the function's destinations and its dead-letter queue."""
 
+from __future__ import annotations
+
 import json
 import logging
 import uuid
@@ -11,14 +13,14 @@ from moto.sqs.exceptions import QueueDoesNotExist
 from moto.sqs.models import sqs_backends
 
 if TYPE_CHECKING:
-    from localcloud.lambda_.execution_environments import Outcome
+    from localcloud.lambda_.execution_environments import InvocationResult
 
 _log = logging.getLogger(__name__)
 _LONGEST_MESSAGE = 1024
 
 
 def send_result(
-    function: LambdaFunction, config: dict[str, Any], event: bytes, outcome: "Outcome", attempts: int
+    function: LambdaFunction, config: dict[str, Any], event: bytes, outcome: InvocationResult, attempts: int
 ) -> None:
     """Send the record of a finished asynchronous invocation to the configured destinations.
 
@@ -117,7 +119,9 @@ def text_attribute(value: str, kind: str = "String") -> dict[str, str]:
     return {"DataType": kind, "StringValue": value}
 
 
-def _invocation_record(function: LambdaFunction, event: bytes, outcome: "Outcome", attempts: int) -> dict[str, Any]:
+def _invocation_record(
+    function: LambdaFunction, event: bytes, outcome: InvocationResult, attempts: int
+) -> dict[str, Any]:
     """Return the record of AWS Lambda, "Capturing records of asynchronous invocations", version 1.0."""
     context: dict[str, Any] = {"statusCode": 200, "executedVersion": str(function.version)}
     if outcome.error:
@@ -137,7 +141,7 @@ def _invocation_record(function: LambdaFunction, event: bytes, outcome: "Outcome
     }
 
 
-def _dead_letter_attributes(outcome: "Outcome") -> dict[str, Any]:
+def _dead_letter_attributes(outcome: InvocationResult) -> dict[str, Any]:
     """Return RequestID, ErrorCode and 1 KB of the error message (AWS Lambda, "Adding a dead-letter queue")."""
     message = json.loads(outcome.payload).get("errorMessage", "")[:_LONGEST_MESSAGE] or " "
     return {

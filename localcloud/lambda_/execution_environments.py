@@ -67,7 +67,7 @@ class FunctionSpec:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class InvocationResult:
     """The result of one invocation.
 
     Attributes:
@@ -115,7 +115,7 @@ class Sandbox:
         )
         threading.Thread(target=self._watch, name=f"lambda-{spec.name}", daemon=True).start()
 
-    def invoke(self, event: bytes, request_id: str) -> Outcome:
+    def invoke(self, event: bytes, request_id: str) -> InvocationResult:
         """Run the handler on one event and wait for the end.
 
         Args:
@@ -141,7 +141,7 @@ class Sandbox:
             self._last_line.wait(0 if self._spent else _LAST_LINE_SECONDS)
         self._report(request_id, time.monotonic() - begin)
         self._idle_since = time.monotonic()
-        return Outcome(payload, None if kind == "response" else "Unhandled", self._tail_bytes(), request_id)
+        return InvocationResult(payload, None if kind == "response" else "Unhandled", self._tail_bytes(), request_id)
 
     @property
     def alive(self) -> bool:

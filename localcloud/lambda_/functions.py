@@ -23,7 +23,7 @@ from moto.awslambda.models import (
 from werkzeug.wrappers import Request, Response
 
 from localcloud.lambda_ import assets, destinations, stream_mappings
-from localcloud.lambda_.execution_environments import FunctionSpec, Outcome, Sandbox
+from localcloud.lambda_.execution_environments import FunctionSpec, InvocationResult, Sandbox
 from localcloud.lambda_.function_rules import check_function
 from localcloud.lambda_.networks import check_network
 from localcloud.lambda_.stream_mappings import StreamPoller
@@ -188,7 +188,7 @@ class Functions:
         if poller:
             poller.stop()
 
-    def run(self, function: LambdaFunction, event: bytes, request_id: str) -> Outcome | None:
+    def run(self, function: LambdaFunction, event: bytes, request_id: str) -> InvocationResult | None:
         """Run a function once and wait for its end; return None if the account's concurrency is used up."""
         place = (function.account_id, function.region)
         with self._lock:

@@ -24,7 +24,7 @@ _PREFIX = "2018-06-01/runtime"
 _OWN_ATTRIBUTES = {*vars(logging.makeLogRecord({})), "aws_request_id"}
 
 
-class Context:
+class LambdaContext:
     """The handler's second argument (AWS Lambda, "Using the Lambda context object", Python)."""
 
     def __init__(self, request_id: str, function_arn: str, deadline_ms: int) -> None:
@@ -51,7 +51,7 @@ class RuntimeApi:
         host, _, path = address.partition("/")
         self._host, self._path = host, path
 
-    def next_event(self) -> tuple[str, bytes, Context]:
+    def next_event(self) -> tuple[str, bytes, LambdaContext]:
         """Wait for an event; end the process if the server has ended."""
         connection = self._connection()
         connection.request("GET", f"/{self._path}/{_PREFIX}/invocation/next")
@@ -61,7 +61,7 @@ class RuntimeApi:
             sys.exit(0)
         request_id = answer.headers["Lambda-Runtime-Aws-Request-Id"]
         function_arn = answer.headers["Lambda-Runtime-Invoked-Function-Arn"]
-        context = Context(request_id, function_arn, int(answer.headers["Lambda-Runtime-Deadline-Ms"]))
+        context = LambdaContext(request_id, function_arn, int(answer.headers["Lambda-Runtime-Deadline-Ms"]))
         return request_id, body, context
 
     def post(self, path: str, value: bytes) -> None:

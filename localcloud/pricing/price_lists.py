@@ -25,7 +25,7 @@ PAGE = 100
 """Products of a page without MaxResults, and the maximum in the service model."""
 
 
-class RefusedError(Exception):
+class PriceListError(Exception):
     """The service refuses a request.
 
     Args:
@@ -59,7 +59,7 @@ class PriceLists:
             raise NotImplementedError(message)
         try:
             answer = get_products(call.parameters, signature.region)
-        except RefusedError as error:
+        except PriceListError as error:
             refused = refusal(environ, HTTPStatus.BAD_REQUEST, error.code, str(error), "pricing")
             return refused(environ, start_response)
         response = Response(json.dumps(answer), mimetype="application/x-amz-json-1.1")
@@ -77,12 +77,12 @@ def get_products(request: Mapping[str, Any], region: str) -> dict[str, Any]:
         RefusedError: AWS refuses the request, or localcloud lacks a feature.
     """
     if region not in ENDPOINTS:  # AWS has no address there, so its clients cannot even connect
-        raise RefusedError("InvalidAction", f"pricing has no endpoint in {region}, only in {', '.join(ENDPOINTS)}")
+        raise PriceListError("InvalidAction", f"pricing has no endpoint in {region}, only in {', '.join(ENDPOINTS)}")
     listed = _listed(str(request.get("ServiceCode") or ""))
     if problems := service_model.violations("pricing", "GetProducts", request):
-        raise RefusedError("InvalidParameterException", service_model.sentence(problems))
+        raise PriceListError("InvalidParameterException", service_model.sentence(problems))
     if request.get("FormatVersion", "aws_v1") != "aws_v1":
-        raise RefusedError("InvalidParameterException", "Input Parameters are invalid. FormatVersion must be aws_v1")
+        raise PriceListError("InvalidParameterException", "Input Parameters are invalid. FormatVersion must be aws_v1")
     filters = request.get("Filters") or []
     chosen = [json.dumps(product) for product in listed if all(_matches(product, condition) for condition in filters)]
     start, size = _start(request), int(request.get("MaxResults") or PAGE)
@@ -92,14 +92,14 @@ def get_products(request: Mapping[str, Any], region: str) -> dict[str, Any]:
 
 def _listed(service: str) -> tuple[dict[str, Any], ...]:
     if not service:  # the text: https://github.com/aws/aws-sdk-js/issues/3329
-        raise RefusedError(
+        raise PriceListError(
             "InvalidParameterException", "Input Parameters are invalid. serviceCode cannot be null or empty"
         )
     if not re.fullmatch(r"[A-Za-z0-9]+", service):  # the text: https://github.com/cloud-barista/cb-spider/issues/1055
-        raise RefusedError("InvalidParameterException", "ServiceCode can only contain a-z, A-Z, 0-9")
+        raise PriceListError("InvalidParameterException", "ServiceCode can only contain a-z, A-Z, 0-9")
     listed = price_list(service)
     if listed is None:  # the code and text are those of the service model; no record of a refusal was found
-        raise RefusedError("NotFoundException", "The requested resource can't be found.")
+        raise PriceListError("NotFoundException", "The requested resource can't be found.")
     return listed
 
 
@@ -113,7 +113,7 @@ def _matches(product: Mapping[str, Any], condition: Mapping[str, str]) -> bool:
         return bool(actual == value)
     if kind == "CONTAINS":
         return actual is not None and value in actual
-    raise RefusedError("InvalidParameterException", f"localcloud does not support filters of type {kind}")
+    raise PriceListError("InvalidParameterException", f"localcloud does not support filters of type {kind}")
 
 
 def _token(request: Mapping[str, Any], start: int) -> str:
@@ -131,7 +131,7 @@ def _start(request: Mapping[str, Any]) -> int:
     except (ValueError, TypeError, LookupError):
         start = -1
     if start < 0 or _token(request, start) != token:
-        raise RefusedError(
+        raise PriceListError(
             "InvalidNextTokenException", "The pagination token is invalid. Try again without a pagination token."
         )
     return start

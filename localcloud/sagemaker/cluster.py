@@ -15,7 +15,7 @@ from localcloud.sagemaker.hosts import HostNetwork
 from localcloud.sagemaker.request import Host
 
 
-class Cluster:
+class TrainingHosts:
     """Starts the image on every host, stops all hosts when one fails, and collects the exit codes.
 
     Attributes:

@@ -15,7 +15,7 @@ from localcloud.faults.plan import Stub
 from localcloud.log_streams import ensure_group
 from localcloud.sagemaker import file_systems, transfer
 from localcloud.sagemaker.algorithms import published
-from localcloud.sagemaker.cluster import Cluster, host_environment, log_streams
+from localcloud.sagemaker.cluster import TrainingHosts, host_environment, log_streams
 from localcloud.sagemaker.file_systems import Mounted
 from localcloud.sagemaker.host_capacity import HostCapacity
 from localcloud.sagemaker.hosts import HostNetwork
@@ -77,7 +77,7 @@ class Runner:
             specification.get("TrainingImage", "")
         )
         self._metrics = Metrics(definitions, to_cloudwatch(job.arn.split(":")[4], job.region, job.name))
-        self._cluster: Cluster | None = None
+        self._cluster: TrainingHosts | None = None
         self._pipes: Pipes | None = None
         self._overtime = False
         self._abandoned = False
@@ -254,7 +254,7 @@ class Runner:
         checkpoints = self._checkpoints()
         sync = transfer.CheckpointSync(s3, checkpoints[1], checkpoints[0]) if checkpoints else None
         network = HostNetwork([host.name for host in self._hosts])
-        cluster = Cluster(grace_seconds=self._cloud.settings.training_stop_grace_seconds, deadline=deadline)
+        cluster = TrainingHosts(grace_seconds=self._cloud.settings.training_stop_grace_seconds, deadline=deadline)
         try:
             image, environment = self._with_names(environment)
             for host in self._hosts:

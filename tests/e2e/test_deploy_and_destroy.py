@@ -12,7 +12,7 @@ import pytest
 
 from localcloud.checkout.deploy import deploy, run_cdk
 from localcloud.checkout.image_pushes import push_images
-from localcloud.faults.plan import Plan, Stub
+from localcloud.faults.plan import FaultPlan, Stub
 from localcloud.sagemaker.assumed_data import hold_object
 from localcloud.server.local_cloud import LocalCloud
 from tests.e2e.deployed import ACCOUNT, empty_cloud
@@ -105,7 +105,7 @@ def trained(cdk: Cdk, grid: Path) -> str:
     bucket = names.data_bucket("traingrid", ACCOUNT, HOME)
     for channel in ("train", "validation"):
         hold_object(ACCOUNT, HOME, bucket, f"campaign/{channel}/part-0", b"x")
-    cdk.cloud.faults.set(Plan(stubs=(Stub(seconds=0.2),)))
+    cdk.cloud.faults.set(FaultPlan(stubs=(Stub(seconds=0.2),)))
     manifest = cdk.work / "line.csv"
     manifest.write_text(f"{HOME},s3://{bucket}/campaign/\n")
     deployment = ControlPlane.of(grid).deployment

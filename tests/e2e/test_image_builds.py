@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from localcloud.faults.plan import EventFault, Plan
+from localcloud.faults.plan import EventFault, FaultPlan
 from localcloud.limits.quota import BUILDS
 from localcloud.server.local_cloud import LocalCloud
 from tests.e2e.deployed import ACCOUNT, empty_cloud
@@ -96,7 +96,7 @@ def test_a_second_deployment_resumes_with_one_build_at_a_time_despite_lost_event
     deploy: Deployment,
 ) -> None:
     deploy.allow(small=1, medium=1)
-    deploy.cloud.faults.set(Plan(events=(EventFault(source="aws.codebuild", drop=1.0),)))
+    deploy.cloud.faults.set(FaultPlan(events=(EventFault(source="aws.codebuild", drop=1.0),)))
     deploy()
     assert deploy.pushed() == {"built": 1, "built-cpu": 1}, "the orchestrator's image is not pushed again"
     assert deploy.cloud.faults.struck()["events/0/drop"] == 3, "the event of each of the three builds is lost"

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from localcloud.faults.plan import CallFault, Capacity, Effect, EventFault, Plan, Quota, Stub
+from localcloud.faults.plan import CallFault, Capacity, CapacityQuota, Effect, EventFault, FaultPlan, Stub
 from localcloud.server.local_cloud import LocalCloud
 from tests.e2e.deployed import control_plane, two_regions
 from tests.e2e.submissions import ended, submit, until
@@ -22,7 +22,7 @@ from traingrid.audit.audit import audit
 from traingrid.audit.read_snapshot import read_world
 from traingrid.aws.clients import client
 from traingrid.ledger.damage import intact
-from traingrid.submission.cancel import Canceller, Wanted
+from traingrid.submission.cancel import Canceller, CancelTarget
 from traingrid.submission.retry import Retrier
 
 GRID = """\
@@ -64,11 +64,11 @@ def plan(cloud: LocalCloud) -> Iterator[Callable[..., None]]:
     """Return a function that sets the duration of trainings, and further faults."""
 
     def set_plan(seconds: float, **more: Any) -> None:
-        cloud.faults.set(Plan(stubs=(Stub(seconds=seconds),), **more))
+        cloud.faults.set(FaultPlan(stubs=(Stub(seconds=seconds),), **more))
 
     set_plan(0.5)
     yield set_plan
-    cloud.faults.set(Plan())
+    cloud.faults.set(FaultPlan())
 
 
 def manifest(plane: ControlPlane, *lines: str, columns: str = "") -> str:
@@ -130,7 +130,7 @@ def test_a_killed_child_finds_its_service_job_again(
 ) -> None:
     """It is killed while its job is queued, and again while it trains; only children write to the ledger."""
     lost = EventFault(source="aws.batch", drop=1.0)
-    plan(4.0, events=(lost,), quotas=(Quota(instance_type="ml.m5.large", instances=0),))
+    plan(4.0, events=(lost,), quotas=(CapacityQuota(instance_type="ml.m5.large", instances=0),))
     submission = submit(plane, "killed.csv", manifest(plane, "us-east-1|"))["submission"]
     until(lambda: any(item.phase == "Queued" for item in intact(plane.ledger.jobs(submission))))
     first = plane.status(submission).jobs[0]
@@ -197,7 +197,7 @@ def test_an_end_is_recorded_without_a_child(plane: ControlPlane, cloud: LocalClo
 
 
 def test_a_retry_queues_a_failed_line_again(plane: ControlPlane, cloud: LocalCloud, plan: Callable[..., None]) -> None:
-    cloud.faults.set(Plan(stubs=(Stub(seconds=0.5, outcome="Failed", reason="AlgorithmError: exit code 1"),)))
+    cloud.faults.set(FaultPlan(stubs=(Stub(seconds=0.5, outcome="Failed", reason="AlgorithmError: exit code 1"),)))
     submission = submit(plane, "failing.csv", manifest(plane, "us-east-1|"))["submission"]
     (failed,) = ended(plane, submission).jobs
     assert (failed.state, failed.reason) == ("Failed", "AlgorithmError: exit code 1")
@@ -236,7 +236,7 @@ def test_a_cancel_ends_queued_and_training_jobs(
         deployment=plane.deployment, ledger=plane.ledger, children=plane.children, storage=plane.storage
     )
     before = terminated(cloud)
-    report = canceller.cancel(Wanted(submission=submission, by="Ada", reason="wrong data"))
+    report = canceller.cancel(CancelTarget(submission=submission, by="Ada", reason="wrong data"))
     assert report.errors == {}
     status = ended(plane, submission)
     assert [job.state for job in status.jobs] == ["Stopped"] * 3

@@ -15,7 +15,7 @@ import yaml
 from localcloud.checkout.deploy import run_cdk
 from localcloud.checkout.fork_client import ForkClient
 from localcloud.checkout.image_pushes import push_images
-from localcloud.faults.plan import Plan, Stub
+from localcloud.faults.plan import FaultPlan, Stub
 from localcloud.sagemaker.runner import Runner
 from localcloud.sagemaker.transfer import TransferInterruptedError
 from localcloud.server.local_cloud import LocalCloud
@@ -28,7 +28,7 @@ from traingrid.audit.audit import audit
 from traingrid.audit.read_snapshot import read_world
 from traingrid.aws.clients import client
 from traingrid.errors import TraingridError
-from traingrid.grid.model import NAME_LIMIT, Grid
+from traingrid.grid.model import NAME_LIMIT, GridSettings
 from traingrid.ledger.damage import intact
 
 NAME = "grid-of-twentyfour-chars"
@@ -92,7 +92,7 @@ class Deployer:
 
     def deploy(self, *, bootstrap: Mapping[str, str] | None = None) -> None:
         """Deploy the current grid, after bootstrapping some Regions, each in its account."""
-        grid = Grid.model_validate(self.grid)
+        grid = GridSettings.model_validate(self.grid)
         folder = self.work / f"out-{len(list(self.work.glob('out-*')))}"
         an_app(grid, ROOT / "build" / "layer", folder).synth()
         app, endpoint = ("--app", str(folder)), self.cloud.endpoint_url
@@ -120,7 +120,7 @@ def deployer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployer]:
     try:
         with empty_cloud(tmp_path_factory.mktemp("updates"), HOME) as cloud, pytest.MonkeyPatch.context() as patch:
             cloud.spawn = fork_client.spawn
-            cloud.faults.set(Plan(stubs=(Stub(seconds=3600),)))
+            cloud.faults.set(FaultPlan(stubs=(Stub(seconds=3600),)))
             pace = Pace()
             patch.setattr(Runner, "_pass", lambda runner, seconds: pace.train(runner, seconds))  # noqa: PLW0108 - binds
             made = Deployer(cloud, dict(FIRST), pace)

@@ -22,7 +22,7 @@ from localcloud.credentials.environments import user_environment
 from tests.integration.stacks.templates import ROOT, an_app
 from traingrid.errors import TraingridError
 from traingrid.grid.file import load_grid
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 from verification.deployed_grid import until
 
 BOOTSTRAP = ROOT / "node_modules/aws-cdk/lib/api/bootstrap/bootstrap-template.yaml"
@@ -84,7 +84,7 @@ class Stacks:
         folder: Folder for the templates and assets.
     """
 
-    def __init__(self, endpoint: str, grid: Grid, folder: Path) -> None:
+    def __init__(self, endpoint: str, grid: GridSettings, folder: Path) -> None:
         self._endpoint, self.folder = endpoint, folder
         self._session, self._clients = boto3.Session(), dict[tuple[str, str, str], Any]()
         self._home = str(self._client("sts", "", grid.home).get_caller_identity()["Account"])

@@ -5,7 +5,7 @@ from typing import Any
 from tests.support.sample_deployment import ACCOUNT
 from tests.support.sample_job import sample_job
 from traingrid import names
-from traingrid.backends.eks.found import Found
+from traingrid.backends.eks.cluster_job import ClusterJob
 from traingrid.backends.eks.indexed_job import indexed_job
 from traingrid.backends.eks.mpi_job import mpi_job
 from traingrid.backends.eks.owned_pods import CONTROLLER_UID
@@ -14,7 +14,7 @@ from traingrid.backends.eks.training_object import TrainingObject
 from traingrid.backends.sagemaker_request import fingerprint, training_job_request
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.eks import EksCluster
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 from traingrid.job.job import Job
 from traingrid.job.ownership import tags_of
 from traingrid.kubernetes.client import JOB, MPI_JOB
@@ -27,7 +27,7 @@ POD_IMAGE = f"{ACCOUNT}.dkr.ecr.us-east-1.amazonaws.com/traingrid/orchestrator:1
 
 def eks_deployment(**settings: Any) -> Deployment:
     """Return a grid with a cluster in one of its Regions; `settings` are fields of its `eks` section."""
-    grid = Grid.model_validate(
+    grid = GridSettings.model_validate(
         {
             "name": "traingrid",
             "home": "us-east-1",
@@ -72,7 +72,7 @@ def at(second: int) -> str:
     return f"2026-11-25T12:{second // 60:02d}:{second % 60:02d}Z"
 
 
-def found(*pods: dict[str, Any], mpi: bool = False, hosts: int = 1, **more: Any) -> Found:
+def found(*pods: dict[str, Any], mpi: bool = False, hosts: int = 1, **more: Any) -> ClusterJob:
     """Return a training job.
 
     Args:
@@ -91,7 +91,7 @@ def found(*pods: dict[str, Any], mpi: bool = False, hosts: int = 1, **more: Any)
         made["spec"] |= {"runPolicy": {"suspend": True}} if mpi else {"suspend": True}
     conditions = [{"status": "True", **condition} for condition in more.get("conditions", ())]
     made["status"] = {"conditions": conditions, "startTime": at(1), **more.get("status", {})}
-    return Found(
+    return ClusterJob(
         kind=MPI_JOB if mpi else JOB,
         object=made,
         pods=[Pod(pod) for pod in pods],

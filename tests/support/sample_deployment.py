@@ -1,7 +1,7 @@
 """Deployments: deployments for tests, without AWS."""
 
 from traingrid.grid.deployment import Deployment
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 
 ACCOUNT = "123456789012"
 REGIONS = ("us-east-1", "us-west-2", "eu-west-1", "eu-central-1")
@@ -16,7 +16,7 @@ eu-central-1,s3://ragab-ml-fra/imagenet2012/tf-imagenet/resized
 
 
 def sample_deployment() -> Deployment:
-    grid = Grid.model_validate(
+    grid = GridSettings.model_validate(
         {
             "name": "traingrid",
             "home": "us-east-1",

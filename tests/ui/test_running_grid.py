@@ -5,8 +5,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page, expect
 
-from localcloud.faults.plan import CallFault
-from localcloud.faults.plan import Plan as FaultPlan
+from localcloud.faults.plan import CallFault, FaultPlan
 from tests.ui.conftest import PATIENCE_MILLISECONDS
 from tests.ui.running_grid import EPOCHS, PageProcess, RunningGrid, page_process, running_grid
 from traingrid.aws.clients import client

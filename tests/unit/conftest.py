@@ -15,8 +15,8 @@ from tests.support.shared_models import shared_models
 from traingrid.aws.s3 import Storage
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.file import load_grid
-from traingrid.grid.model import Grid
-from traingrid.job.job import Job, Replica
+from traingrid.grid.model import GridSettings
+from traingrid.job.job import Job, JobReplica
 from traingrid.ledger.ledger import Ledger
 from traingrid.manifest.parse import parse
 from traingrid.submission.files import jobs_of_lines
@@ -105,12 +105,12 @@ def job(deployment: Deployment) -> Job:
 @pytest.fixture
 def roaming(job: Job) -> Job:
     """The job with its data in two more Regions."""
-    there = Replica(inputs=job.inputs, output=job.output, image=job.image)
+    there = JobReplica(inputs=job.inputs, output=job.output, image=job.image)
     return job.model_copy(update={"replicas": {"eu-west-1": there, "us-west-2": there}, "retries": 0})
 
 
 @pytest.fixture
-def grid(tmp_path: Path) -> Grid:
+def grid(tmp_path: Path) -> GridSettings:
     """The grid of the valid grid.yaml."""
     (tmp_path / "grid.yaml").write_text(GOOD)
     return load_grid(tmp_path / "grid.yaml")

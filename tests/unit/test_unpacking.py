@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from traingrid import unpacking
-from traingrid.unpacking import ArchiveError, FolderConflictError, Limits, TooLargeError, shown, unpack
+from traingrid.unpacking import ArchiveError, ArchiveLimits, FolderConflictError, TooLargeError, shown, unpack
 
 ROOT = Path(__file__).resolve().parents[2]
-LIMITS = Limits(size=2**24, members=1000, hint="Ask")
+LIMITS = ArchiveLimits(size=2**24, members=1000, hint="Ask")
 Pack = Callable[..., Path]
 
 
@@ -161,7 +161,7 @@ def test_files_on_a_file_system_without_links_are_copied_within_the_limits(
     assert unpack(archive, tmp_path / "target", LIMITS) == []
     assert content(tmp_path / "target") == dict.fromkeys("ab", b"x" * 20_000)
     with pytest.raises(TooLargeError):
-        unpack(archive, tmp_path / "other", Limits(size=35_000, members=9, hint=""))
+        unpack(archive, tmp_path / "other", ArchiveLimits(size=35_000, members=9, hint=""))
 
 
 def test_modes_are_those_of_a_program_or_a_file(pack: Pack, tmp_path: Path, request: pytest.FixtureRequest) -> None:
@@ -258,15 +258,15 @@ def test_files_are_added_to_a_folder_but_not_through_its_links(pack: Pack, tmp_p
 
 
 def test_the_disk_limits_an_archive(tmp_path: Path) -> None:
-    limits = Limits.of_disk(tmp_path, "Ask")
+    limits = ArchiveLimits.of_disk(tmp_path, "Ask")
     disk = os.statvfs(tmp_path)
     assert 0 < limits.size < disk.f_blocks * disk.f_frsize
     assert limits.members > 0
 
 
 def test_an_archive_limits_itself() -> None:
-    assert Limits.of_archive(10, "").size == 4 * 2**30
-    assert Limits.of_archive(10**9, "").size == 10**11
+    assert ArchiveLimits.of_archive(10, "").size == 4 * 2**30
+    assert ArchiveLimits.of_archive(10**9, "").size == 10**11
 
 
 def test_links_that_were_left_out_are_named() -> None:

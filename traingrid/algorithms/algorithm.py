@@ -59,7 +59,7 @@ class Use:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Violation:
+class BrokenRule:
     """A rule that a training job breaks.
 
     Attributes:
@@ -93,7 +93,7 @@ class ChannelRule:
     default: str = ""
 
 
-Rule = Callable[[Use], Iterator[Violation]]
+Rule = Callable[[Use], Iterator[BrokenRule]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +122,7 @@ class Algorithm:
     distributed: bool = True
     rules: tuple[Rule, ...] = ()
 
-    def violations(self, use: Use) -> list[Violation]:
+    def violations(self, use: Use) -> list[BrokenRule]:
         """Return all rules that a training job breaks."""
         violations = [*self._of_hyperparameters(use), *self._of_channels(use), *self._of_instances(use)]
         if not violations:  # the other rules rely on valid values
@@ -139,7 +139,7 @@ class Algorithm:
             instance_count=use.instance_count,
         )
 
-    def _of_hyperparameters(self, use: Use) -> Iterator[Violation]:
+    def _of_hyperparameters(self, use: Use) -> Iterator[BrokenRule]:
         by_name = {hyperparameter.name: hyperparameter for hyperparameter in self.hyperparameters}
         values = self._canonical(use).hyperparameters
         for name, value in use.hyperparameters.items():
@@ -148,45 +148,45 @@ class Algorithm:
                 yield self._unknown(name, value, (*by_name, *self.aliases))
             elif reason := hyperparameter.problem(value):
                 step = f"Write {hyperparameter.allowed}."
-                yield Violation(field="hyperparameters", entry=name, value=value, reason=reason, next_step=step)
+                yield BrokenRule(field="hyperparameters", entry=name, value=value, reason=reason, next_step=step)
         for hyperparameter in self.hyperparameters:
             if hyperparameter.required and hyperparameter.name not in values:
                 yield missing(hyperparameter.name, f"{self.name} requires it", hyperparameter.allowed)
 
-    def _unknown(self, name: str, value: str, names: tuple[str, ...]) -> Violation:
+    def _unknown(self, name: str, value: str, names: tuple[str, ...]) -> BrokenRule:
         near = difflib.get_close_matches(name, names, n=1)
         step = f"Did you mean {near[0]}?" if near else f"Remove it; the hyperparameters are {', '.join(names)}."
         reason = f"{self.name} has no hyperparameter of this name"
-        return Violation(field="hyperparameters", entry=name, value=value, reason=reason, next_step=step)
+        return BrokenRule(field="hyperparameters", entry=name, value=value, reason=reason, next_step=step)
 
-    def _of_channels(self, use: Use) -> Iterator[Violation]:
+    def _of_channels(self, use: Use) -> Iterator[BrokenRule]:
         for name, rule in self.channels.items():
             if rule.required and name not in use.channels:
                 reason = f"{self.name} requires the channel {name}"
-                yield Violation(field="inputs", reason=reason, next_step=f"Add {name} to inputs.")
+                yield BrokenRule(field="inputs", reason=reason, next_step=f"Add {name} to inputs.")
         for name, channel in use.channels.items():
             rule_of_name = self.channels.get(name)
             if rule_of_name is None:
                 reason = f"{self.name} has no channel of this name"
                 step = f"The channels are {', '.join(self.channels)}."
-                yield Violation(field="inputs", entry=name, reason=reason, next_step=step)
+                yield BrokenRule(field="inputs", entry=name, reason=reason, next_step=step)
             else:
                 yield from self._of_channel(name, channel, rule_of_name)
 
-    def _of_channel(self, name: str, channel: ChannelUse, rule: ChannelRule) -> Iterator[Violation]:
+    def _of_channel(self, name: str, channel: ChannelUse, rule: ChannelRule) -> Iterator[BrokenRule]:
         types = rule.content_types.get(channel.input_mode)
         if types is None:
             reason = f"{self.name} does not support the input mode {channel.input_mode} for the channel {name}"
             step = f"Write input_mode {one_of(tuple(rule.content_types))}."
-            yield Violation(field="inputs", entry=name, value=channel.input_mode, reason=reason, next_step=step)
+            yield BrokenRule(field="inputs", entry=name, value=channel.input_mode, reason=reason, next_step=step)
         elif types and (channel.mime or rule.default) not in types:
             reason = f"{self.name} requires another content_type in {channel.input_mode} mode"
             if not channel.mime:
                 reason = f"{self.name} requires the content_type of the channel {name}"
             step = f"Write content_type {one_of(types)}."
-            yield Violation(field="inputs", entry=name, value=channel.content_type, reason=reason, next_step=step)
+            yield BrokenRule(field="inputs", entry=name, value=channel.content_type, reason=reason, next_step=step)
 
-    def _of_instances(self, use: Use) -> Iterator[Violation]:
+    def _of_instances(self, use: Use) -> Iterator[BrokenRule]:
         allowed = self.instance_types or tuple(f"ml.{family}" for family in self.instance_families)
         fits = use.instance_type in self.instance_types or use.family in self.instance_families
         if allowed and not fits:
@@ -194,15 +194,15 @@ class Algorithm:
             step = f"Write an instance type of {one_of(allowed)}, or add one to instance_types in grid.yaml."
             if self.instance_types:
                 step = f"Write {one_of(allowed)}, or add it to instance_types in grid.yaml."
-            yield Violation(field="instance_type", value=use.instance_type, reason=reason, next_step=step)
+            yield BrokenRule(field="instance_type", value=use.instance_type, reason=reason, next_step=step)
         if use.instance_count > 1 and not self.distributed:
             reason = f"{self.name} trains on one instance only"
-            yield Violation(
+            yield BrokenRule(
                 field="instance_count", value=str(use.instance_count), reason=reason, next_step="Write 1, or remove it."
             )
 
 
-def missing(name: str, reason: str, allowed: str) -> Violation:
+def missing(name: str, reason: str, allowed: str) -> BrokenRule:
     """Return the violation of a hyperparameter that a job must set."""
     step = f"Set {name} to {allowed}."
-    return Violation(field="hyperparameters", entry=name, reason=reason, next_step=step)
+    return BrokenRule(field="hyperparameters", entry=name, reason=reason, next_step=step)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from traingrid.algorithms import images
-from traingrid.algorithms.algorithm import GPU_FAMILIES, Algorithm, Use, Violation, missing
+from traingrid.algorithms.algorithm import GPU_FAMILIES, Algorithm, BrokenRule, Use, missing
 from traingrid.algorithms.hyperparameter import one_of
 from traingrid.algorithms.images import RECORDIO, choice, fraction, positive, text
 
@@ -23,7 +23,7 @@ _PRETRAINED_SHAPE = [3, 224, 224]
 _DEFAULT_EPOCHS = 30
 
 
-def _pretrained(use: Use) -> Iterator[Violation]:
+def _pretrained(use: Use) -> Iterator[BrokenRule]:
     """A pretrained network exists only with certain numbers of layers and one image size."""
     values = use.hyperparameters
     if values.get("use_pretrained_model") != "1":
@@ -38,7 +38,7 @@ def _pretrained(use: Use) -> Iterator[Violation]:
         yield _violation("image_shape", shape, "pretrained networks have a fixed image size", step)
 
 
-def _checkpoints(use: Use) -> Iterator[Violation]:
+def _checkpoints(use: Use) -> Iterator[BrokenRule]:
     hyperparameters = use.hyperparameters
     epochs = int(hyperparameters.get("epochs", _DEFAULT_EPOCHS))
     if int(hyperparameters.get("checkpoint_frequency", 1)) > epochs:
@@ -47,7 +47,7 @@ def _checkpoints(use: Use) -> Iterator[Violation]:
         yield _violation("checkpoint_frequency", value, f"must not exceed epochs, which is {epochs}", step)
 
 
-def _resize(use: Use) -> Iterator[Violation]:
+def _resize(use: Use) -> Iterator[BrokenRule]:
     """Images need `resize`, which must be larger than the network's input in both dimensions."""
     values, mime = use.hyperparameters, use.channels["train"].mime
     if mime != RECORDIO and "resize" not in values:
@@ -60,8 +60,8 @@ def _resize(use: Use) -> Iterator[Violation]:
         )
 
 
-def _violation(name: str, value: str, reason: str, step: str) -> Violation:
-    return Violation(field="hyperparameters", entry=name, value=value, reason=reason, next_step=step)
+def _violation(name: str, value: str, reason: str, step: str) -> BrokenRule:
+    return BrokenRule(field="hyperparameters", entry=name, value=value, reason=reason, next_step=step)
 
 
 IMAGE_CLASSIFICATION = Algorithm(

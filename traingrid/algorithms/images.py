@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traingrid.algorithms.algorithm import MODEL, ChannelRule, Use, Violation
+from traingrid.algorithms.algorithm import MODEL, BrokenRule, ChannelRule, Use
 from traingrid.algorithms.hyperparameter import Hyperparameter
 
 if TYPE_CHECKING:
@@ -75,28 +75,28 @@ def image_channels(labels: str) -> dict[str, ChannelRule]:
     }
 
 
-def one_format(labels: str) -> Callable[[Use], Iterator[Violation]]:
+def one_format(labels: str) -> Callable[[Use], Iterator[BrokenRule]]:
     """Return the rule that all channels have the same format, and that the image format has its label channels."""
     ending = f"_{labels}"
 
-    def rule(use: Use) -> Iterator[Violation]:
+    def rule(use: Use) -> Iterator[BrokenRule]:
         train, validation = (use.channels[name].mime for name in ("train", "validation"))
         if (train == RECORDIO) != (validation == RECORDIO):
             reason = f"its format differs from that of the channel train, {train}"
             step = f"Write content_type {RECORDIO} for both channels, or an image type for both."
-            yield Violation(field="inputs", entry="validation", value=validation, reason=reason, next_step=step)
+            yield BrokenRule(field="inputs", entry="validation", value=validation, reason=reason, next_step=step)
         for name in (f"train{ending}", f"validation{ending}"):
             if train != RECORDIO and name not in use.channels:
                 reason = f"the content_type {train} requires the channel {name}"
-                yield Violation(field="inputs", reason=reason, next_step=f"Add {name}, or write {RECORDIO}.")
+                yield BrokenRule(field="inputs", reason=reason, next_step=f"Add {name}, or write {RECORDIO}.")
             if train == RECORDIO and name in use.channels:
                 reason = f"RecordIO contains the labels, so there is no channel {name}"
-                yield Violation(field="inputs", entry=name, reason=reason, next_step="Remove this channel.")
+                yield BrokenRule(field="inputs", entry=name, reason=reason, next_step="Remove this channel.")
 
     return rule
 
 
-def replicated_pipes(use: Use) -> Iterator[Violation]:
+def replicated_pipes(use: Use) -> Iterator[BrokenRule]:
     """Yield the channels of RecordIO that are streamed and sharded, because the algorithm shards the stream itself.
 
     "When using the RecordIO content type in pipe mode, you must set the S3DataDistributionType of the S3DataSource to
@@ -106,4 +106,4 @@ def replicated_pipes(use: Use) -> Iterator[Violation]:
         if channel.input_mode == "Pipe" and channel.distribution != "FullyReplicated":
             reason = "the algorithm shards a stream of RecordIO between the instances itself"
             step = "Write distribution FullyReplicated for this channel."
-            yield Violation(field="inputs", entry=name, value=channel.distribution, reason=reason, next_step=step)
+            yield BrokenRule(field="inputs", entry=name, value=channel.distribution, reason=reason, next_step=step)

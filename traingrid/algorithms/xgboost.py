@@ -13,7 +13,7 @@ from __future__ import annotations
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from traingrid.algorithms.algorithm import Algorithm, ChannelRule, Use, Violation, missing
+from traingrid.algorithms.algorithm import Algorithm, BrokenRule, ChannelRule, Use, missing
 from traingrid.algorithms.hyperparameter import Hyperparameter, one_of
 from traingrid.algorithms.xgboost_values import (
     CSV,
@@ -152,13 +152,13 @@ def _texts() -> tuple[Hyperparameter, ...]:
     )
 
 
-def _num_class(use: Use) -> Iterator[Violation]:
+def _num_class(use: Use) -> Iterator[BrokenRule]:
     objective = use.hyperparameters.get("objective", "")
     if objective in ("multi:softmax", "multi:softprob") and "num_class" not in use.hyperparameters:
         yield missing("num_class", f"the objective {objective} requires it", "a whole number of at least 2")
 
 
-def _tree_methods(use: Use) -> Iterator[Violation]:
+def _tree_methods(use: Use) -> Iterator[BrokenRule]:
     """Constraints require a tree method that implements them; "auto" and the default are none of these."""
     hyperparameters = use.hyperparameters
     supported = {
@@ -176,7 +176,7 @@ def _tree_methods(use: Use) -> Iterator[Violation]:
         yield _violation("tree_method", "gpu_hist", f"{use.instance_type} has no GPU", step)
 
 
-def _lists(use: Use) -> Iterator[Violation]:
+def _lists(use: Use) -> Iterator[BrokenRule]:
     hyperparameters = use.hyperparameters
     yield from _metrics(hyperparameters.get("eval_metric", ""), hyperparameters.get("objective", _DEFAULT_OBJECTIVE))
     updaters = [word.strip() for word in hyperparameters.get("updater", "").split(",") if word.strip()]
@@ -188,7 +188,7 @@ def _lists(use: Use) -> Iterator[Violation]:
         yield _violation("updater", hyperparameters["updater"], "only one updater can grow trees", step)
 
 
-def _metrics(value: str, objective: str) -> Iterator[Violation]:
+def _metrics(value: str, objective: str) -> Iterator[BrokenRule]:
     """Check the evaluation metrics; `error`, `ndcg` and `map` may have a threshold, such as error@0.7."""
     for metric in filter(None, (word.strip() for word in value.split(","))):
         name, at, threshold = metric.partition("@")
@@ -203,7 +203,7 @@ def _metrics(value: str, objective: str) -> Iterator[Violation]:
             yield _violation("eval_metric", metric, f"aft-nloglik does not apply to the objective {objective}", step)
 
 
-def _instances(use: Use, version: str) -> Iterator[Violation]:
+def _instances(use: Use, version: str) -> Iterator[BrokenRule]:
     """Check GPU instances, for which the page lists families up to version 1.7-1 and none for later ones."""
     families = ("p2", "p3", "p3dn") if version == "1.2-1" else ("p2", "p3", "p3dn", "g4dn", "g5")
     if not use.family.startswith(_ACCELERATED):
@@ -211,14 +211,14 @@ def _instances(use: Use, version: str) -> Iterator[Violation]:
     if use.family not in families and not _at_least(version, "3.0-5"):
         reason = f"xgboost {version} does not train on this instance type"
         step = f"Write a CPU instance type, or one of {one_of(tuple(f'ml.{family}' for family in families))}."
-        yield Violation(field="instance_type", value=use.instance_type, reason=reason, next_step=step)
+        yield BrokenRule(field="instance_type", value=use.instance_type, reason=reason, next_step=step)
     if use.instance_count > 1 and use.hyperparameters.get("use_dask_gpu_training") != "true":
         reason = "xgboost trains on several GPU instances only with use_dask_gpu_training"
         step = "Write 1, CPU instances, or use_dask_gpu_training true (version 1.7-1 or later)."
-        yield Violation(field="instance_count", value=str(use.instance_count), reason=reason, next_step=step)
+        yield BrokenRule(field="instance_count", value=str(use.instance_count), reason=reason, next_step=step)
 
 
-def _dask(use: Use, version: str) -> Iterator[Violation]:
+def _dask(use: Use, version: str) -> Iterator[BrokenRule]:
     """Check distributed training on GPUs as `validate_gpu_train_configuration` of the container does."""
     if use.hyperparameters.get("use_dask_gpu_training") != "true":
         return
@@ -231,12 +231,12 @@ def _dask(use: Use, version: str) -> Iterator[Violation]:
         if channel.input_mode == "Pipe" or (channel.mime or LIBSVM[0]) not in (*CSV, *PARQUET):
             reason = "use_dask_gpu_training requires files of CSV or Parquet"
             step = f"Write input_mode File and content_type {one_of((*CSV, *PARQUET))}."
-            yield Violation(field="inputs", entry=name, value=channel.content_type, reason=reason, next_step=step)
+            yield BrokenRule(field="inputs", entry=name, value=channel.content_type, reason=reason, next_step=step)
         if channel.distribution != "FullyReplicated" and use.instance_count > 1:
             reason = "use_dask_gpu_training requires all data on each instance"
             step = "Write distribution FullyReplicated."
-            yield Violation(field="inputs", entry=name, value=channel.distribution, reason=reason, next_step=step)
+            yield BrokenRule(field="inputs", entry=name, value=channel.distribution, reason=reason, next_step=step)
 
 
-def _violation(name: str, value: str, reason: str, step: str) -> Violation:
-    return Violation(field="hyperparameters", entry=name, value=value, reason=reason, next_step=step)
+def _violation(name: str, value: str, reason: str, step: str) -> BrokenRule:
+    return BrokenRule(field="hyperparameters", entry=name, value=value, reason=reason, next_step=step)

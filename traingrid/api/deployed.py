@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from traingrid.grid.model import Grid
+    from traingrid.grid.model import GridSettings
 
 logger = logging.getLogger(__name__)
 _ADDRESS = "Check the network and AWS_ENDPOINT_URL; a local AWS must still run (traingrid local status)."
@@ -47,7 +47,7 @@ def find_deployment(grid_file: Path) -> Deployment:
     return Deployment.from_environment(intake["Environment"]["Variables"])
 
 
-def find_cluster(grid: Grid) -> str:
+def find_cluster(grid: GridSettings) -> str:
     """Return the endpoint of the cluster of Aurora DSQL that the deployment of `catalog: dsql` created.
 
     Raises:
@@ -60,7 +60,7 @@ def find_cluster(grid: Grid) -> str:
     return endpoint
 
 
-def _outputs(grid: Grid) -> dict[str, str]:
+def _outputs(grid: GridSettings) -> dict[str, str]:
     """Return the outputs of the control stack."""
     stack = names.control_stack(grid.name)
     logger.info("reading the deployment of grid %s from stack %s in %s", grid.name, stack, grid.home)
@@ -74,7 +74,7 @@ def _outputs(grid: Grid) -> dict[str, str]:
 
 
 @contextmanager
-def _answers(grid: Grid) -> Iterator[None]:
+def _answers(grid: GridSettings) -> Iterator[None]:
     """Convert the errors of AWS requests in the home Region."""
     try:
         yield

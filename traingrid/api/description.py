@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from traingrid.api.control_plane import ControlPlane
-    from traingrid.grid.model import Grid
+    from traingrid.grid.model import GridSettings
     from traingrid.job.job import BackendName, Job
     from traingrid.ledger.items import RecordedAttempt
     from traingrid.submission.status import JobStatus
@@ -78,7 +78,7 @@ def describe(plane: ControlPlane, submission: str, index: int) -> JobDescription
     )
 
 
-def console_of(grid: Grid, region: str, backend: BackendName, training_job: str) -> str:
+def console_of(grid: GridSettings, region: str, backend: BackendName, training_job: str) -> str:
     """Return the address in the AWS console of a training job, or of the cluster on which it is; empty without one."""
     if not training_job:
         return ""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from traingrid.api.comparison import Comparison
     from traingrid.api.job_lines import Jobs
-    from traingrid.api.source_folders import Source
+    from traingrid.api.source_folders import PackedSource
     from traingrid.api.sweep import SweepResult
     from traingrid.ledger.submission_item import SubmissionItem
     from traingrid.sweep.sweep import SweepProgress
@@ -98,7 +98,7 @@ class Grid:
         Raises:
             TraingridError: The jobs are invalid, in which case none was submitted; or AWS does not answer.
         """
-        sources: list[Source] = []
+        sources: list[PackedSource] = []
         if isinstance(jobs, (str, PathLike)):
             path, content = Path(jobs), None
         else:

@@ -17,7 +17,7 @@ from botocore.exceptions import BotoCoreError
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import TraingridError
 from traingrid.text import printable
-from traingrid.unpacking import ArchiveError, FolderConflictError, Limits, TooLargeError, shown, unpack
+from traingrid.unpacking import ArchiveError, ArchiveLimits, FolderConflictError, TooLargeError, shown, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -151,9 +151,9 @@ class ModelDownload:
 
     def _unpack(self, part: Path) -> None:
         """Unpack the archive; a damaged one is deleted, so that the next run downloads it again."""
-        limits = Limits.of_archive(part.stat().st_size, "If you trust it, use --unlimited")
+        limits = ArchiveLimits.of_archive(part.stat().st_size, "If you trust it, use --unlimited")
         if self.unlimited:
-            limits = Limits(size=sys.maxsize, members=sys.maxsize, hint="")
+            limits = ArchiveLimits(size=sys.maxsize, members=sys.maxsize, hint="")
         try:
             left_out = unpack(part, self.folder, limits)
         except (TooLargeError, FolderConflictError) as error:

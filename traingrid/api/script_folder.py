@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from traingrid.api.source_folder import PackedFolder, archive
-from traingrid.api.source_folders import Source, source_in
+from traingrid.api.source_folders import PackedSource, source_in
 from traingrid.errors import UsageError
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class ScriptFolder:
         return archive(where, self.folder, self.left_out, added)
 
 
-def staged(rows: Iterable[object], deployment: Deployment) -> tuple[list[object], list[Source]]:
+def staged(rows: Iterable[object], deployment: Deployment) -> tuple[list[object], list[PackedSource]]:
     """Pack the script folders of jobs once, and replace each by the URI of its archive in the job's Region.
 
     Args:
@@ -64,7 +64,7 @@ def staged(rows: Iterable[object], deployment: Deployment) -> tuple[list[object]
         UsageError: A folder cannot be packed, or a Region does not belong to the grid.
     """
     archives: dict[ScriptFolder, PackedFolder] = {}
-    sources: dict[str, Source] = {}
+    sources: dict[str, PackedSource] = {}
     staged_rows: list[object] = []
     for row in rows:
         folder = row.get("source") if isinstance(row, Mapping) else None

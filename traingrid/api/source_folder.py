@@ -95,7 +95,7 @@ def archive(
         UsageError: The folder's files are larger than `MAX_BYTES`, one of them holds a secret, or an added file exists;
             nothing is packed.
     """
-    choice = _Choice(where, folder, left_out)
+    choice = _FileChoice(where, folder, left_out)
     files, added = choice.files(), added or {}
     for name in added:
         if folder / name in files:
@@ -118,7 +118,7 @@ def archive(
     return PackedFolder(len(files) + len(added), packed.getvalue(), tuple(choice.left_out))
 
 
-class _Choice:
+class _FileChoice:
     """Decides which files of a folder are packed.
 
     Attributes:

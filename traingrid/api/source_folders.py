@@ -33,7 +33,7 @@ _SHOWN_ERRORS, _SHOWN_PATHS = 20, 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
+class PackedSource:
     """A packed folder.
 
     Attributes:
@@ -73,7 +73,7 @@ class PackedManifest:
     """
 
     content: bytes
-    sources: list[Source] = field(default_factory=list)
+    sources: list[PackedSource] = field(default_factory=list)
 
     def upload(self, announce: Callable[[str], None] = logger.info) -> None:
         """Upload every archive to its URI in the manifest, and report each upload."""
@@ -102,7 +102,7 @@ def packed(manifest: Path, deployment: Deployment, content: bytes | None = None)
     lines = content.splitlines(keepends=True)
     folders = _folders(manifest, local)
     archives: dict[Path, PackedFolder] = {}
-    sources: dict[S3Uri, Source] = {}
+    sources: dict[S3Uri, PackedSource] = {}
     for row, folder in zip(local, folders, strict=True):
         if folder not in archives:
             archives[folder] = archive(_where(manifest, row), folder)
@@ -158,11 +158,11 @@ def _check_program(where: str, folder: Path, row: Row) -> None:
         )
 
 
-def source_in(region: str, folder: Path, packed: PackedFolder, deployment: Deployment) -> Source:
+def source_in(region: str, folder: Path, packed: PackedFolder, deployment: Deployment) -> PackedSource:
     """Return a packed folder with its URI in a Region."""
     bucket = names.data_bucket(deployment.grid.name, deployment.account_of(region), region)
     uri = S3Uri(bucket, f"{names.SOURCE_PREFIX}{hashlib.sha256(packed.archive).hexdigest()}.tar.gz")
-    return Source(
+    return PackedSource(
         folder=folder,
         uri=uri,
         region=region,

@@ -20,7 +20,7 @@ from traingrid.api.submit import read_manifest, with_initial_models
 from traingrid.errors import UsageError
 from traingrid.manifest.hardware_warnings import jobs_warnings
 from traingrid.merge.line import MergeRequest
-from traingrid.submission.cancel import Wanted
+from traingrid.submission.cancel import CancelTarget
 from traingrid.submission.metric_history import MetricHistory
 
 if TYPE_CHECKING:
@@ -225,7 +225,7 @@ class Submission:
         if index is not None and region:
             raise UsageError("An index and a Region were both given.", "Give one of them, or neither for all jobs.")
         plane = self.grid.plane
-        target = Wanted(submission=self.id, index=index, region=region, by=plane.caller(), reason=reason)
+        target = CancelTarget(submission=self.id, index=index, region=region, by=plane.caller(), reason=reason)
         return plane.canceller.cancel(target)
 
     def retry(self, manifest: str | os.PathLike[str] | None = None, index: int | None = None) -> Retried:

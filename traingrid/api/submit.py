@@ -35,7 +35,7 @@ from traingrid.text import printable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from traingrid.api.source_folders import PackedManifest, Source
+    from traingrid.api.source_folders import PackedManifest, PackedSource
     from traingrid.grid.deployment import Deployment
     from traingrid.manifest.line import Line
 
@@ -112,7 +112,7 @@ def submit_manifest(
     deployment: Deployment,
     progress: Progress | None = None,
     content: bytes | None = None,
-    sources: Iterable[Source] = (),
+    sources: Iterable[PackedSource] = (),
 ) -> dict[str, Any]:
     """Upload a manifest and its sources, wait until its jobs are submitted, and return the intake's report.
 

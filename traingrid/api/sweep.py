@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from traingrid.api.control_plane import ControlPlane
-    from traingrid.grid.model import Grid
+    from traingrid.grid.model import GridSettings
     from traingrid.manifest.errors import LineError
     from traingrid.manifest.line import Line
     from traingrid.sweep.spec import Parameters, SweepSpec
@@ -239,7 +239,7 @@ def _check_lines(file: SpecFile, plane: ControlPlane, content: bytes) -> list[Li
     return base
 
 
-def _without_metric(file: SpecFile, lines: Sequence[Line], grid: Grid) -> Iterable[str]:
+def _without_metric(file: SpecFile, lines: Sequence[Line], grid: GridSettings) -> Iterable[str]:
     """Yield an error if SageMaker would not record the objective's metric; those of an algorithm are not known."""
     metric = file.spec.objective.metric
     for number, line in enumerate(lines, 1):

@@ -11,7 +11,7 @@ from traingrid.api.submit import parsed, raise_unless_submitted
 from traingrid.api.submit_once import submit_once
 from traingrid.errors import TraingridError
 from traingrid.ledger.errors import ItemError
-from traingrid.submission.cancel import Wanted
+from traingrid.submission.cancel import CancelTarget
 from traingrid.submission.metric_curves import by_job, last_curves
 from traingrid.submission.metric_history import MetricHistory
 from traingrid.submission.status import UNREADABLE
@@ -98,7 +98,7 @@ class SweepJobs:
 
     def cancel(self, submission: str, index: int, reason: str) -> None:
         """Cancel a job. The reconciler stops it if this process or AWS fails after the cancel is recorded."""
-        target = Wanted(submission=submission, index=index, by=self.plane.caller(), reason=reason)
+        target = CancelTarget(submission=submission, index=index, by=self.plane.caller(), reason=reason)
         self.plane.canceller.cancel(target)
         self.announce(f"submission {submission}, job {index}: cancelled ({reason})")
 

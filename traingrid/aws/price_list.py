@@ -89,7 +89,7 @@ class _Terms(BaseModel):
     OnDemand: dict[str, _Term] = Field(default={})
 
 
-class _Entry(BaseModel):
+class _PriceEntry(BaseModel):
     product: _Described
     serviceCode: str  # noqa: N815  # AWS's name
     terms: _Terms = _Terms()
@@ -126,7 +126,7 @@ def products(service: str, filters: Iterable[Filter]) -> Iterator[Product]:
 def _product(service: str, text: str) -> Product | None:
     """Return the product of one entry of a price list, or None if it has no price in US dollars now."""
     try:
-        entry = _Entry.model_validate_json(text)
+        entry = _PriceEntry.model_validate_json(text)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))

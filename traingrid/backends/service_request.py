@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from traingrid.grid.model import Grid
+    from traingrid.grid.model import GridSettings
     from traingrid.job.job import Job
 
 MAX_PAYLOAD_BYTES = 10 * 1024
 """Largest serviceRequestPayload (https://docs.aws.amazon.com/batch/latest/userguide/service_limits.html)."""
 
 
-def service_job_request(request: Mapping[str, Any], job: Job, grid: Grid) -> dict[str, Any]:
+def service_job_request(request: Mapping[str, Any], job: Job, grid: GridSettings) -> dict[str, Any]:
     """Return the arguments of SubmitServiceJob that queue a training job.
 
     The service job's name and client token are the training job's name: AWS Batch treats two requests with the same

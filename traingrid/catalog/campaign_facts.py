@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class CampaignReplica:
     """A replica of a dataset version.
 
     Attributes:
@@ -45,12 +45,12 @@ class CampaignFacts:
         transfer_prices: Dollars per GB from one Region to another.
     """
 
-    places: Mapping[str, Place] = field(default_factory=dict)
+    places: Mapping[str, CampaignReplica] = field(default_factory=dict)
     jobs: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
     runs: Mapping[str, tuple[int, float]] = field(default_factory=dict)
     transfer_prices: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
-    def place_of(self, uri: str) -> Place | None:
+    def place_of(self, uri: str) -> CampaignReplica | None:
         """Return the replica that contains some data; of several, the one with the longest folder."""
         places = (self.places.get(folder) for folder in folders_above(uri))
         return next((place for place in places if place), None)
@@ -76,11 +76,13 @@ def campaign_facts(catalog: Catalog) -> CampaignFacts:
         )
 
 
-def _places(connection: Connection) -> dict[str, Place]:
+def _places(connection: Connection) -> dict[str, CampaignReplica]:
     of_version = (datasets.c.dataset == replicas.c.dataset) & (datasets.c.version == replicas.c.version)
     columns = (replicas.c.uri, replicas.c.region, replicas.c.bytes, datasets.c.campaign, datasets.c.bytes.label("size"))
     statement = select(*columns).select_from(replicas.join(datasets, of_version, isouter=True))
     return {
-        row.uri.rstrip("/"): Place(region=row.region, campaign=row.campaign or "", bytes=row.bytes or row.size)
+        row.uri.rstrip("/"): CampaignReplica(
+            region=row.region, campaign=row.campaign or "", bytes=row.bytes or row.size
+        )
         for row in connection.execute(statement)
     }

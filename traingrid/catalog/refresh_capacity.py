@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from traingrid.aws.clients import ActingRole
     from traingrid.aws.training_plans import TrainingPlan
     from traingrid.catalog.database import Catalog
-    from traingrid.grid.model import Grid
+    from traingrid.grid.model import GridSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +51,9 @@ class _OfRegion:
     plans: list[TrainingPlan]
 
 
-def read_capacity(grid: Grid, account: str, acting_in: Callable[[str], ActingRole | None], today: date) -> CapacityRead:
+def read_capacity(
+    grid: GridSettings, account: str, acting_in: Callable[[str], ActingRole | None], today: date
+) -> CapacityRead:
     """Read the quotas of the grid's instance types, and all training plans, in its training Regions.
 
     Args:

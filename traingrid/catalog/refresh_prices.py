@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from traingrid.aws.clients import ActingRole
     from traingrid.aws.price_list import Product
     from traingrid.catalog.database import Catalog
-    from traingrid.grid.model import Grid
+    from traingrid.grid.model import GridSettings
 
 ON_DEMAND, SPOT = "on_demand", "spot"
 SPOT_SOURCE = "estimate: EC2 spot price of {}, mean of Availability Zones"
@@ -65,7 +65,7 @@ class _Found:
     missing: list[str]
 
 
-def read_prices(grid: Grid, acting_in: Callable[[str], ActingRole | None], today: date) -> PricesRead:
+def read_prices(grid: GridSettings, acting_in: Callable[[str], ActingRole | None], today: date) -> PricesRead:
     """Read the prices of the grid's instance types in its training Regions, and of transfers between them.
 
     Args:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-class Progress:
+class MetricProgress:
     """The last value of each metric.
 
     Args:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from traingrid.backoff import VISIBLE_WITHIN, look_seconds
 from traingrid.child.log_following import LogFollower
 from traingrid.child.pace import Pace, spread
-from traingrid.child.progress import Progress
+from traingrid.child.progress import MetricProgress
 from traingrid.job.observed import WAITING_PHASES, Seen
 from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.ledger.record_outcome import deleted
@@ -57,7 +57,7 @@ class Watch:
     pace: Pace = field(default_factory=Pace)
     on_start: Callable[[], None] = lambda: None
     capacity_wait: CapacityWait | None = None
-    _progress: Progress = field(init=False)
+    _progress: MetricProgress = field(init=False)
     _log: LogFollower = field(init=False)
     _written: float = field(init=False, default=float("-inf"))
     _unwritten: bool = field(init=False, default=False)
@@ -65,7 +65,7 @@ class Watch:
     _stopped: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
-        self._progress = Progress(self.attempt.job.metrics)
+        self._progress = MetricProgress(self.attempt.job.metrics)
         self._log = LogFollower(attempt=self.attempt, pace=self.pace)
 
     def run(self) -> Seen | None:

@@ -11,7 +11,7 @@ from traingrid.api.control_plane import ControlPlane
 from traingrid.aws.outage import is_outage
 from traingrid.cli.export import Schema, output_option, sentences, write_rows
 from traingrid.errors import TraingridError, UsageError, interrupted
-from traingrid.submission.cancel import Canceller, Wanted
+from traingrid.submission.cancel import Canceller, CancelTarget
 from traingrid.text import counted, printable
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def cancel(  # noqa: PLR0913  # the options of the command
         raise UsageError("--index and --region were both given.", "Give one of them, or neither to cancel all jobs.")
     plane = ControlPlane.of(grid_file)
     submission = plane.submission_id(submission)
-    target = Wanted(submission=submission, index=index, region=region, by=plane.caller(), reason=reason)
+    target = CancelTarget(submission=submission, index=index, region=region, by=plane.caller(), reason=reason)
     echo = sentences(output)
     report = _ended(plane.canceller, target, echo)
     if output != "table":
@@ -83,7 +83,7 @@ def _rows(submission: str, report: CancelReport) -> Iterator[dict[str, str]]:
         yield {"submission": submission, "kind": kind, "name": name, "error": error}
 
 
-def _ended(canceller: Canceller, target: Wanted, echo: Callable[[str], None]) -> CancelReport:
+def _ended(canceller: Canceller, target: CancelTarget, echo: Callable[[str], None]) -> CancelReport:
     """Record the cancel, report that, and stop the jobs; once recorded, the cancel takes effect despite any error."""
     try:
         submission_item = canceller.record(target)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from traingrid.cli.export import Output
     from traingrid.deploy.checkup.finding import Finding
-    from traingrid.grid.model import Grid
+    from traingrid.grid.model import GridSettings
 
 _ROWS = Schema(
     "check",
@@ -83,7 +83,7 @@ def _row(finding: Finding, grid_file: Path) -> dict[str, str]:
     return {**cells, "fix": of_grid_file(finding.fix, grid_file)}
 
 
-def needs_of(grid: Grid, account: str, manifest: Path | None) -> Needs:
+def needs_of(grid: GridSettings, account: str, manifest: Path | None) -> Needs:
     """Return the needs of a manifest's jobs; without a manifest, of one job with grid.yaml's defaults.
 
     Raises:
@@ -97,7 +97,7 @@ def needs_of(grid: Grid, account: str, manifest: Path | None) -> Needs:
     return Needs(instances=instances, clusters=of_clusters(lines, grid))
 
 
-def _expected(grid: Grid, account: str) -> Deployment:
+def _expected(grid: GridSettings, account: str) -> Deployment:
     """Return the deployment that a grid would have, to read a manifest before the grid is deployed."""
     bucket = names.manifest_bucket(grid.name, account, grid.home)
     return Deployment(grid=grid, account=account, table="", manifest_bucket=bucket)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from traingrid.cli.export import Output
     from traingrid.deploy.checkup.finding import Finding
     from traingrid.deploy.retained import Retained
-    from traingrid.grid.model import Grid
+    from traingrid.grid.model import GridSettings
 
 _ROWS = Schema(
     "resource",
@@ -80,7 +80,7 @@ def _rows(resources: Iterable[Retained], left: Iterable[Finding]) -> Iterator[di
         yield unknown | {"region": stack.region, "kind": "stack", "name": name, "holds": "", "remove": stack.fix}
 
 
-def _stacks(grid: Grid) -> list[str]:
+def _stacks(grid: GridSettings) -> list[str]:
     """Return the stacks of the grid that still exist."""
     of_home = (names.guard_stack, names.control_stack, names.builds_stack, names.images_stack)
     stacks = [(name_of(grid.name), grid.home) for name_of in of_home]
@@ -112,7 +112,7 @@ def _table(resources: Iterable[Retained]) -> Table:
     return table
 
 
-def _sum(grid: Grid, resources: list[Retained], stacks: list[str]) -> str:
+def _sum(grid: GridSettings, resources: list[Retained], stacks: list[str]) -> str:
     dollars = sum(resource.dollars or 0 for resource in resources)
     unknown = sum(resource.dollars is None for resource in resources)
     cost = f"${dollars:.2f} a month at the list prices of us-east-1"

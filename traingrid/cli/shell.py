@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from traingrid.grid.model import Grid
+    from traingrid.grid.model import GridSettings
     from traingrid.submission.status import JobStatus
 
 PLUGIN = "session-manager-plugin"
@@ -69,7 +69,7 @@ def shell(grid_file: Path, submission: str, index: int, host: int) -> None:
     session.run(plugin)
 
 
-def _on_eks(status: JobStatus, grid: Grid) -> UsageError:
+def _on_eks(status: JobStatus, grid: GridSettings) -> UsageError:
     """Return the error for a job on EKS, with the commands of kubectl that open a shell."""
     settings = grid.regions[status.region].eks if status.region in grid.regions else None
     namespace = settings.namespace if settings else "NAMESPACE"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from traingrid.aws.s3 import Storage
     from traingrid.ledger.ledger import Ledger
-    from traingrid.ledger.submissions import Submission
+    from traingrid.ledger.submissions import SubmissionState
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +63,7 @@ class OpenLines:
                 yield OpenLine(submission=name, regions=frozenset())
             yield from self._unopened(submission)
 
-    def _unopened(self, submission: Submission) -> Iterator[OpenLine]:
+    def _unopened(self, submission: SubmissionState) -> Iterator[OpenLine]:
         """Yield the lines that no child has opened: their array is waiting, or the intake is submitting it."""
         submission_item = submission.head
         if submission_item is None or len(submission.opened) >= submission_item.jobs:

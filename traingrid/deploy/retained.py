@@ -23,7 +23,7 @@ from traingrid.deploy import prices
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from traingrid.grid.model import Grid
+    from traingrid.grid.model import GridSettings
 
 _GB = 2**30
 _MEASURED = timedelta(days=3)  # CloudWatch receives the sizes of buckets once a day, one day late
@@ -58,7 +58,7 @@ class Retained:
     remove: str = ""
 
 
-def retained(grid: Grid, account: str) -> list[Retained]:
+def retained(grid: GridSettings, account: str) -> list[Retained]:
     """Return the resources of a grid that are or were retained when its stacks are destroyed.
 
     Args:
@@ -76,7 +76,7 @@ def retained(grid: Grid, account: str) -> list[Retained]:
         return [*measured, *_ledger(grid), *_clusters(grid), *keys]
 
 
-def _buckets(grid: Grid, account: str) -> Iterator[tuple[str, str, str]]:
+def _buckets(grid: GridSettings, account: str) -> Iterator[tuple[str, str, str]]:
     """Yield name, Region and purpose of every bucket with a name of this grid."""
     purposes = {
         names.manifest_bucket: "manifests, reports and submissions",
@@ -141,7 +141,7 @@ def _size(bucket: str, region: str) -> float | None:
     return None if client("s3", region).list_object_versions(Bucket=bucket, MaxKeys=1).get("Versions") else 0.0
 
 
-def _ledger(grid: Grid) -> Iterable[Retained]:
+def _ledger(grid: GridSettings) -> Iterable[Retained]:
     table, region = names.ledger(grid.name), grid.home
     dynamodb = client("dynamodb", region)
     try:
@@ -164,7 +164,7 @@ def _ledger(grid: Grid) -> Iterable[Retained]:
     )
 
 
-def _clusters(grid: Grid) -> Iterator[Retained]:
+def _clusters(grid: GridSettings) -> Iterator[Retained]:
     """Yield the clusters of Aurora DSQL that deployments with `catalog: dsql` created."""
     for arn in _tagged(grid, grid.home, "dsql:cluster"):
         identifier = arn.rpartition("/")[2]
@@ -179,7 +179,7 @@ def _clusters(grid: Grid) -> Iterator[Retained]:
         )
 
 
-def _keys(grid: Grid, region: str) -> Iterator[Retained]:
+def _keys(grid: GridSettings, region: str) -> Iterator[Retained]:
     """Yield the keys that the grid's stacks created; customer keys given in grid.yaml do not belong to the grid."""
     for arn in _tagged(grid, region, "kms:key"):
         described = _described_key(arn, region)
@@ -194,7 +194,7 @@ def _keys(grid: Grid, region: str) -> Iterator[Retained]:
             )
 
 
-def _tagged(grid: Grid, region: str, kind: str) -> list[str]:
+def _tagged(grid: GridSettings, region: str, kind: str) -> list[str]:
     """Return the ARNs of a Region's resources of a type that have the grid's tag."""
     pages = (
         client("resourcegroupstaggingapi", region)

@@ -14,7 +14,7 @@ from traingrid.aws.clients import ActingRole
 from traingrid.errors import UsageError
 from traingrid.grid import framework_images
 from traingrid.grid.framework_images import DEEP_LEARNING_CONTAINERS, SOME_ACCOUNT, FrameworkImage
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,7 +41,7 @@ class Deployment:
         part: The part of this process in Regions of other accounts, which selects the role that it assumes there.
     """
 
-    grid: Grid
+    grid: GridSettings
     account: str
     table: str
     manifest_bucket: str
@@ -66,7 +66,7 @@ class Deployment:
         """
         try:
             deployment = cls(
-                grid=Grid.from_environment(environment["TRAINGRID_GRID"]),
+                grid=GridSettings.from_environment(environment["TRAINGRID_GRID"]),
                 account=environment["TRAINGRID_ACCOUNT"],
                 table=environment["TRAINGRID_TABLE"],
                 manifest_bucket=environment["TRAINGRID_MANIFEST_BUCKET"],

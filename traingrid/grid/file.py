@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from traingrid.grid.model import Grid, GridError
+from traingrid.grid.model import GridError, GridSettings
 from traingrid.grid.part import attribute_docstring
 from traingrid.grid.yaml_document import KeyPath, YamlDocument, YamlSyntaxError, read_yaml
 from traingrid.text import shown
@@ -26,7 +26,7 @@ SAGEMAKER_ENDPOINTS = "api.sagemaker"
 """SageMaker's endpoint prefix, under which botocore's endpoint data lists it."""
 
 
-def load_grid(path: str | Path) -> Grid:
+def load_grid(path: str | Path) -> GridSettings:
     """Return the grid that a YAML file describes.
 
     The orchestrator and Lambda read the grid from their environment, and do not need PyYAML or this module.
@@ -40,7 +40,7 @@ def load_grid(path: str | Path) -> Grid:
     problems = [(line, _repeated(path, document, key, line)) for key, line in document.duplicates]
     grid = None
     try:
-        grid = Grid.model_validate(document.data, context={"regions": sagemaker_regions()})
+        grid = GridSettings.model_validate(document.data, context={"regions": sagemaker_regions()})
     except ValidationError as error:
         for details in error.errors():
             key = _as_written(document.data, _key_path(details))
@@ -77,7 +77,7 @@ def _read(path: Path) -> YamlDocument:
     except YamlSyntaxError as error:
         raise GridError((f"{path}:{error.line}: invalid YAML: {error.reason}. Fix this line.",)) from error
     if not isinstance(document.data, dict):
-        keys = ", ".join(Grid.model_fields)
+        keys = ", ".join(GridSettings.model_fields)
         raise GridError((f"{path}:1: a grid must be a mapping with the keys {keys}. Start with `name: traingrid`.",))
     return document
 
@@ -186,7 +186,7 @@ def _fields(key: KeyPath) -> dict[str, FieldInfo]:
 
 def _model(key: KeyPath) -> type[BaseModel] | None:
     """Return the model of the mapping at `key`; None for a mapping without a model."""
-    model: type[BaseModel] | None = Grid
+    model: type[BaseModel] | None = GridSettings
     further_keys = list(key)
     while further_keys and model is not None:
         field = model.model_fields.get(str(further_keys.pop(0)))

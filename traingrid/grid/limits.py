@@ -6,7 +6,7 @@ from traingrid.grid.field_types import Count
 from traingrid.grid.part import GridPart
 
 
-class Limits(GridPart):
+class SubmissionLimits(GridPart):
     """The limits of one submission. A manifest that exceeds one is rejected as a whole."""
 
     jobs: Count = Field(default=50_000, le=50_000, examples=[1000])

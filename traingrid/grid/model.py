@@ -1,7 +1,7 @@
 """Grid: the model of grid.yaml, with a home Region, training Regions and the defaults of jobs.
 
 `load_grid` reads and validates the file, and reports all of its errors at once. Lambda functions and the orchestrator
-read the same grid from their environment (`Grid.to_environment`, `Grid.from_environment`).
+read the same grid from their environment (`GridSettings.to_environment`, `GridSettings.from_environment`).
 """
 
 from typing import Annotated, Self
@@ -33,7 +33,7 @@ from traingrid.grid.field_types import (
 from traingrid.grid.file_systems import refuse_file_systems
 from traingrid.grid.image import Image, refuse_efa
 from traingrid.grid.job_defaults import JobDefaults
-from traingrid.grid.limits import Limits
+from traingrid.grid.limits import SubmissionLimits
 from traingrid.grid.network import Network
 from traingrid.grid.notifications import Notifications
 from traingrid.grid.on_dataset import MAX_RULES, DatasetRule, refuse_rules
@@ -81,7 +81,7 @@ def _grid_name(name: str) -> str:
     return name
 
 
-class Grid(GridPart):
+class GridSettings(GridPart):
     """A home Region, its training Regions, and the defaults of jobs, which manifest lines can override."""
 
     name: Annotated[
@@ -121,7 +121,7 @@ class Grid(GridPart):
     """SageMaker algorithm resources that a manifest may use; in an ARN, "{region}" is replaced by the job's Region."""
     training: Training = Training()
     """Restrictions of every training job, which no line can change."""
-    limits: Limits = Limits()
+    limits: SubmissionLimits = SubmissionLimits()
     """Limits of one submission."""
     orchestrator: Orchestrator = Orchestrator()
     """Size and number of the Batch children."""

@@ -66,7 +66,7 @@ class Channel(BaseModel):
 Inputs = dict[str, Channel]
 
 
-class Replica(BaseModel):
+class JobReplica(BaseModel):
     """The Region-specific fields of a job in another Region, because SageMaker uses only resources of its Region."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -149,7 +149,7 @@ class Job(BaseModel):
     spot_dollars_per_hour: float | None = Field(
         default=None, description="Expected price of an hour of a spot instance"
     )
-    replicas: dict[str, Replica] = Field(default={}, description="Other Regions with the same data, in order")
+    replicas: dict[str, JobReplica] = Field(default={}, description="Other Regions with the same data, in order")
 
     copy_from: str = Field(default="", description="S3 URI of a folder in another Region that is copied first")
     copy_to: str = Field(default="", description="With copy_from: S3 URI of the folder that it is copied to")
@@ -197,7 +197,7 @@ def in_region(job: Job, region: str) -> Job:
     if region == job.region:
         return job
     target = job.replicas[region]
-    current = Replica.model_construct(**{name: getattr(job, name) for name in Replica.model_fields})
+    current = JobReplica.model_construct(**{name: getattr(job, name) for name in JobReplica.model_fields})
     other_replicas = {name: replica for name, replica in job.replicas.items() if name != region}
-    moved = {name: getattr(target, name) for name in Replica.model_fields}
+    moved = {name: getattr(target, name) for name in JobReplica.model_fields}
     return job.model_copy(update={**moved, "region": region, "replicas": {job.region: current, **other_replicas}})

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Submission:
+class SubmissionState:
     """The data of a submission that a sweep uses; of ended lines, only sums and two examples, because they are many.
 
     Attributes:
@@ -94,9 +94,9 @@ def _ended(item: JobItem) -> str:
     return max(item.updated_at, item.opened_at)
 
 
-def by_submission(items: Iterable[LedgerItem | Damaged]) -> dict[str, Submission]:
+def by_submission(items: Iterable[LedgerItem | Damaged]) -> dict[str, SubmissionState]:
     """Group the ledger's items by submission; an unknown id has an empty submission."""
-    submissions: dict[str, Submission] = defaultdict(Submission)
+    submissions: dict[str, SubmissionState] = defaultdict(SubmissionState)
     for item in items:
         submission = submissions[item.submission]
         if isinstance(item, SubmissionItem):

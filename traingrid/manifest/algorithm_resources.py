@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from traingrid.algorithms.algorithm import Algorithm, Violation
+from traingrid.algorithms.algorithm import Algorithm, BrokenRule
 from traingrid.algorithms.described import described
 from traingrid.aws.clients import client
 from traingrid.job.job import in_region
@@ -43,23 +43,23 @@ def wrong_resources(lines: Sequence[Line], deployment: Deployment) -> list[LineE
 
 
 def _errors(
-    line: Line, deployment: Deployment, describe: Callable[[str, str], Algorithm | Violation | None]
+    line: Line, deployment: Deployment, describe: Callable[[str, str], Algorithm | BrokenRule | None]
 ) -> Iterator[LineError]:
-    job, reported = job_of_line(line, 0, deployment, _NO_SUBMISSION), set[Violation]()
+    job, reported = job_of_line(line, 0, deployment, _NO_SUBMISSION), set[BrokenRule]()
     for region in job.regions:
         rules = describe(region, in_region(job, region).algorithm)
-        violations = [rules] if isinstance(rules, Violation) else _violations(rules, in_region(job, region))
+        violations = [rules] if isinstance(rules, BrokenRule) else _violations(rules, in_region(job, region))
         for violation in violations:
             if violation not in reported:
                 reported.add(violation)
                 yield _error(line, violation)
 
 
-def _violations(rules: Algorithm | None, job: Job) -> list[Violation]:
+def _violations(rules: Algorithm | None, job: Job) -> list[BrokenRule]:
     return rules.violations(use_of(job, job.instance_type)) if rules else []
 
 
-def _error(line: Line, violation: Violation) -> LineError:
+def _error(line: Line, violation: BrokenRule) -> LineError:
     return LineError(
         line=line.number,
         field=f"{violation.field}.{violation.entry}" if violation.entry else violation.field,
@@ -69,7 +69,7 @@ def _error(line: Line, violation: Violation) -> LineError:
     )
 
 
-def _describe(deployment: Deployment, region: str, algorithm: str) -> Algorithm | Violation | None:
+def _describe(deployment: Deployment, region: str, algorithm: str) -> Algorithm | BrokenRule | None:
     """Return an algorithm's rules, the reason why it cannot train, or None if the caller may not describe it."""
     sagemaker: Any = client("sagemaker", region, deployment.acting_in(region))
     try:
@@ -81,9 +81,9 @@ def _describe(deployment: Deployment, region: str, algorithm: str) -> Algorithm 
             return None
         reason = f"SageMaker finds no such algorithm in {region} ({message.rstrip('.')})"
         step = "Create it or subscribe to it in that Region, or correct `algorithms` in grid.yaml."
-        return Violation(field="algorithm", value=algorithm, reason=reason, next_step=step)
+        return BrokenRule(field="algorithm", value=algorithm, reason=reason, next_step=step)
     if reply["AlgorithmStatus"] != "Completed":
         reason = f"the algorithm in {region} is in status {reply['AlgorithmStatus']}"
         step = "Wait until its status is Completed, or use another algorithm."
-        return Violation(field="algorithm", value=algorithm, reason=reason, next_step=step)
+        return BrokenRule(field="algorithm", value=algorithm, reason=reason, next_step=step)
     return described(reply)

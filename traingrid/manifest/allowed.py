@@ -18,7 +18,7 @@ from traingrid.manifest.problem import RefusedError
 
 if TYPE_CHECKING:
     from traingrid.grid.deployment import Deployment
-    from traingrid.grid.model import Grid
+    from traingrid.grid.model import GridSettings
 
 _IMAGE = re.compile(
     r"[a-z0-9{][A-Za-z0-9._{}-]*(/[a-z0-9]+([._-]+[a-z0-9]+)*)+(:[A-Za-z0-9_][A-Za-z0-9._-]*)?(@sha256:[0-9a-f]{64})?"
@@ -50,7 +50,7 @@ class Rules:
     deployment: Deployment
 
     @property
-    def grid(self) -> Grid:
+    def grid(self) -> GridSettings:
         """The grid that defines the lists."""
         return self.deployment.grid
 

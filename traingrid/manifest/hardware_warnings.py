@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from traingrid.grid.deployment import Deployment
     from traingrid.grid.image import Image
-    from traingrid.grid.model import Grid
+    from traingrid.grid.model import GridSettings
     from traingrid.job.job import Job
     from traingrid.manifest.line import Line
 
@@ -47,7 +47,7 @@ def is_newer_than_tensorflow(instance_type: str) -> bool:
     return _NEWER_THAN_TENSORFLOW.match(instance_type) is not None
 
 
-def may_warn(grid: Grid) -> bool:
+def may_warn(grid: GridSettings) -> bool:
     """Return True if a line of this grid can have a warning. False for most grids, whose lines need not be read."""
     types = grid.allowed_instance_types()
     built = [image for image in grid.images.values() if image.build]
@@ -59,14 +59,14 @@ def may_warn(grid: Grid) -> bool:
     )
 
 
-def line_warnings(line: Line, grid: Grid) -> tuple[str, ...]:
+def line_warnings(line: Line, grid: GridSettings) -> tuple[str, ...]:
     """Return the warnings of one line, each a sentence without the line's number."""
     residency = line.settings.residency or grid.regions[line.region].residency
     about_data = (f"{RULE}. {NEXT_STEP}.",) if residency and has_internet(grid, line.region) else ()
     return (*about_data, *_hardware_warnings(line, grid))
 
 
-def _hardware_warnings(line: Line, grid: Grid) -> tuple[str, ...]:
+def _hardware_warnings(line: Line, grid: GridSettings) -> tuple[str, ...]:
     settings = line.settings
     defaults = settings.over(grid.job)
     alias = defaults.image
@@ -84,7 +84,7 @@ def _hardware_warnings(line: Line, grid: Grid) -> tuple[str, ...]:
     return tuple(use.warnings())
 
 
-def manifest_warnings(lines: Iterable[Line], grid: Grid) -> Iterator[str]:
+def manifest_warnings(lines: Iterable[Line], grid: GridSettings) -> Iterator[str]:
     """Yield the warnings of a manifest as sentences."""
     return warning_sentences((line.number, line_warnings(line, grid)) for line in lines)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from traingrid import names
 from traingrid.job.channels import channels, streamed
-from traingrid.job.job import Job, Replica
+from traingrid.job.job import Job, JobReplica
 from traingrid.job.launchers import processes_per_host
 from traingrid.job.metrics import metric_regex
 from traingrid.manifest.fields import NO_SETTINGS
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from traingrid.grid.deployment import Deployment
     from traingrid.grid.image import Image
     from traingrid.grid.job_defaults import JobDefaults
-    from traingrid.grid.model import Grid
+    from traingrid.grid.model import GridSettings
     from traingrid.job.job import BackendName, Inputs
     from traingrid.manifest.fields import LineSettings
 
@@ -130,36 +130,36 @@ def job_of_line(line: Line, index: int, deployment: Deployment, submission: str)
         retries=defaults.retries,
         launch=defaults.launch,
         share=defaults.share or "",
-        replicas={region: Replica(**site) for region, site in sites.items()},
+        replicas={region: JobReplica(**site) for region, site in sites.items()},
         copy_from=str(line.copy_from or ""),
         copy_to=str(line.data) if line.copy_from else "",
         **attributes,
     )
 
 
-def image_of(settings: LineSettings, grid: Grid) -> Image | None:
+def image_of(settings: LineSettings, grid: GridSettings) -> Image | None:
     """Return the image of grid.yaml that a job uses; None for an algorithm resource and for an image by its URI."""
     return None if settings.algorithm else grid.images.get(settings.image or grid.job.image)
 
 
-def is_ours(settings: LineSettings, grid: Grid) -> bool:
+def is_ours(settings: LineSettings, grid: GridSettings) -> bool:
     """Return True if a job uses the grid's own training image, which writes TensorBoard data to a configured path."""
     image = image_of(settings, grid)
     return image is not None and names.TRAINING_REPOSITORY in (image.build, image.repository)
 
 
-def uses_own_trainer(settings: LineSettings, grid: Grid) -> bool:
+def uses_own_trainer(settings: LineSettings, grid: GridSettings) -> bool:
     """Return True if a job runs the trainer of the grid's own training image, not a script."""
     return is_ours(settings, grid) and not settings.source
 
 
-def is_algorithm(settings: LineSettings, grid: Grid) -> bool:
+def is_algorithm(settings: LineSettings, grid: GridSettings) -> bool:
     """Return True if a job trains an algorithm resource or one of SageMaker's built-in algorithms."""
     image = image_of(settings, grid)
     return bool(settings.algorithm) or (image is not None and image.algorithm is not None)
 
 
-def hyperparameters(settings: LineSettings, grid: Grid) -> dict[str, str]:
+def hyperparameters(settings: LineSettings, grid: GridSettings) -> dict[str, str]:
     """Return a job's hyperparameters: those of the line, and the grid's if they are for the same program.
 
     The grid's defaults do not apply to a script, which gets its hyperparameters as arguments and may not know them, and
@@ -181,7 +181,7 @@ def default_metrics(defaults: JobDefaults) -> dict[str, str]:
 def _site(
     line: Line, region: str, data: S3Uri | Inputs, deployment: Deployment, identity: tuple[str, int]
 ) -> dict[str, Any]:
-    """Return the attributes of a job that depend on its Region, which are those of `Replica`."""
+    """Return the attributes of a job that depend on its Region, which are those of `JobReplica`."""
     grid, account, settings = deployment.grid, deployment.account_of(region), line.settings
     folder = output = names.output_prefix(grid.name, account, region, *identity)
     bucket = names.output_bucket(grid.name, account, region)
@@ -204,7 +204,7 @@ def _site(
     }
 
 
-def backends_of(line: Line, region: str, grid: Grid) -> tuple[BackendName, ...]:
+def backends_of(line: Line, region: str, grid: GridSettings) -> tuple[BackendName, ...]:
     """Return the backends of a line in one of its Regions: the line's in its own Region, of which others may lack some.
 
     They can be empty in a Region of `replicas`; `traingrid.manifest.checks.backends` refuses such a line.

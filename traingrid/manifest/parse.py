@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from traingrid.grid.deployment import Deployment
-    from traingrid.grid.model import Grid
+    from traingrid.grid.model import GridSettings
 
 __all__ = ["MAX_BYTES", "Line", "parse"]
 
@@ -74,7 +74,7 @@ def _pieces(content: bytes) -> Iterator[bytes]:
         yield content[start : start + _PIECE]
 
 
-def _of_the_whole(rows: Rows, lines: list[Line], grid: Grid, *, to_plan: bool) -> list[LineError]:
+def _of_the_whole(rows: Rows, lines: list[Line], grid: GridSettings, *, to_plan: bool) -> list[LineError]:
     """Return the errors of a file as a whole; each of its lines is valid."""
     if not lines:
         return file_error("the file has no jobs", "Write region,s3_uri or region,s3_uri,name, one line per job.").errors

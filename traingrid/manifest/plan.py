@@ -39,7 +39,7 @@ _MISSING = ("NoSuchBucket", "ImageNotFoundException", "RepositoryNotFoundExcepti
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class ResourceCheck:
     """The result of checking a job's data and images.
 
     Attributes:
@@ -62,7 +62,7 @@ class Planned:
     """
 
     job: Job
-    found: Found
+    found: ResourceCheck
     warnings: tuple[str, ...] = ()
 
     @property
@@ -96,7 +96,7 @@ class Planned:
 
 
 def planned(
-    lines: Sequence[Line], deployment: Deployment, look: Callable[[Job], Found] | None = None
+    lines: Sequence[Line], deployment: Deployment, look: Callable[[Job], ResourceCheck] | None = None
 ) -> Iterator[Planned]:
     """Yield the jobs that the lines of a manifest would create, by index.
 
@@ -118,7 +118,7 @@ def image_request(uri: str) -> dict[str, Any]:
     return {"registryId": registry.partition(".")[0], "repositoryName": repository, "imageIds": [image_id]}
 
 
-def looking(deployment: Deployment) -> Callable[[Job], Found]:
+def looking(deployment: Deployment) -> Callable[[Job], ResourceCheck]:
     """Return a function that checks in S3 and ECR whether a job's data and images exist, in all of its Regions.
 
     It checks each data set and image once. A resource that the caller may not read counts as unchecked, because the
@@ -157,7 +157,7 @@ def looking(deployment: Deployment) -> Callable[[Job], Found]:
     def objects(region: str, uri: str, number: int) -> _Seen:
         return _seen(lambda: len(list(islice(data_objects(storage(region), prefix_of(uri)), number))) == number)
 
-    def look(job: Job) -> Found:
+    def look(job: Job) -> ResourceCheck:
         troubles, unchecked = [], list[str]()
         for region in job.regions:
             regional_job = in_region(job, region)
@@ -183,7 +183,7 @@ def looking(deployment: Deployment) -> Callable[[Job], Found]:
                 for resource_name, resource in resources.items()
                 if resource.unknown
             ]
-        return Found(trouble="; ".join(troubles), unchecked=tuple(unchecked))
+        return ResourceCheck(trouble="; ".join(troubles), unchecked=tuple(unchecked))
 
     return look
 

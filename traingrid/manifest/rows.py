@@ -13,7 +13,7 @@ from traingrid.manifest.comments import comment_of, declared_jobs, is_almost_dec
 from traingrid.manifest.errors import LineError, ManifestError, file_error
 from traingrid.manifest.json_row import json_row
 from traingrid.manifest.row import Row, unreadable
-from traingrid.manifest.table import PLAIN_COLUMNS, Table, cells_of, plain_row, wrong_separator
+from traingrid.manifest.table import PLAIN_COLUMNS, CsvTable, cells_of, plain_row, wrong_separator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -43,7 +43,7 @@ class Rows:
     declared: int | None = field(default=None, init=False)
     ended: bool = field(default=True, init=False)
     header: str = field(default="", init=False)
-    _table: Table | None = field(default=None, init=False)
+    _table: CsvTable | None = field(default=None, init=False)
     _commented_header: LineError | None = field(default=None, init=False)
 
     @property
@@ -87,7 +87,7 @@ class Rows:
             return json_row
         cells = cells_of(number, text)
         if isinstance(cells, list) and is_header(cells):
-            self.header, self._table = text, Table(number, cells)
+            self.header, self._table = text, CsvTable(number, cells)
             return self._table.row
         is_plain = isinstance(cells, list) and len(cells) > 1 and cells[1].startswith("s3://")
         if not is_plain and (error := wrong_separator(number, text)):

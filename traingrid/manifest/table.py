@@ -69,7 +69,7 @@ def plain_row(number: int, text: str) -> Row | list[LineError]:
     )
 
 
-class Table:
+class CsvTable:
     """CSV with a header.
 
     Args:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from traingrid.aws.s3_copy import ObjectHead
     from traingrid.grid.deployment import Deployment
-    from traingrid.grid.model import Grid
+    from traingrid.grid.model import GridSettings
     from traingrid.job.job import Channel
     from traingrid.merge.models import Method, Model
 
@@ -80,7 +80,7 @@ def check_options(request: MergeRequest) -> None:
             raise UsageError(text, f"Leave {option} out, or use --method {' or '.join(methods)}.")
 
 
-def region_of(models: Sequence[Model], request: MergeRequest, grid: Grid) -> str:
+def region_of(models: Sequence[Model], request: MergeRequest, grid: GridSettings) -> str:
     """Return the Region of a merge, to which the models of other Regions are copied.
 
     Raises:
@@ -95,7 +95,7 @@ def region_of(models: Sequence[Model], request: MergeRequest, grid: Grid) -> str
     return region
 
 
-def _check_copy(model: Model, region: str, grid: Grid) -> None:
+def _check_copy(model: Model, region: str, grid: GridSettings) -> None:
     """Raise an error if a model must not be copied to a Region."""
     source, where = model.job.region, f"The model of {model} cannot be copied from {model.job.region} to {region}"
     if not is_resident(region, model.job.residency):
@@ -180,7 +180,7 @@ def _residency(models: Sequence[Model], region: str) -> list[str]:
     return list(residencies.pop()) if len(residencies) == 1 else [region]
 
 
-def _instance_type(request: MergeRequest, grid: Grid) -> str:
+def _instance_type(request: MergeRequest, grid: GridSettings) -> str:
     """Return the instance type. Merging needs no accelerator; an explicit type is checked as in every manifest."""
     if request.instance_type:
         return request.instance_type

@@ -24,7 +24,7 @@ THREADS = 16
 
 
 @dataclass(frozen=True, kw_only=True)
-class Progress:
+class CopyProgress:
     """The verified objects so far.
 
     Attributes:
@@ -79,10 +79,10 @@ class FolderCopy:
         """Begin no further objects. Requests that S3 has received still take effect."""
         self._stop.set()
 
-    def progress(self) -> Progress:
+    def progress(self) -> CopyProgress:
         """Return the verified objects so far."""
         with self._lock:
-            return Progress(objects=self._verified.total(), bytes=self._bytes, verified=dict(self._verified))
+            return CopyProgress(objects=self._verified.total(), bytes=self._bytes, verified=dict(self._verified))
 
     def finish(self, before: Survey) -> Survey:
         """Check the whole target, and then copy the source's marker, if it has one.

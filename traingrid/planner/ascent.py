@@ -19,7 +19,7 @@ from traingrid.planner.duals import Duals, bound_of, cheapest, cheapest_few, pri
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from traingrid.planner.problem import Problem, Usage
+    from traingrid.planner.problem import PlacementProblem, Usage
 
 _STEPS, _REFRESH = 150, 25
 """The number of steps, and after how many each job's considered choices are selected again."""
@@ -44,7 +44,7 @@ class Bound:
     cost: float
 
 
-def ascend(problem: Problem, steps: int = _STEPS) -> Bound:
+def ascend(problem: PlacementProblem, steps: int = _STEPS) -> Bound:
     """Return the best lower bound that the search finds.
 
     Args:
@@ -67,11 +67,11 @@ def ascend(problem: Problem, steps: int = _STEPS) -> Bound:
     return best
 
 
-def _bound(problem: Problem, duals: Duals) -> Bound:
+def _bound(problem: PlacementProblem, duals: Duals) -> Bound:
     return Bound(duals=duals, cost=bound_of(problem, duals))
 
 
-def _core(problem: Problem, costs: NDArray[np.float64]) -> Problem:
+def _core(problem: PlacementProblem, costs: NDArray[np.float64]) -> PlacementProblem:
     """Return the problem with only the cheapest choices of each job, and the choice to leave it unplaced."""
     is_in_core: NDArray[np.bool_] = np.zeros(len(costs), dtype=bool)
     is_in_core[cheapest_few(problem, costs, _CONSIDERED)] = is_in_core[problem.starts[:-1]] = True
@@ -114,7 +114,7 @@ class _Scales:
     most_budget: float
 
     @classmethod
-    def of(cls, problem: Problem) -> _Scales:
+    def of(cls, problem: PlacementProblem) -> _Scales:
         placed = np.flatnonzero(problem.pool >= 0)
         pools = len(problem.capacity)
         cost = np.bincount(problem.pool[placed], problem.cost[placed], pools)
@@ -128,7 +128,7 @@ class _Scales:
             most_budget=float(min(np.median(ratio), 1e3)) if len(placed) else 0.0,
         )
 
-    def stepped(self, duals: Duals, used: Usage, problem: Problem, factor: float) -> Duals:
+    def stepped(self, duals: Duals, used: Usage, problem: PlacementProblem, factor: float) -> Duals:
         """Return the prices after a step."""
         return Duals(
             hours=np.maximum(0.0, duals.hours + factor * self.hours * _excess(used.hours, problem.capacity)),

@@ -12,7 +12,7 @@ from traingrid.job.accelerators import accelerators
 from traingrid.job.candidates import candidates_of
 from traingrid.job.recipe import recipe_of
 from traingrid.manifest.line import job_of_line
-from traingrid.planner.choices import Demand, Limits, Pool
+from traingrid.planner.choices import Demand, PlanLimits, Pool
 from traingrid.planner.durations import GUESS, LINE, MAX_RUNTIME, Duration, Durations
 from traingrid.planner.places import places_of
 from traingrid.planner.pool_keys import ON_DEMAND, SPOT
@@ -56,7 +56,7 @@ class Options:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Candidate:
+class PlannableLine:
     """A line with everything that a plan may choose for it.
 
     Attributes:
@@ -116,7 +116,7 @@ def candidates(
     facts: Facts,
     deployment: Deployment,
     options: Options,
-) -> list[Candidate]:
+) -> list[PlannableLine]:
     """Return the candidates of all lines.
 
     Args:
@@ -146,7 +146,7 @@ def candidates(
         by_type = _durations(line, job, durations, size)
         allowed = line.settings.instance_types or ()
         candidates_.append(
-            Candidate(
+            PlannableLine(
                 line=line,
                 values=values[line.number],
                 job=job,
@@ -160,7 +160,7 @@ def candidates(
     return candidates_
 
 
-def pools_of(candidates: Sequence[Candidate], facts: Facts, now: datetime) -> list[Pool]:
+def pools_of(candidates: Sequence[PlannableLine], facts: Facts, now: datetime) -> list[Pool]:
     """Return the pools that candidates can use: those with a price and at least one instance.
 
     Args:
@@ -187,10 +187,10 @@ def _pool(key: PoolKey, facts: Facts, now: datetime) -> Pool:
     )
 
 
-def limits_of(candidates: Sequence[Candidate], options: Options) -> Limits:
+def limits_of(candidates: Sequence[PlannableLine], options: Options) -> PlanLimits:
     """Return the limits of a plan."""
     types = {name: candidate.job.processes_per_host for candidate in candidates for name in candidate.durations}
-    return Limits(
+    return PlanLimits(
         hours=max(candidate.deadline for candidate in candidates),
         budget=options.budget,
         accelerators=options.accelerators,

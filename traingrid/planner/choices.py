@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from traingrid.planner.pool_keys import SPOT, is_paid
-from traingrid.planner.problem import UNPLACED, Problem
+from traingrid.planner.problem import UNPLACED, PlacementProblem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -76,7 +76,7 @@ class Demand:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
+class PlanLimits:
     """The limits of a plan.
 
     Attributes:
@@ -92,7 +92,7 @@ class Limits:
     accelerators_of: Mapping[str, int] = field(default_factory=dict)
 
 
-def problem_of(demands: Sequence[Demand], pools: Sequence[Pool], limits: Limits) -> Problem:
+def problem_of(demands: Sequence[Demand], pools: Sequence[Pool], limits: PlanLimits) -> PlacementProblem:
     """Return the problem of placing jobs in pools.
 
     A choice that cannot be right for a single job is left out: a pool with fewer instances than the job, a duration
@@ -108,7 +108,7 @@ def problem_of(demands: Sequence[Demand], pools: Sequence[Pool], limits: Limits)
     table = _Pools(pools, limits)
     parts = [table.choices(demand, deadline) for demand, deadline in zip(demands, deadlines, strict=True)]
     pool, cost, dollars, hours, accelerators = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return Problem(
+    return PlacementProblem(
         starts=np.concatenate([[0], np.cumsum([len(part[0]) for part in parts])]),
         pool=pool,
         cost=cost,
@@ -133,7 +133,7 @@ def _window_ends(deadlines: NDArray[np.float64], horizon: float) -> NDArray[np.f
 class _Pools:
     """The pools as arrays."""
 
-    def __init__(self, pools: Sequence[Pool], limits: Limits) -> None:
+    def __init__(self, pools: Sequence[Pool], limits: PlanLimits) -> None:
         self._pools = pools
         self._regions = {region: index for index, region in enumerate(dict.fromkeys(pool.region for pool in pools))}
         types = dict.fromkeys(pool.instance_type for pool in pools)

@@ -15,7 +15,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from traingrid.planner.problem import Problem
+    from traingrid.planner.problem import PlacementProblem
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -33,18 +33,20 @@ class Duals:
     budget: float
 
     @classmethod
-    def zero(cls, problem: Problem) -> Duals:
+    def zero(cls, problem: PlacementProblem) -> Duals:
         """Return prices of zero."""
         return cls(hours=np.zeros(problem.capacity.shape), accelerators=np.zeros(len(problem.accelerators)), budget=0.0)
 
-    def value(self, problem: Problem) -> float:
+    def value(self, problem: PlacementProblem) -> float:
         """Return the value of all limits at these prices."""
         limits = ((self.hours, problem.capacity), (self.accelerators, problem.accelerators))
         budget = self.budget * problem.budget if self.budget else 0.0
         return budget + sum(float(np.sum(price[price > 0] * limit[price > 0])) for price, limit in limits)
 
 
-def priced(problem: Problem, duals: Duals, choices: NDArray[np.int64] | slice = slice(None)) -> NDArray[np.float64]:
+def priced(
+    problem: PlacementProblem, duals: Duals, choices: NDArray[np.int64] | slice = slice(None)
+) -> NDArray[np.float64]:
     """Return the cost of choices with the prices of the limits that they use (reduced costs).
 
     Args:
@@ -76,14 +78,14 @@ def cheapest(costs: NDArray[np.float64], starts: NDArray[np.int64]) -> NDArray[n
     return hits[np.searchsorted(hits, starts[:-1])]
 
 
-def cheapest_few(problem: Problem, costs: NDArray[np.float64], number: int) -> NDArray[np.int64]:
+def cheapest_few(problem: PlacementProblem, costs: NDArray[np.float64], number: int) -> NDArray[np.int64]:
     """Return the indexes of the cheapest choices of each job, at most `number` of each."""
     order = np.lexsort((costs, problem.job))
     rank = np.arange(len(costs)) - np.repeat(problem.starts[:-1], np.diff(problem.starts))
     return order[rank < number]
 
 
-def bound_of(problem: Problem, duals: Duals) -> float:
+def bound_of(problem: PlacementProblem, duals: Duals) -> float:
     """Return the lower bound that prices give for the cost of every assignment that keeps the limits."""
     costs = priced(problem, duals)
     return float(np.minimum.reduceat(costs, problem.starts[:-1]).sum()) - duals.value(problem)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from traingrid.planner.ascent import Bound
-    from traingrid.planner.problem import Problem
+    from traingrid.planner.problem import PlacementProblem
 
 _CHOICES = 20_000
 """The maximum number of choices of the mixed-integer program."""
@@ -24,7 +24,7 @@ _SMALL = 200
 _GAP = 1e-4
 
 
-def solved(problem: Problem, bound: Bound, chosen: NDArray[np.int64]) -> tuple[NDArray[np.int64], float]:
+def solved(problem: PlacementProblem, bound: Bound, chosen: NDArray[np.int64]) -> tuple[NDArray[np.int64], float]:
     """Return an assignment and a lower bound, by a program over the choices within a window of reduced costs.
 
     An assignment with a choice outside of the window costs at least the bound and the window. So if the window is the

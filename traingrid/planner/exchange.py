@@ -11,7 +11,7 @@ from traingrid.planner.repair import LEAST_SAVING, Room
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from traingrid.planner.problem import Problem
+    from traingrid.planner.problem import PlacementProblem
 
 _PASSES = 4
 _TRIED = 6
@@ -20,7 +20,7 @@ _EVICTED = 40
 """The maximum number of jobs that make room for one."""
 
 
-def exchanged(problem: Problem, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
+def exchanged(problem: PlacementProblem, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return an assignment that costs at most as much.
 
     Args:
@@ -39,7 +39,7 @@ def exchanged(problem: Problem, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 class _Search:
-    def __init__(self, problem: Problem, chosen: NDArray[np.int64]) -> None:
+    def __init__(self, problem: PlacementProblem, chosen: NDArray[np.int64]) -> None:
         self.problem, self.chosen = problem, chosen.copy()
         self._room = Room(problem)
         for job, choice in enumerate(chosen):

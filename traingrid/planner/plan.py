@@ -13,14 +13,14 @@ from traingrid.errors import UsageError
 from traingrid.planner.candidates import limits_of, pools_of
 from traingrid.planner.choices import problem_of
 from traingrid.planner.pool_keys import is_paid, plan_text
-from traingrid.planner.shortage import Remainder, Shortage, shortages
+from traingrid.planner.shortage import PlacementShortage, Remainder, shortages
 from traingrid.planner.solver import solve
 from traingrid.planner.verdicts import verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from traingrid.planner.candidates import Candidate, Options
+    from traingrid.planner.candidates import Options, PlannableLine
     from traingrid.planner.choices import Pool
     from traingrid.planner.durations import Duration
     from traingrid.planner.facts import Facts
@@ -42,7 +42,7 @@ class Assignment:
         verdict: The reason, as a sentence without a full stop.
     """
 
-    candidate: Candidate
+    candidate: PlannableLine
     pool: Pool
     place: Place
     duration: Duration
@@ -75,7 +75,7 @@ class Plan:
 
     options: Options
     assignments: tuple[Assignment, ...]
-    shortages: tuple[Shortage, ...]
+    shortages: tuple[PlacementShortage, ...]
     pools: tuple[Pool, ...]
     gap: float
     bound: float
@@ -106,7 +106,7 @@ class Plan:
         return max(math.fsum(move.place.dollars for move in self.moves) - math.fsum(once), 0.0)
 
 
-def plan_of(candidates: Sequence[Candidate], facts: Facts, options: Options) -> Plan:
+def plan_of(candidates: Sequence[PlannableLine], facts: Facts, options: Options) -> Plan:
     """Return the plan of candidates.
 
     Args:
@@ -144,7 +144,7 @@ def plan_of(candidates: Sequence[Candidate], facts: Facts, options: Options) -> 
     )
 
 
-def _assignment(candidate: Candidate, pool: Pool, facts: Facts) -> Assignment:
+def _assignment(candidate: PlannableLine, pool: Pool, facts: Facts) -> Assignment:
     duration, place = candidate.durations[pool.instance_type], candidate.places.by_region[pool.region]
     return Assignment(
         candidate=candidate,
@@ -156,7 +156,7 @@ def _assignment(candidate: Candidate, pool: Pool, facts: Facts) -> Assignment:
     )
 
 
-def _check_prices(candidates: Sequence[Candidate], facts: Facts) -> None:
+def _check_prices(candidates: Sequence[PlannableLine], facts: Facts) -> None:
     for candidate in candidates:
         keys = list(candidate.pool_keys)
         if any(key in facts.prices for key in keys):
@@ -174,6 +174,6 @@ def _check_prices(candidates: Sequence[Candidate], facts: Facts) -> None:
         raise UsageError(text, _NEXT.format("prices"))
 
 
-def _no_capacity(candidate: Candidate) -> UsageError:
+def _no_capacity(candidate: PlannableLine) -> UsageError:
     text = f"No Region has capacity for {', '.join(candidate.durations)}: each quota in the catalog is 0 or missing."
     return UsageError(text, _NEXT.format("capacity"))

@@ -23,7 +23,7 @@ UNPLACED = -1
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Problem:
+class PlacementProblem:
     """Jobs with their choices. The first choice of each job leaves it unplaced, at a penalty.
 
     Attributes:

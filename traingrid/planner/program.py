@@ -16,7 +16,7 @@ from traingrid.planner.duals import Duals
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from traingrid.planner.problem import Problem, Usage
+    from traingrid.planner.problem import PlacementProblem, Usage
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -30,7 +30,7 @@ class Program:
         room: The limits for these jobs.
     """
 
-    problem: Problem
+    problem: PlacementProblem
     jobs: NDArray[np.int64]
     choices: NDArray[np.int64]
     room: Usage

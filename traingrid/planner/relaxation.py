@@ -20,7 +20,7 @@ from traingrid.planner.program import Program
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from traingrid.planner.problem import Problem
+    from traingrid.planner.problem import PlacementProblem
 
 _FIRST, _NEW = 16, 4
 """The number of choices of each job in the first round, and how many a later round adds at most."""
@@ -42,7 +42,7 @@ class Relaxation:
     shares: NDArray[np.float64]
 
 
-def relax(problem: Problem, bound: Bound) -> Relaxation:
+def relax(problem: PlacementProblem, bound: Bound) -> Relaxation:
     """Return the solution of the linear relaxation, or a good approximation of a large one.
 
     Args:
@@ -69,7 +69,7 @@ def relax(problem: Problem, bound: Bound) -> Relaxation:
 
 
 def _selected(
-    problem: Problem, costs: NDArray[np.float64], choices: NDArray[np.int64], number: int
+    problem: PlacementProblem, costs: NDArray[np.float64], choices: NDArray[np.int64], number: int
 ) -> NDArray[np.int64]:
     """Return choices and the cheapest ones of each job, in ascending order."""
     is_selected: NDArray[np.bool_] = np.zeros(len(costs), dtype=bool)
@@ -77,7 +77,7 @@ def _selected(
     return np.flatnonzero(is_selected)
 
 
-def _has_cheaper(problem: Problem, costs: NDArray[np.float64], choices: NDArray[np.int64]) -> bool:
+def _has_cheaper(problem: PlacementProblem, costs: NDArray[np.float64], choices: NDArray[np.int64]) -> bool:
     """Return True if a job has a cheaper choice than those of the program."""
     present_costs = np.full(len(costs), np.inf)
     present_costs[choices] = costs[choices]

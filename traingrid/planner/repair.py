@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from traingrid.planner.duals import Duals
-    from traingrid.planner.problem import Problem
+    from traingrid.planner.problem import PlacementProblem
 
 _MAX_PASSES = 20
 _LAST = 0.02
@@ -21,7 +21,7 @@ LEAST_SAVING = 1e-9
 """The least saving in dollars for which an assignment is changed."""
 
 
-def repaired(problem: Problem, duals: Duals) -> NDArray[np.int64]:
+def repaired(problem: PlacementProblem, duals: Duals) -> NDArray[np.int64]:
     """Return an assignment that keeps all limits, as the index of each job's choice.
 
     Jobs choose one after the other the choice that costs least with the prices and still fits; those that would lose
@@ -38,7 +38,7 @@ def repaired(problem: Problem, duals: Duals) -> NDArray[np.int64]:
     return chosen
 
 
-def rounded(problem: Problem, duals: Duals, shares: NDArray[np.float64]) -> NDArray[np.int64]:
+def rounded(problem: PlacementProblem, duals: Duals, shares: NDArray[np.float64]) -> NDArray[np.int64]:
     """Return an assignment that keeps all limits and follows the linear relaxation.
 
     Args:
@@ -59,7 +59,7 @@ def rounded(problem: Problem, duals: Duals, shares: NDArray[np.float64]) -> NDAr
     return chosen
 
 
-def improved(problem: Problem, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
+def improved(problem: PlacementProblem, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return an assignment in which no job alone has a cheaper choice that fits.
 
     Args:
@@ -83,7 +83,7 @@ def improved(problem: Problem, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
     return chosen
 
 
-def _order(problem: Problem, duals: Duals, costs: NDArray[np.float64]) -> NDArray[np.int64]:
+def _order(problem: PlacementProblem, duals: Duals, costs: NDArray[np.float64]) -> NDArray[np.int64]:
     regrets = _regrets(problem, costs)
     if not duals.budget:
         return np.argsort(-regrets, kind="stable")
@@ -95,7 +95,7 @@ def _order(problem: Problem, duals: Duals, costs: NDArray[np.float64]) -> NDArra
     return np.lexsort((np.where(last, -worth, -regrets), last))
 
 
-def _regrets(problem: Problem, costs: NDArray[np.float64]) -> NDArray[Any]:
+def _regrets(problem: PlacementProblem, costs: NDArray[np.float64]) -> NDArray[Any]:
     """Return how much each job would lose by its second choice, for each instance-hour of its first one."""
     starts = problem.starts
     first = np.minimum.reduceat(costs, starts[:-1])
@@ -115,7 +115,7 @@ class Room:
         dollars: The dollars that are left of the budget.
     """
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: PlacementProblem) -> None:
         self._problem = problem
         self._hours = problem.room.copy()
         self._accelerators = problem.accelerators.copy()

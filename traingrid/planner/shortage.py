@@ -13,14 +13,14 @@ from traingrid.text import counted
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from traingrid.planner.candidates import Candidate
-    from traingrid.planner.choices import Limits, Pool
+    from traingrid.planner.candidates import PlannableLine
+    from traingrid.planner.choices import PlanLimits, Pool
     from traingrid.planner.facts import Facts
     from traingrid.planner.pool_keys import PoolKey
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shortage:
+class PlacementShortage:
     """A line that could not be placed.
 
     Attributes:
@@ -29,7 +29,7 @@ class Shortage:
         next_step: How to raise it.
     """
 
-    candidate: Candidate
+    candidate: PlannableLine
     reason: str
     next_step: str
 
@@ -46,12 +46,12 @@ class Remainder:
     """
 
     pools: Sequence[Pool]
-    limits: Limits
+    limits: PlanLimits
     hours: Mapping[PoolKey, float]
     budget: float
 
 
-def shortages(unplaced: Sequence[Candidate], facts: Facts, remainder: Remainder) -> Iterator[Shortage]:
+def shortages(unplaced: Sequence[PlannableLine], facts: Facts, remainder: Remainder) -> Iterator[PlacementShortage]:
     """Yield a shortage for each unplaced line, in their order; instances that earlier lines lack are added up.
 
     Args:
@@ -59,10 +59,10 @@ def shortages(unplaced: Sequence[Candidate], facts: Facts, remainder: Remainder)
         facts: The catalog's facts.
         remainder: The limits of the plan and their rest.
     """
-    search = _Search(facts, remainder)
+    search = _ShortageSearch(facts, remainder)
     for candidate in unplaced:
         reason, next_step = search.reason(candidate)
-        yield Shortage(candidate=candidate, reason=reason, next_step=next_step)
+        yield PlacementShortage(candidate=candidate, reason=reason, next_step=next_step)
 
 
 def raise_quota(region: str, instance_type: str, option: str, instances: int) -> str:
@@ -79,13 +79,13 @@ def raise_quota(region: str, instance_type: str, option: str, instances: int) ->
     return f"{request} --quota-code $({code})"
 
 
-class _Search:
+class _ShortageSearch:
     def __init__(self, facts: Facts, remainder: Remainder) -> None:
         self._facts, self._limits, self._budget = facts, remainder.limits, remainder.budget
         self._pools = {pool.key: pool for pool in remainder.pools}
         self._hours = dict(remainder.hours)
 
-    def reason(self, candidate: Candidate) -> tuple[str, str]:
+    def reason(self, candidate: PlannableLine) -> tuple[str, str]:
         """Return the limit that prevents a line's cheapest choice, and how to raise it."""
         choices = _choices(candidate, self._facts)
         if not choices:
@@ -108,7 +108,7 @@ class _Search:
             return text, f"Plan with --budget {math.ceil(self._limits.budget + best.dollars - self._budget)} or more."
         return self._of_pool(candidate, best)
 
-    def _of_plan(self, candidate: Candidate, best: _Choice) -> str:
+    def _of_plan(self, candidate: PlannableLine, best: _NearestChoice) -> str:
         """Return the shortage of a training plan."""
         instances, pool = candidate.job.instance_count, self._pools.get(best.key)
         available = pool.instances if pool else 0
@@ -120,7 +120,7 @@ class _Search:
             return f"{text} until {'the deadline' if candidate.deadline < pool.until else 'its end'}"
         return f"{pool_text(best.key)} has no instance free until its end or the deadline"
 
-    def _of_pool(self, candidate: Candidate, best: _Choice) -> tuple[str, str]:
+    def _of_pool(self, candidate: PlannableLine, best: _NearestChoice) -> tuple[str, str]:
         """Return the shortage of instances in a pool, or of accelerators if the pool has room."""
         instances, available = candidate.job.instance_count, self._facts.instances.get(best.key, 0)
         where = pool_text(best.key)
@@ -136,18 +136,18 @@ class _Search:
         return f"the {available} instances of {where} are in use until its deadline", raise_quota(*best.key, needed)
 
 
-class _Choice(NamedTuple):
+class _NearestChoice(NamedTuple):
     dollars: float
     key: PoolKey
     hours: float
 
 
-def _choices(candidate: Candidate, facts: Facts) -> list[_Choice]:
+def _choices(candidate: PlannableLine, facts: Facts) -> list[_NearestChoice]:
     """Return the line's choices before its deadline from the cheapest, whether they have room or not."""
     choices = []
     for key in candidate.pool_keys:
         hours, attempts = candidate.durations[key[1]].hours, SPOT_ATTEMPTS if key[2] == SPOT else 1.0
         if key in facts.prices and hours * attempts <= candidate.deadline:
             compute = candidate.job.instance_count * hours * facts.prices[key].dollars
-            choices.append(_Choice(compute + candidate.places.by_region[key[0]].dollars, key, hours))
+            choices.append(_NearestChoice(compute + candidate.places.by_region[key[0]].dollars, key, hours))
     return sorted(choices)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from traingrid.planner.duals import Duals
-    from traingrid.planner.problem import Problem
+    from traingrid.planner.problem import PlacementProblem
 
 EXACT_BELOW = 2000
 """The number of jobs below which HiGHS improves assignment and bound."""
@@ -50,7 +50,7 @@ class Solution:
         return max(0.0, self.cost - self.bound) / self.cost if self.cost else 0.0
 
 
-def solve(problem: Problem, *, exact_below: int = EXACT_BELOW) -> Solution:
+def solve(problem: PlacementProblem, *, exact_below: int = EXACT_BELOW) -> Solution:
     """Return an assignment of low cost.
 
     Args:

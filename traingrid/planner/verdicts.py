@@ -9,7 +9,7 @@ from traingrid.planner.pool_keys import is_paid, plan_text
 from traingrid.text import byte_size
 
 if TYPE_CHECKING:
-    from traingrid.planner.candidates import Candidate
+    from traingrid.planner.candidates import PlannableLine
     from traingrid.planner.choices import Pool
     from traingrid.planner.facts import Facts
     from traingrid.planner.places import Place
@@ -21,7 +21,7 @@ class _Option(NamedTuple):
     place: Place
 
 
-def verdict(candidate: Candidate, pool: Pool, facts: Facts) -> str:
+def verdict(candidate: PlannableLine, pool: Pool, facts: Facts) -> str:
     """Return the reason for a choice, as a sentence without a full stop.
 
     It compares list prices; capacity is the reason if the cheaper alternative was not chosen.
@@ -47,7 +47,7 @@ def size_text(size: int) -> str:
     return f"{gigabytes:,.0f} GB" if gigabytes >= 10 else f"{gigabytes:.1f} GB" if gigabytes >= 0.1 else byte_size(size)
 
 
-def _best_by_region(candidate: Candidate, facts: Facts) -> list[_Option]:
+def _best_by_region(candidate: PlannableLine, facts: Facts) -> list[_Option]:
     """Return the cheapest choice in each Region by list prices, before its deadline, whether it has room or not."""
     computes: dict[str, float] = {}
     for key in candidate.pool_keys:
@@ -85,7 +85,7 @@ def _replica(chosen: _Option, own: _Option | None) -> str:
     return f"{text}: saves ${saving:,.2f}" if saving > 0 else f"{text}: its own Region has no room"
 
 
-def _stayed(candidate: Candidate, chosen: _Option, options: list[_Option]) -> str:
+def _stayed(candidate: PlannableLine, chosen: _Option, options: list[_Option]) -> str:
     if not options:
         reason = candidate.places.only or "no other Region is possible"
         return f"stays: {reason}"

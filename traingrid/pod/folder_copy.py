@@ -29,7 +29,7 @@ from traingrid.text import counted
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traingrid.pod.objects import Place
+    from traingrid.pod.objects import S3Location
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class CopiedFile:
     written: bool
 
 
-class Record:
+class CheckpointRecord:
     """The files that are in S3, by their paths in the folder, stored in a file."""
 
     def __init__(self, file: Path) -> None:
@@ -86,7 +86,7 @@ class Record:
 
 
 @dataclass(kw_only=True)
-class FolderCopy:
+class CheckpointUpload:
     """Copies one folder.
 
     Attributes:
@@ -99,8 +99,8 @@ class FolderCopy:
 
     s3: Any
     folder: Path
-    target: Place
-    record: Record
+    target: S3Location
+    record: CheckpointRecord
     is_main: bool
     _delete_refused: bool = field(default=False, init=False)
 
@@ -209,7 +209,7 @@ def _state(file: Path) -> tuple[int, int]:
     return stat.st_mtime_ns, stat.st_size
 
 
-def record_restored(folder: Path, etags: dict[str, str], record: Record) -> None:
+def record_restored(folder: Path, etags: dict[str, str], record: CheckpointRecord) -> None:
     """Record downloaded files, which need not be copied.
 
     Args:

@@ -22,7 +22,7 @@ _HEADS_AT_ONCE, _BATCH = 16, 256
 _MISSING = ("404", "NoSuchKey")
 
 
-class Place(NamedTuple):
+class S3Location(NamedTuple):
     """A bucket and a key or prefix, exactly as in the URI."""
 
     bucket: str
@@ -43,13 +43,13 @@ class StoredObject:
         path: Its path in the folder.
     """
 
-    place: Place
+    place: S3Location
     size: int
     etag: str
     path: str
 
 
-def place_of(uri: str) -> Place:
+def place_of(uri: str) -> S3Location:
     """Return the bucket and the key of a URI.
 
     Raises:
@@ -59,7 +59,7 @@ def place_of(uri: str) -> Place:
     bucket, _, key = location.partition("/")
     if scheme != "s3" or not separator or not bucket:
         raise download_error(f"{uri!r} is not an S3 URI")
-    return Place(bucket, key)
+    return S3Location(bucket, key)
 
 
 def objects_of(s3: Any, source: Mapping[str, Any]) -> Iterator[StoredObject]:
@@ -92,7 +92,7 @@ def sharded(objects: Iterable[StoredObject], number: int, hosts: int) -> Iterato
     yield from islice(objects, number, None, hosts)
 
 
-def below(s3: Any, prefix: Place) -> Iterator[StoredObject]:
+def below(s3: Any, prefix: S3Location) -> Iterator[StoredObject]:
     """Yield the objects whose keys start with a prefix, without the markers of folders, in the order of their keys."""
     request = {"Bucket": prefix.bucket, "Prefix": prefix.key}
     while True:
@@ -100,7 +100,7 @@ def below(s3: Any, prefix: Place) -> Iterator[StoredObject]:
         for entry in page.get("Contents", []):
             path = relative_path(prefix.key, entry["Key"])
             if path and not path.endswith("/"):
-                place = Place(prefix.bucket, entry["Key"])
+                place = S3Location(prefix.bucket, entry["Key"])
                 yield StoredObject(place=place, size=entry["Size"], etag=entry["ETag"], path=_checked(path, place))
         if not page.get("IsTruncated"):
             return
@@ -125,7 +125,7 @@ def no_objects(uri: str) -> Exception:
     return download_error(f'No S3 objects found under S3 URL "{uri}" given in input data source.')
 
 
-def _listed(s3: Any, manifest: Place) -> Iterator[StoredObject]:
+def _listed(s3: Any, manifest: S3Location) -> Iterator[StoredObject]:
     """Yield the objects that a ManifestFile names."""
 
     def read() -> bytes:
@@ -140,7 +140,7 @@ def _listed(s3: Any, manifest: Place) -> Iterator[StoredObject]:
     except (ValueError, TypeError, KeyError) as error:
         raise download_error(f"The manifest {manifest} in S3 is malformed: {error!r}.") from error
 
-    def found(place_and_suffix: tuple[Place, str]) -> StoredObject:
+    def found(place_and_suffix: tuple[S3Location, str]) -> StoredObject:
         place, suffix = place_and_suffix
         try:
             head_reply = patiently(lambda: s3.head_object(Bucket=place.bucket, Key=place.key))
@@ -157,7 +157,7 @@ def _listed(s3: Any, manifest: Place) -> Iterator[StoredObject]:
             yield from pool.map(found, places[at : at + _BATCH])
 
 
-def _checked(path: str, place: Place) -> str:
+def _checked(path: str, place: S3Location) -> str:
     """Return a path without a leading slash, if it stays in the channel's folder."""
     if ".." in PurePosixPath(path).parts:
         raise download_error(f"The S3 object {place} would be stored outside of its folder.")

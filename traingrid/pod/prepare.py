@@ -11,7 +11,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from traingrid.pod import opt_ml
 from traingrid.pod.download import Downloads
 from traingrid.pod.failure import download_error, explained
-from traingrid.pod.folder_copy import Record, record_restored
+from traingrid.pod.folder_copy import CheckpointRecord, record_restored
 from traingrid.pod.objects import below, no_objects, objects_of, place_of, sharded
 
 if TYPE_CHECKING:
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-def checkpoint_record(base: Path) -> Record:
+def checkpoint_record(base: Path) -> CheckpointRecord:
     """Return the record of the checkpoints that are in S3, which both containers use."""
-    return Record(base / ".checkpoints-in-s3.json")
+    return CheckpointRecord(base / ".checkpoints-in-s3.json")
 
 
 def prepare(host: Host, s3: Any) -> None:

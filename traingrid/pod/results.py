@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from traingrid.pod.archive import upload_folder
 from traingrid.pod.failure import MAX_CHARACTERS, explained, is_denied, one_line, upload_error
-from traingrid.pod.folder_copy import FolderCopy
-from traingrid.pod.objects import Place, place_of
+from traingrid.pod.folder_copy import CheckpointUpload
+from traingrid.pod.objects import S3Location, place_of
 from traingrid.pod.patience import PATIENCE_SECONDS, patiently
 from traingrid.pod.prepare import checkpoint_record
 
@@ -101,16 +101,16 @@ def archive_name(name: str, number: int) -> str:
     return f"{name}-{number}.tar.gz" if number else f"{name}.tar.gz"
 
 
-def _checkpoint_copy(host: Host, s3: Any) -> FolderCopy | None:
+def _checkpoint_copy(host: Host, s3: Any) -> CheckpointUpload | None:
     if not host.checkpoints:
         return None
     uri, folder = host.checkpoints
     record = checkpoint_record(host.base)
     record.load()
-    return FolderCopy(s3=s3, folder=folder, target=place_of(uri), record=record, is_main=host.is_main)
+    return CheckpointUpload(s3=s3, folder=folder, target=place_of(uri), record=record, is_main=host.is_main)
 
 
-def _copied_completely(copy: FolderCopy, host: Host, deadline: float) -> str:
+def _copied_completely(copy: CheckpointUpload, host: Host, deadline: float) -> str:
     """Copy the checkpoints that are not in S3 yet, and return the error of those that cannot be copied."""
     while error := copy.run(final=True):
         # A missing permission, or a file that cannot be read or has an impossible name, does not change.
@@ -125,7 +125,7 @@ def _uploaded(host: Host, s3: Any, folder: str, name: str, deadline: float) -> t
     output = host.request["OutputDataConfig"]
     prefix = place_of(output["S3OutputPath"])
     parts = [prefix.key.rstrip("/"), host.request["TrainingJobName"], "output", archive_name(name, host.number)]
-    target = Place(prefix.bucket, "/".join(part for part in parts if part))
+    target = S3Location(prefix.bucket, "/".join(part for part in parts if part))
     key_id = output.get("KmsKeyId", "")
     started = time.monotonic()
     try:

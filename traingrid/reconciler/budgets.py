@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from traingrid.job.job import BackendName
     from traingrid.ledger.items import JobItem
     from traingrid.ledger.ledger import Ledger
-    from traingrid.ledger.submissions import Submission
-    from traingrid.reconciler.sweep import Sweep
+    from traingrid.ledger.submissions import SubmissionState
+    from traingrid.reconciler.sweep import SweepReport
     from traingrid.reconciler.sweep_coverage import Reach
 
 BY = "the reconciler"
@@ -50,7 +50,7 @@ class Budgets:
     backend: Callable[[str, BackendName], Backend]
 
     def enforce(
-        self, submissions: Mapping[str, Submission], running: Container[str], reach: Reach, done: Sweep
+        self, submissions: Mapping[str, SubmissionState], running: Container[str], reach: Reach, done: SweepReport
     ) -> None:
         """Cancel the submissions that have reached their budgets.
 
@@ -66,7 +66,9 @@ class Budgets:
             with reach.of_submission(name):
                 self._enforce(name, submission, running, reach, done)
 
-    def _enforce(self, name: str, submission: Submission, running: Container[str], reach: Reach, done: Sweep) -> None:
+    def _enforce(
+        self, name: str, submission: SubmissionState, running: Container[str], reach: Reach, done: SweepReport
+    ) -> None:
         budget = submission.head.budget_dollars if submission.head else None
         items = [self._started(item, running, reach) for item in submission.live.values()]
         spent = submission.ended_dollars + sum(running_dollars(item, time.time()) for item in items)
@@ -90,7 +92,7 @@ class Budgets:
         return item
 
 
-def _may_reach(submission: Submission) -> bool:
+def _may_reach(submission: SubmissionState) -> bool:
     """Return True if a submission has a budget, and lines that have not ended and are not all cancelled."""
     head = submission.head
     has_budget = head is not None and head.budget_dollars is not None

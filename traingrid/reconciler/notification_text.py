@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from traingrid.ledger.items import JobItem
     from traingrid.ledger.notices import NoticeKind
     from traingrid.ledger.submission_item import SubmissionItem
-    from traingrid.ledger.submissions import Submission
+    from traingrid.ledger.submissions import SubmissionState
 
 _LONGEST = 500
 """The maximum number of characters of a reason, which may contain output of the training."""
@@ -35,7 +35,7 @@ class Event:
     """
 
     head: SubmissionItem
-    submission: Submission
+    submission: SubmissionState
     kind: NoticeKind
     occurrence: int
     spent: float
@@ -140,7 +140,7 @@ def _facts(event: Event) -> Iterator[tuple[str, str]]:
         yield "First failure", f"{where}{failure}: {_shortened(failed.reason) or 'no reason was recorded'}"
 
 
-def _counts(submission: Submission) -> str:
+def _counts(submission: SubmissionState) -> str:
     """Return the number of jobs by state: "2 completed, 1 failed, 1 running or waiting"."""
     unfinished = len(submission.live) + len(submission.unopened)
     ended = {state: submission.ended[state] for state in (JobState.COMPLETED, JobState.FAILED, JobState.STOPPED)}
@@ -155,7 +155,7 @@ def _commands(name: str, failed: JobItem | None) -> Iterator[str]:
         yield f"traingrid logs {name} {failed.index}" + " --child" * (not failed.training_job)
 
 
-def _with_training_job(submission: Submission) -> JobItem | None:
+def _with_training_job(submission: SubmissionState) -> JobItem | None:
     """Return a job that has a training job: the one that ended last, or the first one that runs."""
     candidates = [submission.last_ended, *submission.live.values()]
     return next((item for item in candidates if item and item.training_job), None)

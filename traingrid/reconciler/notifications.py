@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from traingrid.ledger.ledger import Ledger
     from traingrid.ledger.notices import NoticeKind
     from traingrid.ledger.submission_item import SubmissionItem
-    from traingrid.ledger.submissions import Submission
+    from traingrid.ledger.submissions import SubmissionState
     from traingrid.reconciler.notification_text import Message
-    from traingrid.reconciler.sweep import Sweep
+    from traingrid.reconciler.sweep import SweepReport
 
 PERCENTAGES = (50, 80, 100)
 """The percentages of a submission's budget that are published, as those of the grid's budget (stacks/budget.py)."""
@@ -48,7 +48,7 @@ _PATIENCE = 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Notifications:
+class Notifier:
     """The notifications of a grid.
 
     Attributes:
@@ -63,7 +63,7 @@ class Notifications:
     ledger: Ledger
     publish: Callable[[Message], None]
 
-    def send(self, submissions: Mapping[str, Submission], until: float, done: Sweep) -> None:
+    def send(self, submissions: Mapping[str, SubmissionState], until: float, done: SweepReport) -> None:
         """Publish the events of all submissions that are not published yet.
 
         Each sweep begins with another submission, so that messages that SNS refuses do not delay all others.
@@ -102,7 +102,7 @@ class Notifications:
         return self.ledger.replace_notice(name, event.kind, claim, replace(claim, published=True))
 
 
-def due(submission: Submission, now: float) -> Iterator[Event]:
+def due(submission: SubmissionState, now: float) -> Iterator[Event]:
     """Yield the events of a submission that are to be published.
 
     Args:
@@ -117,7 +117,7 @@ def due(submission: Submission, now: float) -> Iterator[Event]:
             yield Event(head=submission_item, submission=submission, kind=kind, occurrence=occurrence, spent=spent)
 
 
-def is_told(submission: Submission, now: float) -> bool:
+def is_told(submission: SubmissionState, now: float) -> bool:
     """Return True if the end of a submission is published, or too old to be published.
 
     Args:
@@ -130,7 +130,7 @@ def is_told(submission: Submission, now: float) -> bool:
 
 
 def _events(
-    submission: Submission, submission_item: SubmissionItem, spent: float, now: float
+    submission: SubmissionState, submission_item: SubmissionItem, spent: float, now: float
 ) -> Iterator[tuple[NoticeKind, int]]:
     """Yield the kind and the occurrence of each event of a submission within the last day."""
     if submission.has_ended:
@@ -151,7 +151,7 @@ def _is_open(notice: Notice | None, occurrence: int, now: float) -> bool:
     return not notice.published and now - notice.claimed_at >= CLAIM_SECONDS
 
 
-def spent_dollars(submission: Submission, now: float) -> float:
+def spent_dollars(submission: SubmissionState, now: float) -> float:
     """Return the dollars that a submission has cost so far; 0 if the ledger has no prices.
 
     Args:

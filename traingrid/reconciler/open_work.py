@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from traingrid.backends.inventory import LONGEST_ACTIVE_SECONDS
 from traingrid.backoff import SWEEP_SECONDS
 from traingrid.ledger.ledger import HistoryPass, OpenMark
-from traingrid.ledger.submissions import Submission, by_submission
+from traingrid.ledger.submissions import SubmissionState, by_submission
 from traingrid.ledger.timestamps import epoch_seconds, timestamp
 from traingrid.reconciler.notifications import is_told
 from traingrid.reconciler.sweep_order import rotated
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from traingrid.ledger.ledger import Ledger
-    from traingrid.reconciler.sweep import Sweep
+    from traingrid.reconciler.sweep import SweepReport
     from traingrid.reconciler.sweep_coverage import Reach
 
 RECENT_SECONDS = 2 * 24 * 3600
@@ -52,7 +52,7 @@ class OpenWork:
     ledger: Ledger
     notifies: bool
 
-    def continue_pass(self, until: float, done: Sweep) -> None:
+    def continue_pass(self, until: float, done: SweepReport) -> None:
         """Begin or continue the daily pass over the whole table.
 
         Args:
@@ -83,7 +83,7 @@ class OpenWork:
         totals = replace(progress, pages=progress.pages + pages, added=progress.added + added, after=after or {})
         return totals if after else replace(totals, completed_at=int(time.time()))
 
-    def read(self, until: float, reach: Reach) -> tuple[dict[str, Submission], Mapping[str, OpenMark]]:
+    def read(self, until: float, reach: Reach) -> tuple[dict[str, SubmissionState], Mapping[str, OpenMark]]:
         """Return the submissions with open work, and the marks that were read before them.
 
         Each sweep begins with another submission, so that those without time are read by the next ones.
@@ -92,16 +92,16 @@ class OpenWork:
             until: The time at which no more submissions are read, after at least one.
             reach: Records submissions for which there was no time.
         """
-        marks, submissions = self.ledger.open_marks(), dict[str, Submission]()
+        marks, submissions = self.ledger.open_marks(), dict[str, SubmissionState]()
         order = rotated(marks, str, int(time.time() // SWEEP_SECONDS))
         for number, name in enumerate(order):
             if number and time.time() >= until:
                 reach.unread(len(order) - number)
                 break
-            submissions[name] = by_submission(self.ledger.whole(name)).get(name, Submission())
+            submissions[name] = by_submission(self.ledger.whole(name)).get(name, SubmissionState())
         return submissions, marks
 
-    def settle(self, submissions: Mapping[str, Submission], marks: Mapping[str, OpenMark], until: float) -> None:
+    def settle(self, submissions: Mapping[str, SubmissionState], marks: Mapping[str, OpenMark], until: float) -> None:
         """Remove submissions from the index that have ended, and for which nothing is left to be published.
 
         Args:
@@ -118,7 +118,7 @@ class OpenWork:
                 self.ledger.settle(name, marks[name])
 
 
-def listed_since(submissions: Iterable[Submission], now: float) -> float:
+def listed_since(submissions: Iterable[SubmissionState], now: float) -> float:
     """Return the time since which a sweep lists training jobs: the begin of the oldest attempt that has not ended.
 
     Older training jobs are listed by the daily pass.
@@ -136,7 +136,7 @@ def listed_since(submissions: Iterable[Submission], now: float) -> float:
     return max(oldest, now - LONGEST_ACTIVE_SECONDS)
 
 
-def _is_abandoned(submission: Submission, mark: OpenMark, now: float) -> bool:
+def _is_abandoned(submission: SubmissionState, mark: OpenMark, now: float) -> bool:
     """Return True if a mark is old and the ledger has no item of its submission."""
     is_empty = submission.head is None and not (submission.opened or submission.damaged)
     return is_empty and mark.at < timestamp(now - _ABANDONED_SECONDS)

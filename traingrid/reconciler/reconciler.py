@@ -38,13 +38,13 @@ from traingrid.ledger.damage import Damaged, readable
 from traingrid.ledger.items import elsewhere
 from traingrid.ledger.ledger import Ledger, cancel_of, is_cancelled
 from traingrid.ledger.submission_item import Array
-from traingrid.ledger.submissions import Submission
+from traingrid.ledger.submissions import SubmissionState
 from traingrid.ledger.timestamps import epoch_seconds
 from traingrid.reconciler.budgets import Budgets
-from traingrid.reconciler.line_closer import Closer, Line
-from traingrid.reconciler.notifications import Notifications
+from traingrid.reconciler.line_closer import Closer, UnendedLine
+from traingrid.reconciler.notifications import Notifier
 from traingrid.reconciler.open_work import OpenWork, listed_since
-from traingrid.reconciler.sweep import Sweep
+from traingrid.reconciler.sweep import SweepReport
 from traingrid.reconciler.sweep_coverage import Reach
 from traingrid.reconciler.sweep_order import rotated
 from traingrid.submission.batch_children import Children
@@ -120,7 +120,7 @@ class Reconciler:
     regions: Collection[str]
     inventory: Callable[[str], Inventory]
     backend: Callable[[str, BackendName], Backend]
-    notifications: Notifications | None = None
+    notifications: Notifier | None = None
     grace_seconds: float = GRACE_SECONDS
     in_regions: Callable[[Callable[[str], Any], Collection[str]], Iterable[Any]] = at_once
 
@@ -143,7 +143,7 @@ class Reconciler:
             grace_seconds=grace_seconds,
         )
 
-    def sweep(self, within: float = math.inf) -> Sweep:
+    def sweep(self, within: float = math.inf) -> SweepReport:
         """Compare the ledger with SageMaker and Batch once, and correct differences.
 
         Args:
@@ -156,7 +156,7 @@ class Reconciler:
         Raises:
             UnreachedError: A Region or a submission could not be processed. All others were.
         """
-        done, began = Sweep(), time.time()
+        done, began = SweepReport(), time.time()
         reach, until, listed_by = (
             Reach(self.regions, done),
             began + within * _FOR_LOOKING,
@@ -221,7 +221,7 @@ class Reconciler:
         return training_jobs
 
     def _stop_older(
-        self, submissions: Mapping[str, Submission], reach: Reach, since: float, until: float, done: Sweep
+        self, submissions: Mapping[str, SubmissionState], reach: Reach, since: float, until: float, done: SweepReport
     ) -> None:
         """Stop unwanted training jobs that are older than those that each sweep lists, as a part of the daily pass.
 
@@ -248,10 +248,10 @@ class Reconciler:
     def _stop_unwanted(
         self,
         active: Iterable[TrainingJob],
-        submissions: Mapping[str, Submission],
+        submissions: Mapping[str, SubmissionState],
         reach: Reach,
         until: float,
-        done: Sweep,
+        done: SweepReport,
     ) -> None:
         for job in active:
             if time.time() >= until:
@@ -260,7 +260,7 @@ class Reconciler:
             if reach.given_up(place):
                 continue
             with reach.of_region(place):
-                submission = submissions.get(job.line[0], Submission())
+                submission = submissions.get(job.line[0], SubmissionState())
                 if self._is_unwanted(job, submission) and self.inventory(job.region).stop(job):
                     done.stopped.append(job.name)
                     self._record_why(job, submission)
@@ -273,7 +273,7 @@ class Reconciler:
                 with reach.of_region(place):
                     self.inventory(job.region).complete_stop(job)
 
-    def _release(self, reach: Reach, until: float, done: Sweep) -> None:
+    def _release(self, reach: Reach, until: float, done: SweepReport) -> None:
         """Release ended training jobs that their service keeps until their ends are recorded."""
         for region in self.regions:
             place = reach.place(region, "eks")  # SageMaker releases nothing
@@ -302,7 +302,7 @@ class Reconciler:
             return item is None or now - epoch_seconds(item.opened_at) >= self.grace_seconds
         return item.state in FINAL_STATES and self._closer.is_old(item)
 
-    def _record_why(self, job: TrainingJob, submission: Submission) -> None:
+    def _record_why(self, job: TrainingJob, submission: SubmissionState) -> None:
         """Record the reason of a cancel in the item of the job whose training job was stopped for it."""
         item = submission.live.get(job.identity.index)
         cancel = cancel_of(submission.cancels, job.identity.index, job.region)
@@ -312,14 +312,14 @@ class Reconciler:
 
     def _look_after(
         self,
-        submissions: Mapping[str, Submission],
+        submissions: Mapping[str, SubmissionState],
         running: Container[str],
         reach: Reach,
         until: float,
-        done: Sweep,
+        done: SweepReport,
     ) -> None:
         """Query Batch about all submissions for half of the time, and SageMaker about their lines for the rest."""
-        sweep, lines, asking_until = int(time.time() // SWEEP_SECONDS), list[Line](), (time.time() + until) / 2
+        sweep, lines, asking_until = int(time.time() // SWEEP_SECONDS), list[UnendedLine](), (time.time() + until) / 2
         for name, submission in rotated(submissions.items(), lambda entry: entry[0], sweep):
             if time.time() >= asking_until:
                 done.left += len(submission.live) + len(submission.unopened)
@@ -337,7 +337,7 @@ class Reconciler:
             with reach.of_region(place):
                 self._closer.look_at(line, done)
 
-    def _adopt(self, submission: Submission, done: Sweep) -> None:
+    def _adopt(self, submission: SubmissionState, done: SweepReport) -> None:
         """Record the Batch jobs of a submission whose intake died between submitting and recording them."""
         submission_item = submission.head
         if not submission_item or submission_item.is_submitted or not self._closer.is_old(submission_item):
@@ -353,7 +353,7 @@ class Reconciler:
             self.ledger.record_submitted(submission_item.submission, str(batch_jobs[0]), arrays)
             done.recorded.append(submission_item.submission)
 
-    def _lines(self, submission: Submission, running: Container[str], reach: Reach) -> Iterator[Line]:
+    def _lines(self, submission: SubmissionState, running: Container[str], reach: Reach) -> Iterator[UnendedLine]:
         """Yield the lines of a submission that the sweep must check."""
         item_by_index: dict[int, JobItem | None] = {**submission.live, **dict.fromkeys(submission.unopened)}
         if not (item_by_index and submission.head):
@@ -361,7 +361,7 @@ class Reconciler:
         name, children = submission.head.submission, self.children.of(submission.head, item_by_index)
         for index, item in submission.live.items():
             if self._closer.is_worth_a_look(item, children[index], running):
-                yield Line(
+                yield UnendedLine(
                     submission=name,
                     index=index,
                     region=item.region,
@@ -380,7 +380,7 @@ class Reconciler:
         children: Mapping[int, ChildStatus],
         cancels: Mapping[str, Cancel],
         reach: Reach,
-    ) -> Iterator[Line]:
+    ) -> Iterator[UnendedLine]:
         """Yield lines that no child has opened or will open; those that the submission's files lack, without job."""
         damaged: list[Damaged] = []
         submitted = readable(submitted_jobs(self.storage, self.bucket, submission_item), damaged.append)
@@ -391,7 +391,7 @@ class Reconciler:
         for index in sorted(left):
             job, why = jobs.get(index), lost.get(index) or lost.get(None)
             if job or why:
-                yield Line(
+                yield UnendedLine(
                     submission=submission_item.submission,
                     index=index,
                     region=job.region if job else "",
@@ -401,7 +401,7 @@ class Reconciler:
                     lost=why.sentence if why and not job else "",
                 )
 
-    def _is_unwanted(self, job: TrainingJob, submission: Submission) -> bool:
+    def _is_unwanted(self, job: TrainingJob, submission: SubmissionState) -> bool:
         """Return True if a training job of this grid is cancelled or orphaned, and must be stopped."""
         index = job.identity.index
         item = submission.live.get(index)
@@ -428,12 +428,12 @@ class Reconciler:
         return Closer(grid=self.grid, ledger=self.ledger, backend=self.backend, grace_seconds=self.grace_seconds)
 
 
-def _notifications(deployment: Deployment, ledger: Ledger) -> Notifications | None:
+def _notifications(deployment: Deployment, ledger: Ledger) -> Notifier | None:
     """Return the notifications of a deployment, or None if its grid has none."""
     if not deployment.topic:
         return None
     topic, grid = Topic(deployment.topic, brisk), deployment.grid
-    return Notifications(
+    return Notifier(
         grid=grid.name,
         home=grid.home,
         ledger=ledger,

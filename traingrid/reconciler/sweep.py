@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Sweep:
+class SweepReport:
     """The results of one sweep; lists contain names of training jobs.
 
     Attributes:

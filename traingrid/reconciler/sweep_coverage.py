@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from traingrid.job.job import BackendName
     from traingrid.ledger.damage import Damaged
-    from traingrid.reconciler.sweep import Sweep
+    from traingrid.reconciler.sweep import SweepReport
 
 _PATIENCE = 3
 """The number of refusals after which this sweep skips a Region. A single unanswered call has the same effect."""
@@ -35,7 +35,7 @@ class UnreachedError(TraingridError):
         next_step: The action of a person for the rest.
     """
 
-    def __init__(self, done: Sweep, next_step: str) -> None:
+    def __init__(self, done: SweepReport, next_step: str) -> None:
         reasons = [f"{where}: {why}" for where, why in done.unreachable.items()]
         more = f"; and {len(reasons) - _SHOWN} more" if len(reasons) > _SHOWN else ""
         super().__init__(f"The sweep is incomplete: {'; '.join(reasons[:_SHOWN])}{more}.", next_step)
@@ -50,7 +50,7 @@ class Reach:
         done: The sweep in which errors are recorded, by Region or submission.
     """
 
-    def __init__(self, regions: Collection[str], done: Sweep) -> None:
+    def __init__(self, regions: Collection[str], done: SweepReport) -> None:
         self._regions = regions
         self._done = done
         self._failures: Counter[str] = Counter()

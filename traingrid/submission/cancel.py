@@ -46,7 +46,7 @@ _MOST_ERRORS = 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
+class CancelTarget:
     """The jobs that a person asks to cancel.
 
     Attributes:
@@ -120,7 +120,7 @@ class Canceller:
     children: Children
     storage: Storage
 
-    def cancel(self, target: Wanted) -> CancelReport:
+    def cancel(self, target: CancelTarget) -> CancelReport:
         """Record the intent, and stop the jobs that it includes.
 
         Raises:
@@ -128,7 +128,7 @@ class Canceller:
         """
         return self.end(self.record(target), target)
 
-    def record(self, target: Wanted) -> SubmissionItem | None:
+    def record(self, target: CancelTarget) -> SubmissionItem | None:
         """Record the intent, and return the submission's ledger item; None if only items of its jobs are left.
 
         A person can delete the item, and children write those of their jobs again. From then on children and the
@@ -141,7 +141,7 @@ class Canceller:
         self.ledger.request_cancel(target.submission, target.scope, {"by": target.by, "reason": target.reason})
         return submission_item
 
-    def end(self, submission_item: SubmissionItem | None, target: Wanted) -> CancelReport:
+    def end(self, submission_item: SubmissionItem | None, target: CancelTarget) -> CancelReport:
         """Stop the jobs of a recorded intent; the result contains the errors of those that could not be stopped."""
         report = CancelReport()
         self._stop(target, report)
@@ -149,7 +149,7 @@ class Canceller:
         self._stop(target, report)
         return report
 
-    def _checked(self, target: Wanted) -> SubmissionItem | None:
+    def _checked(self, target: CancelTarget) -> SubmissionItem | None:
         submission_item = self.ledger.submission(target.submission)
         if submission_item is None and next(iter(self.ledger.jobs(target.submission)), None) is None:
             raise UnknownSubmissionError(target.submission)
@@ -161,7 +161,7 @@ class Canceller:
             raise UsageError(text, f"Its training Regions are {', '.join(self.deployment.grid.regions)}.")
         return submission_item
 
-    def _batch_jobs(self, submission_item: SubmissionItem, target: Wanted, report: CancelReport) -> list[str]:
+    def _batch_jobs(self, submission_item: SubmissionItem, target: CancelTarget, report: CancelReport) -> list[str]:
         """Return the Batch jobs to terminate: the arrays of a whole submission, or the children of the cancelled jobs.
 
         Children that record the end of a stopped training job are omitted, and so are their arrays.
@@ -184,7 +184,7 @@ class Canceller:
         live = [index for index in meant if index not in ended | recording]
         return [child for index in live for child in {ids[index], watching.get(index, ids[index])}]
 
-    def _watching(self, target: Wanted, report: CancelReport) -> list[str]:
+    def _watching(self, target: CancelTarget, report: CancelReport) -> list[str]:
         """Return the children that watch the cancelled jobs, if the ledger does not have the submission's arrays."""
         jobs = readable(self.ledger.jobs(target.submission), report.damaged)
         live = (item for item in jobs if item.state not in FINAL_STATES and not _is_recorded_by_child(item))
@@ -201,7 +201,7 @@ class Canceller:
         live = (item for item in jobs if item.state not in FINAL_STATES)
         return [*self.deployment.grid.regions, *elsewhere(live, self.deployment.grid.regions)]
 
-    def _terminate(self, submission_item: SubmissionItem | None, target: Wanted, report: CancelReport) -> None:
+    def _terminate(self, submission_item: SubmissionItem | None, target: CancelTarget, report: CancelReport) -> None:
         why = f"Cancelled by {target.by}" + (f": {target.reason}" if target.reason else "")
         most = len(report.errors) + _MOST_ERRORS
         with report.noting("the children"):
@@ -214,7 +214,7 @@ class Canceller:
                     self.children.terminate(job, why)
                     report.batch_jobs.append(job)
 
-    def _stop(self, target: Wanted, report: CancelReport) -> None:
+    def _stop(self, target: CancelTarget, report: CancelReport) -> None:
         for name in [target.region] if target.region else self._regions_of_lines(target.submission):
             region, most = inventory_of(self.deployment, name), len(report.errors) + _MOST_ERRORS
             with report.noting(name):

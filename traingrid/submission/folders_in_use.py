@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from traingrid.job.job import Job
     from traingrid.ledger.damage import Damaged
     from traingrid.ledger.ledger import LedgerItem
-    from traingrid.ledger.submissions import Submission
+    from traingrid.ledger.submissions import SubmissionState
     from traingrid.submission.batch_children import Children
 
 
@@ -88,7 +88,7 @@ class FolderFinder:
                 _add(in_use, job, f"job {job.index} of {name}")
         return in_use
 
-    def _jobs(self, submission: Submission, report: Callable[[Damaged], object]) -> Iterator[Job]:
+    def _jobs(self, submission: SubmissionState, report: Callable[[Damaged], object]) -> Iterator[Job]:
         """Yield every form in which an open line was submitted, because a child of any array may still run."""
         submission_item = submission.head
         if submission_item is None:
@@ -102,7 +102,7 @@ class FolderFinder:
                 if job.index in submission.live or job.index not in submission.opened:
                     yield job
 
-    def _add_by_hand(self, in_use: FoldersInUse, submission: Submission) -> None:
+    def _add_by_hand(self, in_use: FoldersInUse, submission: SubmissionState) -> None:
         submission_item = submission.head
         if submission_item is None:
             return
@@ -119,7 +119,7 @@ def _words(part: Damaged) -> str:
     return f"a job that cannot be read ({part.place} {part.problem})"
 
 
-def _ended(submission: Submission) -> set[int]:
+def _ended(submission: SubmissionState) -> set[int]:
     return submission.opened - submission.live.keys() - submission.unreadable
 
 

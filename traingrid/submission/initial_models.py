@@ -37,7 +37,7 @@ _OTHER = "Name a completed job; `traingrid status SUBMISSION` lists them."
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
+class ModelSource:
     """The job that trained a model.
 
     Attributes:
@@ -71,7 +71,7 @@ class InitialModels:
     ledger: Ledger
     storage: Storage | None = None
     archives: ModelArchives | None = None
-    _found: dict[str, Source | RefusedError] = field(default_factory=dict, init=False)
+    _found: dict[str, ModelSource | RefusedError] = field(default_factory=dict, init=False)
     _heads: dict[str, SubmissionItem | None] = field(default_factory=dict, init=False)
 
     def resolved(self, lines: Sequence[Line]) -> list[Line]:
@@ -111,7 +111,7 @@ class InitialModels:
         source = self._source(job.init_from)
         return source if isinstance(source, RefusedError) else next(self._unreadable(job.regions, source), None)
 
-    def _source(self, model: InitialModel) -> Source | RefusedError:
+    def _source(self, model: InitialModel) -> ModelSource | RefusedError:
         if str(model) not in self._found:
             self._found[str(model)] = self._read(model)
         return self._found[str(model)]
@@ -122,7 +122,7 @@ class InitialModels:
             self._heads[submission] = self.ledger.submission(submission)
         return self._heads[submission]
 
-    def _read(self, model: InitialModel) -> Source | RefusedError:
+    def _read(self, model: InitialModel) -> ModelSource | RefusedError:
         submission_item = self._head(model.submission)
         if submission_item is None:
             return RefusedError(f"this grid has no submission {model.submission}", "`traingrid status` lists them.")
@@ -139,9 +139,9 @@ class InitialModels:
             return RefusedError(reason, _OTHER)
         bucket = self.deployment.manifest_bucket
         job = last_submitted_job(self.storage, bucket, submission_item, item) if self.storage else None
-        return Source(head=submission_item, item=item, job=job)
+        return ModelSource(head=submission_item, item=item, job=job)
 
-    def _unreadable(self, regions: Sequence[str], source: Source) -> Iterator[RefusedError]:
+    def _unreadable(self, regions: Sequence[str], source: ModelSource) -> Iterator[RefusedError]:
         """Yield the reasons why a model cannot be used in Regions."""
         for region in regions:
             if region != source.item.region:
@@ -167,12 +167,12 @@ class InitialModels:
             reason = f"its archive is in {bucket}, which is not the output bucket of {item.region} in {account}"
             yield RefusedError(f"{reason}, the account that grid.yaml has now", _OTHER)
 
-    def _unfit(self, line: Line, source: Source) -> Iterator[RefusedError]:
+    def _unfit(self, line: Line, source: ModelSource) -> Iterator[RefusedError]:
         """Yield the reasons why a line cannot begin with a model, as far as its job's line is read."""
         if source.job:
             yield from unfit(line, source.job, self.deployment)
 
-    def _not_copied(self, region: str, source: Source) -> Iterator[RefusedError]:
+    def _not_copied(self, region: str, source: ModelSource) -> Iterator[RefusedError]:
         """Yield the reasons why a model cannot be copied to another Region."""
         grid, trained = self.deployment.grid, source.item.region
         place = f"the model is in {trained}"
@@ -198,7 +198,7 @@ class InitialModels:
             yield RefusedError(reason, f"{train}.")
 
 
-def _passed_on(line: Line, source: Source) -> tuple[str, ...] | None:
+def _passed_on(line: Line, source: ModelSource) -> tuple[str, ...] | None:
     """Return the residency of a line that begins with a model, because the new model may contain the data of both."""
     return common_residency(line.settings.residency or (), source.residency) or None
 

@@ -56,7 +56,7 @@ class NewTrial(BaseModel):
     parameters: dict[str, Value]
 
 
-class Batch(_Entry):
+class TrialBatch(_Entry):
     """Trials that become one submission. It is written before the manifest.
 
     Attributes:
@@ -148,7 +148,7 @@ class OutOfBudget(_Entry):
     budget: float
 
 
-Entry: TypeAlias = Begun | Batch | Submitted | Rejected | StoppedEarly | Ended | OutOfBudget
+Entry: TypeAlias = Begun | TrialBatch | Submitted | Rejected | StoppedEarly | Ended | OutOfBudget
 _READ: TypeAdapter[Entry] = TypeAdapter(Annotated[Entry, Field(discriminator="kind")])
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from traingrid.job.state import JobState
-from traingrid.sweep.journal import Batch, Begun, Ended, Entry, OutOfBudget, Rejected, StoppedEarly, Submitted
+from traingrid.sweep.journal import Begun, Ended, Entry, OutOfBudget, Rejected, StoppedEarly, Submitted, TrialBatch
 from traingrid.sweep.spec import Objective, Parameters
 
 FEWEST_WITHOUT_VALUE = 3
@@ -68,7 +68,7 @@ class SweepState:
 
     spec: Mapping[str, Any] | None = None
     trials: Mapping[int, Trial] = field(default_factory=dict)
-    batches: Mapping[int, Batch] = field(default_factory=dict)
+    batches: Mapping[int, TrialBatch] = field(default_factory=dict)
     spent_budget: float | None = None
 
     @property
@@ -113,13 +113,13 @@ def state_of(entries: Sequence[Entry]) -> SweepState:
     """Return the state after all entries of a journal."""
     spec: Mapping[str, Any] | None = None
     trials: dict[int, Trial] = {}
-    batches: dict[int, Batch] = {}
+    batches: dict[int, TrialBatch] = {}
     spent: float | None = None
     for number, entry in enumerate(entries):
         match entry:
             case Begun():
                 spec = entry.spec
-            case Batch():
+            case TrialBatch():
                 batches[number] = entry
                 trials |= {trial.number: _new(number, entry, trial.number) for trial in entry.trials}
             case Submitted():
@@ -150,7 +150,7 @@ def free_numbers(used_numbers: Iterable[int], count: int) -> list[int]:
     return free
 
 
-def _new(batch: int, entry: Batch, number: int) -> Trial:
+def _new(batch: int, entry: TrialBatch, number: int) -> Trial:
     (new,) = (trial for trial in entry.trials if trial.number == number)
     return Trial(number=number, parameters=new.parameters, line=new.line, region=new.region, batch=batch)
 

@@ -19,7 +19,6 @@ from traingrid.errors import TraingridError, UsageError
 from traingrid.job.state import UNLAUNCHED_STATES
 from traingrid.manifest.json_lines import json_lines
 from traingrid.sweep.journal import (
-    Batch,
     Begun,
     Ended,
     JournalMovedError,
@@ -27,6 +26,7 @@ from traingrid.sweep.journal import (
     OutOfBudget,
     Rejected,
     Submitted,
+    TrialBatch,
 )
 from traingrid.sweep.median_rule import early_stops
 from traingrid.sweep.state import SweepState, Trial, free_numbers, state_of
@@ -260,7 +260,7 @@ class Sweep:
             new_trials.append(NewTrial(number=number, line=line, region=region, parameters=parameters))
         return new_trials
 
-    def _batch(self, trials: Sequence[NewTrial]) -> Batch:
+    def _batch(self, trials: Sequence[NewTrial]) -> TrialBatch:
         lines = [
             trial_line(self.spec, self.lines[trial.line], trial.parameters) | {"name": name_of(self.spec, trial.number)}
             for trial in trials
@@ -268,7 +268,7 @@ class Sweep:
         if self.spec.budget_dollars is not None:
             left = round(self.spec.budget_dollars - self._dollars, 2)
             lines = [line | {"budget_dollars": left} for line in lines]
-        return Batch(trials=tuple(trials), manifest=json_lines(lines))
+        return TrialBatch(trials=tuple(trials), manifest=json_lines(lines))
 
     def _trial(self, number: int) -> Trial:
         return self._state.trials[number]

@@ -10,7 +10,7 @@ from traingrid.sweep.spec import HYPERPARAMETER
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from traingrid.sweep.journal import Batch
+    from traingrid.sweep.journal import TrialBatch
     from traingrid.sweep.spec import SweepSpec
 
 
@@ -19,7 +19,7 @@ def name_of(spec: SweepSpec, number: int) -> str:
     return f"{spec.name}-{number:04d}"
 
 
-def key_of(spec: SweepSpec, number: int, batch: Batch) -> str:
+def key_of(spec: SweepSpec, number: int, batch: TrialBatch) -> str:
     """Return the key of a batch's manifest. If a journal is deleted and begun again, other trials get other keys.
 
     Args:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from traingrid.submission.cancel import Wanted
+from traingrid.submission.cancel import CancelTarget
 from traingrid.text import counted
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def cancel(plane: ControlPlane, request: CancelRequest) -> dict[str, Any]:
     Raises:
         UsageError: The submission or the job does not exist.
     """
-    target = Wanted(submission=request.submission, index=request.index, by=plane.caller(), reason=request.reason)
+    target = CancelTarget(submission=request.submission, index=request.index, by=plane.caller(), reason=request.reason)
     report = plane.canceller.cancel(target)
     children, trainings = (
         counted(len(report.batch_jobs), "Batch job"),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from traingrid.api.control_plane import ControlPlane
-    from traingrid.grid.model import Grid
+    from traingrid.grid.model import GridSettings
     from traingrid.job.job import Job
     from traingrid.ledger.items import JobItem
     from traingrid.ledger.submission_item import SubmissionItem
@@ -136,7 +136,7 @@ def _settings(job: Job | None) -> dict[str, Any]:
     )
 
 
-def _attempts(item: JobItem | None, grid: Grid) -> list[dict[str, Any]]:
+def _attempts(item: JobItem | None, grid: GridSettings) -> list[dict[str, Any]]:
     return [
         {
             "attempt": number,

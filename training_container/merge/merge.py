@@ -10,7 +10,7 @@ from training_container.contract.training_job import TrainingJob
 from training_container.merge.evaluation import Evaluation
 from training_container.merge.networks import Ensemble, assign, average, models_of, read_weights, recompute_statistics
 from training_container.merge.options import MergeOptions
-from training_container.merge.parts import Part
+from training_container.merge.parts import MergePart
 from training_container.merge.progress import counted
 from training_container.merge.reports import Network, check_average, check_ensemble
 from training_container.trainer import cluster
@@ -22,7 +22,7 @@ from training_container.trainer.validation import Validation
 
 
 def merge_networks(
-    job: TrainingJob, options: MergeOptions, parts: Sequence[Part], stop_requested: Callable[[], bool]
+    job: TrainingJob, options: MergeOptions, parts: Sequence[MergePart], stop_requested: Callable[[], bool]
 ) -> None:
     """Merge networks, evaluate the result, and export it.
 

@@ -25,7 +25,7 @@ class MergeError(ValueError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class MergePart:
     """A model of the merge.
 
     Attributes:
@@ -42,7 +42,7 @@ class Part:
         return f"job {self.index} of {self.submission}"
 
 
-def unpack(channel: Path, scratch: Path, count: int) -> list[Part]:
+def unpack(channel: Path, scratch: Path, count: int) -> list[MergePart]:
     """Unpack the archives of a channel, and return the models in the order of their places.
 
     Args:
@@ -57,13 +57,15 @@ def unpack(channel: Path, scratch: Path, count: int) -> list[Part]:
     if len(archives) != count:
         raise MergeError(f"The channel has {len(archives)} models instead of {count}. Run `traingrid merge` again.")
     return [
-        _unpacked(channel / match[0], Part(submission=match["submission"], index=int(match["index"]), folder=folder))
+        _unpacked(
+            channel / match[0], MergePart(submission=match["submission"], index=int(match["index"]), folder=folder)
+        )
         for match in sorted(archives, key=lambda match: int(match["place"]))
         if (folder := scratch / match[0].removesuffix(".tar.gz"))
     ]
 
 
-def _unpacked(archive: Path, part: Part) -> Part:
+def _unpacked(archive: Path, part: MergePart) -> MergePart:
     print(f"Unpacking the model of {part}, {archive.stat().st_size:,} bytes ...")
     try:
         left_out = unpacking.unpack(
@@ -75,7 +77,7 @@ def _unpacked(archive: Path, part: Part) -> Part:
     return part
 
 
-def join(parts: Sequence[Part], target: Path, layout: Layout) -> int:
+def join(parts: Sequence[MergePart], target: Path, layout: Layout) -> int:
     """Move the files of all parts into one folder, and return their number. Nothing is moved if files conflict.
 
     A file that several parts have with the same content is moved once. Empty folders are left out.
@@ -112,9 +114,9 @@ class _Joining:
         before: The parts whose files are there.
     """
 
-    part: Part
+    part: MergePart
     top: Path
-    before: Sequence[Part]
+    before: Sequence[MergePart]
 
     def add_files(self) -> int:
         """Link the files of the part, and return the number of those that no part before has."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from training_container.merge.parts import MergeError, Part
+from training_container.merge.parts import MergeError, MergePart
 from training_container.trainer.config import Config
 
 _SHAPE = ("model", "classes", "image_size")
@@ -26,7 +26,7 @@ class Network:
         initial_weights: The digest of the weights with which its training began; empty if it is not recorded.
     """
 
-    part: Part
+    part: MergePart
     config: Config
     class_names: tuple[str, ...] = ()
     initial_weights: str = ""
@@ -35,7 +35,7 @@ class Network:
         return str(self.part)
 
     @classmethod
-    def read(cls, part: Part) -> Self:
+    def read(cls, part: MergePart) -> Self:
         """Read the report of a model.
 
         Raises:
@@ -54,7 +54,7 @@ class Network:
         )
 
 
-def _report(part: Part) -> Mapping[str, Any]:
+def _report(part: MergePart) -> Mapping[str, Any]:
     try:
         report = json.loads((part.folder / "report.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):

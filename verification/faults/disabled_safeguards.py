@@ -102,9 +102,9 @@ def _finalizer() -> None:
 
 def _no_pods_left() -> None:
     """Take a deleted object for a training job that has ended, also while its pods run."""
-    from traingrid.backends.eks.found import Found  # noqa: PLC0415  # as above
+    from traingrid.backends.eks.cluster_job import ClusterJob  # noqa: PLC0415  # as above
 
-    Found.pods_left = property(lambda _: [])  # type: ignore[method-assign, assignment]  # the sabotage
+    ClusterJob.pods_left = property(lambda _: [])  # type: ignore[method-assign, assignment]  # the sabotage
 
 
 def _array_size() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from moto.awslambda.models import lambda_backends
 
-from localcloud.faults.plan import Plan, Stub
+from localcloud.faults.plan import FaultPlan, Stub
 from localcloud.kubernetes.cluster import RunningCluster
 from localcloud.kubernetes.resources import RESOURCE_QUOTA
 from localcloud.processes.process_group import ProcessGroup, groups
@@ -19,7 +19,7 @@ from traingrid.aws.clients import client
 from traingrid.backends import inventory_of
 from traingrid.grid.region import Region
 from traingrid.reconciler.reconciler import Reconciler
-from traingrid.reconciler.sweep import Sweep
+from traingrid.reconciler.sweep import SweepReport
 from verification.deployed_grid import until
 from verification.faults import disabled_safeguards
 from verification.faults.account import ACCOUNT, OPERATORS
@@ -124,7 +124,7 @@ class FaultyGrid(SubmittingGrid):
             parts: Fields of `localcloud.faults.plan.Plan`.
         """
         stubs = (*parts.pop("stubs", ()), Stub(seconds=stub_seconds))
-        self.cloud.faults.set(Plan(seed=self.seed, stubs=stubs, **parts))
+        self.cloud.faults.set(FaultPlan(seed=self.seed, stubs=stubs, **parts))
 
     def quiet(self) -> None:
         """Wait until localcloud has recorded no new calls for three seconds."""
@@ -202,7 +202,7 @@ class FaultyGrid(SubmittingGrid):
             for job in batch.list_jobs(jobQueue=queue, jobStatus=status)["jobSummaryList"]:
                 yield job["jobId"]
 
-    def sweep(self) -> Sweep:
+    def sweep(self) -> SweepReport:
         """Run one sweep of the reconciler without a grace period."""
         return Reconciler.of(self.plane.deployment, grace_seconds=0.0).sweep()
 

@@ -86,10 +86,10 @@ def frozen(grid: FaultyGrid, lines: int) -> Outcome:
     passed, and AWS had accepted the late request nevertheless: the first child must stop its training job at once, and
     the next sweep must stop the training job of a child that is killed before it can.
     """
-    submissions, rounds = list[Submission](), list[_Round]()
+    submissions, rounds = list[Submission](), list[_FrozenRound]()
     with grid.unscheduled(), grid.children_at_once(2 * _LINES_AT_ONCE):
         for start in range(0, lines, _LINES_AT_ONCE):
-            rounds.append(_Round(grid, min(_LINES_AT_ONCE, max(lines - start, 2))))
+            rounds.append(_FrozenRound(grid, min(_LINES_AT_ONCE, max(lines - start, 2))))
             rounds[-1].run()
             submissions.append(rounds[-1].submission)
     violations = [violation for round_ in rounds for violation in round_.violations]
@@ -112,7 +112,7 @@ def frozen(grid: FaultyGrid, lines: int) -> Outcome:
     )
 
 
-class _Round:
+class _FrozenRound:
     """One submission, all of whose first children are frozen at the same time.
 
     Attributes:

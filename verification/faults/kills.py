@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import cycle, islice
 from typing import Any, Literal
 
-from localcloud.faults.plan import CallFault, Capacity, EventFault, Lag, Quota, Stub
+from localcloud.faults.plan import CallFault, Capacity, CapacityQuota, EventFault, Lag, Stub
 from traingrid.audit.violation import Violation
 from traingrid.ledger.damage import intact
 from verification.deployed_grid import until
@@ -63,7 +63,7 @@ class Scenario:
 SCENARIOS = {
     "fresh": Scenario(calls=14, parts=({"stub_seconds": 0.5},)),
     "attach": Scenario(calls=12, parts=({"stub_seconds": 2.0, "events": _UNHEARD},), killed_first=True),
-    "quota": Scenario(calls=24, parts=({"stub_seconds": 0.5, "quotas": (Quota(instances=2),)},)),
+    "quota": Scenario(calls=24, parts=({"stub_seconds": 0.5, "quotas": (CapacityQuota(instances=2),)},)),
     "capacity": Scenario(
         calls=26,
         parts=(

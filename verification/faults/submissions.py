@@ -20,7 +20,7 @@ from traingrid.job.state import FINAL_STATES
 from traingrid.ledger.damage import intact
 from traingrid.ledger.submission_item import SubmissionItem
 from traingrid.submission.batch_children import Children
-from traingrid.submission.cancel import Canceller, CancelReport, Wanted
+from traingrid.submission.cancel import Canceller, CancelReport, CancelTarget
 from traingrid.submission.files import submission_id
 from traingrid.submission.intake import ManifestVersion
 from verification.deployed_grid import DeployedGrid, until
@@ -137,7 +137,7 @@ class SubmittingGrid(DeployedGrid):
         canceller = Canceller(
             deployment=deployment, ledger=self.plane.ledger, children=self.children(), storage=self.plane.storage
         )
-        return canceller.cancel(Wanted(submission=submission.id, index=index, by="test", reason="it is a test"))
+        return canceller.cancel(CancelTarget(submission=submission.id, index=index, by="test", reason="it is a test"))
 
     def states(self, submission: str) -> dict[int, str]:
         """Return the state of each opened job of a submission, by index."""

@@ -19,7 +19,7 @@ from traingrid.aws.s3_uri import S3Uri
 from traingrid.backoff import SWEEP_SECONDS
 from traingrid.child.supervisor import LetGoError
 from traingrid.grid.deployment import Deployment
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 from traingrid.job.failures import SHORTAGE
 from traingrid.job.state import UNLAUNCHED_STATES
 from traingrid.ledger.items import job_item
@@ -43,7 +43,7 @@ ROUNDS, SWEEPS = 80, 8
 def deployment() -> Deployment:
     """Return the deployment under test: two Regions, each with a data bucket and a cluster."""
     job = {"image": "resnet", "instance_type": INSTANCE_TYPE, "processes_per_host": 8}
-    grid = Grid.model_validate(
+    grid = GridSettings.model_validate(
         {
             "name": GRID,
             "home": REGIONS[0],

@@ -24,7 +24,7 @@ from traingrid.ledger.record_outcome import record_seen
 from traingrid.manifest import parse as manifest
 from traingrid.reconciler.reconciler import Reconciler
 from traingrid.submission.batch_children import Children
-from traingrid.submission.cancel import Canceller, Wanted
+from traingrid.submission.cancel import Canceller, CancelTarget
 from traingrid.submission.files import array_file
 from traingrid.submission.intake import Intake, ManifestVersion
 from traingrid.submission.retry import Retrier
@@ -133,7 +133,9 @@ class Programs:
             children=Children(storage, deployment.manifest_bucket, home),
             storage=storage,
         )
-        canceller.cancel(Wanted(submission=submission, index=index, region=region, by="somebody", reason="a reason"))
+        canceller.cancel(
+            CancelTarget(submission=submission, index=index, region=region, by="somebody", reason="a reason")
+        )
 
     def retry(self, submission: str, corrected: bytes | None = None) -> None:
         """Run `traingrid retry`, optionally with a corrected manifest."""

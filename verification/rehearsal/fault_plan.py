@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from localcloud.faults.faults import Faults
-from localcloud.faults.plan import CallFault, Capacity, Effect, EventFault, Lag, Plan, Quota, Stub
+from localcloud.faults.plan import CallFault, Capacity, CapacityQuota, Effect, EventFault, FaultPlan, Lag, Stub
 from traingrid.job.job import Job
 from traingrid.submission.files import MAX_ARRAY
 
@@ -43,7 +43,7 @@ class Struck:
     where: str = ""
 
 
-def plan_of(jobs: Sequence[Job], seed: int) -> Plan:
+def plan_of(jobs: Sequence[Job], seed: int) -> FaultPlan:
     """Return the faults to inject while these jobs are submitted and trained; all trainings are stubs.
 
     The numbers ensure that every kind of fault strikes a manifest of a few lines, and that none delays a line for long.
@@ -55,14 +55,14 @@ def plan_of(jobs: Sequence[Job], seed: int) -> Plan:
     chance = random.Random(seed)  # noqa: S311 - selects faults, not secrets
     some = max(1, len(jobs) // 8)
     crowded, _ = Counter(job.region for job in jobs).most_common(1)[0]
-    return Plan(
+    return FaultPlan(
         seed=seed,
         calls=(*_kills(len(jobs), chance), *_of_functions(chance), *_of_children(some)),
         events=(
             EventFault(source="aws.s3", duplicate=1.0, copies=3, delay=0.5, seconds=1.0),
             EventFault(source="aws.sagemaker", drop=0.25, duplicate=0.3, copies=3, delay=0.3, reorder=0.2, seconds=1.5),
         ),
-        quotas=(Quota(region=chance.choice(jobs).region, instances=0, times=some),),
+        quotas=(CapacityQuota(region=chance.choice(jobs).region, instances=0, times=some),),
         capacity=(Capacity(region=crowded, seconds=0.3, times=some), Capacity(seconds=0.3, times=some)),
         lags=(Lag(seconds=0.4),),
         stubs=(Stub(seconds=STUB_SECONDS),),

@@ -19,7 +19,7 @@ from traingrid.aws.clients import client
 from traingrid.errors import TraingridError, UsageError
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.file import load_grid
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 from traingrid.job.job import Job
 from traingrid.manifest.line import Line
 from traingrid.manifest.parse import MAX_BYTES
@@ -53,7 +53,7 @@ class Script:
 
     manifest: Path
     grid_file: Path
-    grid: Grid
+    grid: GridSettings
     account: str
     lines: Sequence[Line]
     jobs: Sequence[Job]

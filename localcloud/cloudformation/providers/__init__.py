@@ -16,7 +16,7 @@ from localcloud.cloudformation.providers import (
     storage,
 )
 from localcloud.cloudformation.providers.base import Provider
-from localcloud.cloudformation.providers.native import NO_OPERATION, NativeProvider, NoOperation, knows
+from localcloud.cloudformation.providers.native import NO_OPERATION, NativeProvider, NoOperationProvider, knows
 
 _PROVIDERS: dict[str, Provider] = {
     **alarms.PROVIDERS,
@@ -30,7 +30,7 @@ _PROVIDERS: dict[str, Provider] = {
     **messaging.PROVIDERS,
     **networks.PROVIDERS,
     **queues.PROVIDERS,
-    **{kind: NoOperation() for kind in NO_OPERATION},
+    **{kind: NoOperationProvider() for kind in NO_OPERATION},
 }
 
 __all__ = ["Provider", "provider_for"]
@@ -51,7 +51,7 @@ def provider_for(kind: str) -> Provider:
         ProvisioningError: If no provider exists, so that the deployment fails.
     """
     if is_custom(kind):
-        return custom.CustomResource()
+        return custom.CustomResourceProvider()
     if kind in _PROVIDERS:
         return _PROVIDERS[kind]
     if knows(kind):

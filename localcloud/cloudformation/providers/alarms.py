@@ -12,7 +12,7 @@ from localcloud.cloudformation.providers.base import Properties, Provider, provi
 from localcloud.credentials.account import account
 
 
-class Alarm(Provider):
+class AlarmProvider(Provider):
     """AWS::CloudWatch::Alarm."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
@@ -34,7 +34,7 @@ class Alarm(Provider):
         context.client("cloudwatch").delete_alarms(AlarmNames=[resource.physical_resource_id])
 
 
-class MetricFilter(Provider):
+class MetricFilterProvider(Provider):
     """AWS::Logs::MetricFilter."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
@@ -65,7 +65,7 @@ class MetricFilter(Provider):
             )
 
 
-class Subscription(Provider):
+class SubscriptionProvider(Provider):
     """AWS::SNS::Subscription."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
@@ -83,7 +83,7 @@ class Subscription(Provider):
         context.client("sns").unsubscribe(SubscriptionArn=resource.physical_resource_id)
 
 
-class TopicPolicy(Provider):
+class TopicPolicyProvider(Provider):
     """AWS::SNS::TopicPolicy."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
@@ -104,7 +104,7 @@ class TopicPolicy(Provider):
         """Do nothing, because the policy is deleted with its topics, which belong to the same stack."""
 
 
-class Budget(Provider):
+class BudgetProvider(Provider):
     """AWS::Budgets::Budget."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
@@ -133,9 +133,9 @@ class Budget(Provider):
 
 
 PROVIDERS: dict[str, Provider] = {
-    "AWS::CloudWatch::Alarm": Alarm(),
-    "AWS::Logs::MetricFilter": MetricFilter(),
-    "AWS::SNS::Subscription": Subscription(),
-    "AWS::SNS::TopicPolicy": TopicPolicy(),
-    "AWS::Budgets::Budget": Budget(),
+    "AWS::CloudWatch::Alarm": AlarmProvider(),
+    "AWS::Logs::MetricFilter": MetricFilterProvider(),
+    "AWS::SNS::Subscription": SubscriptionProvider(),
+    "AWS::SNS::TopicPolicy": TopicPolicyProvider(),
+    "AWS::Budgets::Budget": BudgetProvider(),
 }

@@ -16,7 +16,7 @@ _BUCKET_PROPERTIES = frozenset(
 )  # fmt: skip
 
 
-class Bucket(Provider):
+class BucketProvider(Provider):
     """AWS::S3::Bucket; moto 5.2.5 applies encryption and tags only."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
@@ -115,7 +115,7 @@ def _exists(context: Context, bucket: str) -> bool:
     return bucket in {existing["Name"] for existing in context.client("s3").list_buckets()["Buckets"]}
 
 
-class BucketPolicy(Provider):
+class BucketPolicyProvider(Provider):
     """AWS::S3::BucketPolicy, unknown to moto 5.2.5."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
@@ -138,6 +138,6 @@ class BucketPolicy(Provider):
 
 
 PROVIDERS: dict[str, Provider] = {
-    "AWS::S3::Bucket": Bucket(),
-    "AWS::S3::BucketPolicy": BucketPolicy(),
+    "AWS::S3::Bucket": BucketProvider(),
+    "AWS::S3::BucketPolicy": BucketPolicyProvider(),
 }

@@ -6,7 +6,7 @@ from localcloud.cloudformation.context import Context, Provisioned, Provisioning
 from localcloud.cloudformation.providers.base import Properties, Provider, provisioned
 
 
-class Project(Provider):
+class ProjectProvider(Provider):
     """AWS::CodeBuild::Project; moto 5.2.5 has no UpdateProject."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
@@ -29,7 +29,7 @@ class Project(Provider):
         return provisioned(context, kind, name, Arn=project["arn"])
 
 
-class Replication(Provider):
+class ReplicationProvider(Provider):
     """AWS::ECR::ReplicationConfiguration: all rules of a registry, which must have no rules before."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
@@ -54,7 +54,7 @@ class Replication(Provider):
         context.client("ecr").put_replication_configuration(**request)
 
 
-class RegistryPolicy(Provider):
+class RegistryPolicyProvider(Provider):
     """AWS::ECR::RegistryPolicy: the policy of a registry, which must have none before."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
@@ -82,7 +82,7 @@ class RegistryPolicy(Provider):
 
 
 PROVIDERS: dict[str, Provider] = {
-    "AWS::CodeBuild::Project": Project(),
-    "AWS::ECR::ReplicationConfiguration": Replication(),
-    "AWS::ECR::RegistryPolicy": RegistryPolicy(),
+    "AWS::CodeBuild::Project": ProjectProvider(),
+    "AWS::ECR::ReplicationConfiguration": ReplicationProvider(),
+    "AWS::ECR::RegistryPolicy": RegistryPolicyProvider(),
 }

@@ -4,7 +4,7 @@ from localcloud.cloudformation.context import Context, Provisioned, Provisioning
 from localcloud.cloudformation.providers.base import Properties, Provider, changed, provisioned
 
 
-class Function(Provider):
+class FunctionProvider(Provider):
     """AWS::Lambda::Function."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
@@ -37,7 +37,7 @@ class Function(Provider):
         context.client("lambda").delete_function(FunctionName=resource.physical_resource_id)
 
 
-class Layer(Provider):
+class LayerProvider(Provider):
     """AWS::Lambda::LayerVersion: every change publishes a new version."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
@@ -54,7 +54,7 @@ class Layer(Provider):
         context.client("lambda").delete_layer_version(LayerName=name, VersionNumber=int(version))
 
 
-class Permission(Provider):
+class PermissionProvider(Provider):
     """AWS::Lambda::Permission: a statement of a function's resource policy."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
@@ -70,7 +70,7 @@ class Permission(Provider):
         context.client("lambda").remove_permission(FunctionName=function, StatementId=resource.physical_resource_id)
 
 
-class EventInvokeConfig(Provider):
+class EventInvokeConfigProvider(Provider):
     """AWS::Lambda::EventInvokeConfig, unknown to moto 5.2.5."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
@@ -90,7 +90,7 @@ class EventInvokeConfig(Provider):
         context.client("lambda").delete_function_event_invoke_config(FunctionName=name)
 
 
-class EventSourceMapping(Provider):
+class EventSourceMappingProvider(Provider):
     """AWS::Lambda::EventSourceMapping."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
@@ -105,7 +105,7 @@ class EventSourceMapping(Provider):
         context.client("lambda").delete_event_source_mapping(UUID=resource.physical_resource_id)
 
 
-class BatchResource(Provider):
+class BatchProvider(Provider):
     """A compute or service environment, job queue or job definition; the API's names begin in lower case."""
 
     def __init__(self, create: str, name: str, arn: str, update: str = "") -> None:
@@ -167,17 +167,17 @@ class BatchResource(Provider):
 
 
 PROVIDERS: dict[str, Provider] = {
-    "AWS::Lambda::Function": Function(),
-    "AWS::Lambda::LayerVersion": Layer(),
-    "AWS::Lambda::Permission": Permission(),
-    "AWS::Lambda::EventInvokeConfig": EventInvokeConfig(),
-    "AWS::Lambda::EventSourceMapping": EventSourceMapping(),
-    "AWS::Batch::ComputeEnvironment": BatchResource(
+    "AWS::Lambda::Function": FunctionProvider(),
+    "AWS::Lambda::LayerVersion": LayerProvider(),
+    "AWS::Lambda::Permission": PermissionProvider(),
+    "AWS::Lambda::EventInvokeConfig": EventInvokeConfigProvider(),
+    "AWS::Lambda::EventSourceMapping": EventSourceMappingProvider(),
+    "AWS::Batch::ComputeEnvironment": BatchProvider(
         "CreateComputeEnvironment", "computeEnvironmentName", "computeEnvironmentArn", "UpdateComputeEnvironment"
     ),
-    "AWS::Batch::JobQueue": BatchResource("CreateJobQueue", "jobQueueName", "jobQueueArn", "UpdateJobQueue"),
-    "AWS::Batch::ServiceEnvironment": BatchResource(
+    "AWS::Batch::JobQueue": BatchProvider("CreateJobQueue", "jobQueueName", "jobQueueArn", "UpdateJobQueue"),
+    "AWS::Batch::ServiceEnvironment": BatchProvider(
         "CreateServiceEnvironment", "serviceEnvironmentName", "serviceEnvironmentArn", "UpdateServiceEnvironment"
     ),
-    "AWS::Batch::JobDefinition": BatchResource("RegisterJobDefinition", "jobDefinitionName", "jobDefinitionArn"),
+    "AWS::Batch::JobDefinition": BatchProvider("RegisterJobDefinition", "jobDefinitionName", "jobDefinitionArn"),
 }  # fmt: skip

@@ -30,7 +30,7 @@ def give_up() -> None:
         waiting.put({"Status": "FAILED", "Reason": "localcloud is stopping"})
 
 
-class CustomResource(Provider):
+class CustomResourceProvider(Provider):
     """Custom::Anything and AWS::CloudFormation::CustomResource."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:

@@ -11,7 +11,7 @@ def _document(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-class Role(Provider):
+class RoleProvider(Provider):
     """AWS::IAM::Role; moto 5.2.5 updates a role by deleting and creating it."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
@@ -62,7 +62,7 @@ class Role(Provider):
             iam.detach_role_policy(RoleName=name, PolicyArn=arn)
 
 
-class Policy(Provider):
+class PolicyProvider(Provider):
     """AWS::IAM::Policy: an inline policy in roles; moto 5.2.5 gives it the random name of another type."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
@@ -113,7 +113,7 @@ class Policy(Provider):
         delete(**{f"{holder.title()}Name": name}, PolicyName=policy)
 
 
-class ManagedPolicy(Provider):
+class ManagedPolicyProvider(Provider):
     """AWS::IAM::ManagedPolicy."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
@@ -150,7 +150,7 @@ class ManagedPolicy(Provider):
 
 
 PROVIDERS: dict[str, Provider] = {
-    "AWS::IAM::Role": Role(),
-    "AWS::IAM::Policy": Policy(),
-    "AWS::IAM::ManagedPolicy": ManagedPolicy(),
+    "AWS::IAM::Role": RoleProvider(),
+    "AWS::IAM::Policy": PolicyProvider(),
+    "AWS::IAM::ManagedPolicy": ManagedPolicyProvider(),
 }

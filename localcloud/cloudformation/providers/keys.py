@@ -10,7 +10,7 @@ from localcloud.cloudformation.context import Context, Provisioned
 from localcloud.cloudformation.providers.base import Properties, Provider, changed, provisioned
 
 
-class Key(Provider):
+class KeyProvider(Provider):
     """AWS::KMS::Key."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
@@ -45,7 +45,7 @@ class Key(Provider):
             kms.disable_key_rotation(KeyId=key)
 
 
-class Alias(Provider):
+class AliasProvider(Provider):
     """AWS::KMS::Alias."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
@@ -65,4 +65,4 @@ class Alias(Provider):
             context.client("kms").delete_alias(AliasName=resource.physical_resource_id)
 
 
-PROVIDERS: dict[str, Provider] = {"AWS::KMS::Key": Key(), "AWS::KMS::Alias": Alias()}
+PROVIDERS: dict[str, Provider] = {"AWS::KMS::Key": KeyProvider(), "AWS::KMS::Alias": AliasProvider()}

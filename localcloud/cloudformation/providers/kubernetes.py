@@ -6,7 +6,7 @@ from localcloud.cloudformation.context import Context, Provisioned, tag_map, wit
 from localcloud.cloudformation.providers.base import Drift, Properties, Provider, changed, provisioned
 
 
-class Cluster(Provider):
+class ClusterProvider(Provider):
     """AWS::EKS::Cluster."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
@@ -56,7 +56,7 @@ class Cluster(Provider):
         return provisioned(context, kind, name, **attributes)
 
 
-class AccessEntry(Provider):
+class AccessEntryProvider(Provider):
     """AWS::EKS::AccessEntry, with its associated access policies."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
@@ -97,7 +97,7 @@ class AccessEntry(Provider):
             return
 
 
-class PodIdentityAssociation(Provider):
+class PodIdentityAssociationProvider(Provider):
     """AWS::EKS::PodIdentityAssociation."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
@@ -165,7 +165,7 @@ def _tag(context: Context, arn: str, old: Properties, new: Properties) -> None:
 
 
 PROVIDERS: dict[str, Provider] = {
-    "AWS::EKS::Cluster": Cluster(),
-    "AWS::EKS::AccessEntry": AccessEntry(),
-    "AWS::EKS::PodIdentityAssociation": PodIdentityAssociation(),
+    "AWS::EKS::Cluster": ClusterProvider(),
+    "AWS::EKS::AccessEntry": AccessEntryProvider(),
+    "AWS::EKS::PodIdentityAssociation": PodIdentityAssociationProvider(),
 }

@@ -7,7 +7,7 @@ from localcloud.cloudformation.context import Context, Provisioned, without
 from localcloud.cloudformation.providers.base import Properties, Provider, provisioned
 
 
-class Queue(Provider):
+class QueueProvider(Provider):
     """AWS::SQS::Queue."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
@@ -39,7 +39,7 @@ def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-class QueuePolicy(Provider):
+class QueuePolicyProvider(Provider):
     """AWS::SQS::QueuePolicy, unknown to moto 5.2.5."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
@@ -65,7 +65,7 @@ class QueuePolicy(Provider):
             context.client("sqs").set_queue_attributes(QueueUrl=url, Attributes={"Policy": ""})
 
 
-class Rule(Provider):
+class RuleProvider(Provider):
     """AWS::Events::Rule; moto 5.2.5 keeps targets that were removed from the template."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
@@ -110,7 +110,7 @@ def _bus(properties: Properties) -> dict[str, str]:
     return {"EventBusName": properties["EventBusName"]} if "EventBusName" in properties else {}
 
 
-class EventBus(Provider):
+class EventBusProvider(Provider):
     """AWS::Events::EventBus."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
@@ -128,7 +128,7 @@ class EventBus(Provider):
         context.client("events").delete_event_bus(Name=resource.physical_resource_id)
 
 
-class EventBusPolicy(Provider):
+class EventBusPolicyProvider(Provider):
     """AWS::Events::EventBusPolicy, unknown to moto 5.2.5."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
@@ -155,9 +155,9 @@ class EventBusPolicy(Provider):
 
 
 PROVIDERS: dict[str, Provider] = {
-    "AWS::SQS::Queue": Queue(),
-    "AWS::SQS::QueuePolicy": QueuePolicy(),
-    "AWS::Events::Rule": Rule(),
-    "AWS::Events::EventBus": EventBus(),
-    "AWS::Events::EventBusPolicy": EventBusPolicy(),
+    "AWS::SQS::Queue": QueueProvider(),
+    "AWS::SQS::QueuePolicy": QueuePolicyProvider(),
+    "AWS::Events::Rule": RuleProvider(),
+    "AWS::Events::EventBus": EventBusProvider(),
+    "AWS::Events::EventBusPolicy": EventBusPolicyProvider(),
 }

@@ -21,7 +21,7 @@ def knows(kind: str) -> bool:
     return kind in get_model_map()
 
 
-class NoOperation(Provider):
+class NoOperationProvider(Provider):
     """A resource that only has a name."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:  # noqa: ARG002  # the signature of all providers

@@ -11,7 +11,7 @@ from localcloud.cloudformation.providers.native import NativeProvider, kept
 Delete = Callable[[Any, Provisioned], Any]
 
 
-class Network(NativeProvider):
+class NetworkProvider(NativeProvider):
     """A part of a VPC. The delete method of most models in moto 5.2.5 has no effect, so the API deletes it."""
 
     def __init__(self, delete: Delete) -> None:
@@ -94,7 +94,7 @@ def _release(ec2: Any, resource: Provisioned) -> None:
         ec2.release_address(AllocationId=address["AllocationId"])
 
 
-class Ingress(Provider):
+class IngressProvider(Provider):
     """AWS::EC2::SecurityGroupIngress from another group; moto 5.2.5's model of it has no id."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
@@ -122,21 +122,27 @@ def _permission(rule: Properties) -> dict[str, Any]:
 
 
 PROVIDERS: dict[str, Provider] = {
-    "AWS::EC2::VPC": Network(lambda ec2, it: ec2.delete_vpc(VpcId=it.physical_resource_id)),
-    "AWS::EC2::Subnet": Network(lambda ec2, it: ec2.delete_subnet(SubnetId=it.physical_resource_id)),
-    "AWS::EC2::RouteTable": Network(lambda ec2, it: ec2.delete_route_table(RouteTableId=it.physical_resource_id)),
-    "AWS::EC2::Route": Network(_delete_route),
-    "AWS::EC2::SubnetRouteTableAssociation": Network(_disassociate),
-    "AWS::EC2::InternetGateway": Network(
+    "AWS::EC2::VPC": NetworkProvider(lambda ec2, it: ec2.delete_vpc(VpcId=it.physical_resource_id)),
+    "AWS::EC2::Subnet": NetworkProvider(lambda ec2, it: ec2.delete_subnet(SubnetId=it.physical_resource_id)),
+    "AWS::EC2::RouteTable": NetworkProvider(
+        lambda ec2, it: ec2.delete_route_table(RouteTableId=it.physical_resource_id)
+    ),
+    "AWS::EC2::Route": NetworkProvider(_delete_route),
+    "AWS::EC2::SubnetRouteTableAssociation": NetworkProvider(_disassociate),
+    "AWS::EC2::InternetGateway": NetworkProvider(
         lambda ec2, it: ec2.delete_internet_gateway(InternetGatewayId=it.physical_resource_id)
     ),
-    "AWS::EC2::VPCGatewayAttachment": Network(_detach_gateway),
-    "AWS::EC2::SecurityGroup": Network(lambda ec2, it: ec2.delete_security_group(GroupId=it.physical_resource_id)),
-    "AWS::EC2::VPCEndpoint": Network(
+    "AWS::EC2::VPCGatewayAttachment": NetworkProvider(_detach_gateway),
+    "AWS::EC2::SecurityGroup": NetworkProvider(
+        lambda ec2, it: ec2.delete_security_group(GroupId=it.physical_resource_id)
+    ),
+    "AWS::EC2::VPCEndpoint": NetworkProvider(
         lambda ec2, it: ec2.delete_vpc_endpoints(VpcEndpointIds=[it.physical_resource_id])
     ),
-    "AWS::EC2::NatGateway": Network(lambda ec2, it: ec2.delete_nat_gateway(NatGatewayId=it.physical_resource_id)),
-    "AWS::EC2::EIP": Network(_release),
-    "AWS::EC2::SecurityGroupIngress": Ingress(),
-    "AWS::EC2::FlowLog": Network(lambda ec2, it: ec2.delete_flow_logs(FlowLogIds=[it.physical_resource_id])),
+    "AWS::EC2::NatGateway": NetworkProvider(
+        lambda ec2, it: ec2.delete_nat_gateway(NatGatewayId=it.physical_resource_id)
+    ),
+    "AWS::EC2::EIP": NetworkProvider(_release),
+    "AWS::EC2::SecurityGroupIngress": IngressProvider(),
+    "AWS::EC2::FlowLog": NetworkProvider(lambda ec2, it: ec2.delete_flow_logs(FlowLogIds=[it.physical_resource_id])),
 }

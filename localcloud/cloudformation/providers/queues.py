@@ -4,7 +4,7 @@ from localcloud.cloudformation.context import Context, Provisioned, without
 from localcloud.cloudformation.providers.base import Properties, Provider, provisioned
 
 
-class SchedulingPolicy(Provider):
+class SchedulingPolicyProvider(Provider):
     """AWS::Batch::SchedulingPolicy; its kind and its name cannot change."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
@@ -25,7 +25,7 @@ class SchedulingPolicy(Provider):
         context.client("batch").delete_scheduling_policy(arn=resource.physical_resource_id)
 
 
-class QuotaShare(Provider):
+class QuotaShareProvider(Provider):
     """AWS::Batch::QuotaShare."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
@@ -50,6 +50,6 @@ class QuotaShare(Provider):
 
 
 PROVIDERS: dict[str, Provider] = {
-    "AWS::Batch::SchedulingPolicy": SchedulingPolicy(),
-    "AWS::Batch::QuotaShare": QuotaShare(),
+    "AWS::Batch::SchedulingPolicy": SchedulingPolicyProvider(),
+    "AWS::Batch::QuotaShare": QuotaShareProvider(),
 }

@@ -9,7 +9,7 @@ from localcloud.cloudformation.providers.base import Properties, Provider, chang
 _TABLE_SETTINGS = ("PointInTimeRecoverySpecification", "TimeToLiveSpecification", "ContributorInsightsSpecification")
 
 
-class Table(Provider):
+class TableProvider(Provider):
     """AWS::DynamoDB::Table; an in-place update by moto 5.2.5 would delete the items."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
@@ -89,7 +89,7 @@ def _of_table(described: dict[str, Any]) -> dict[str, str]:
     return {"Arn": described["TableArn"], "StreamArn": described.get("LatestStreamArn", "")}
 
 
-class Repository(Provider):
+class RepositoryProvider(Provider):
     """AWS::ECR::Repository; moto 5.2.5 ignores LifecyclePolicy and EmptyOnDelete."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
@@ -127,7 +127,7 @@ class Repository(Provider):
             ecr.set_repository_policy(repositoryName=name, policyText=json.dumps(properties["RepositoryPolicyText"]))
 
 
-class Parameter(Provider):
+class ParameterProvider(Provider):
     """AWS::SSM::Parameter."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
@@ -148,7 +148,7 @@ class Parameter(Provider):
         return provisioned(context, kind, name, Type=properties["Type"], Value=properties["Value"])
 
 
-class LogGroup(Provider):
+class LogGroupProvider(Provider):
     """AWS::Logs::LogGroup; an in-place update by moto 5.2.5 would delete the streams."""
 
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
@@ -174,8 +174,8 @@ class LogGroup(Provider):
 
 
 PROVIDERS: dict[str, Provider] = {
-    "AWS::DynamoDB::Table": Table(),
-    "AWS::ECR::Repository": Repository(),
-    "AWS::SSM::Parameter": Parameter(),
-    "AWS::Logs::LogGroup": LogGroup(),
+    "AWS::DynamoDB::Table": TableProvider(),
+    "AWS::ECR::Repository": RepositoryProvider(),
+    "AWS::SSM::Parameter": ParameterProvider(),
+    "AWS::Logs::LogGroup": LogGroupProvider(),
 }

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from localcloud.kubernetes.client import Client
-    from localcloud.kubernetes.events import Recorder
+    from localcloud.kubernetes.events import EventRecorder
     from localcloud.kubernetes.resources import Resource
     from localcloud.kubernetes.store import Key, Object
 
@@ -38,7 +38,7 @@ class Kueue(Controller):
         queues: The number of pods that the jobs of each queue may have together.
     """
 
-    def __init__(self, client: Client, events: Recorder) -> None:
+    def __init__(self, client: Client, events: EventRecorder) -> None:
         super().__init__(client)
         self._events, self.queues = events, dict[str, int]()
         self._lock = threading.Lock()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from localcloud.kubernetes.client import Client
-    from localcloud.kubernetes.events import Recorder
+    from localcloud.kubernetes.events import EventRecorder
     from localcloud.kubernetes.store import Object
     from localcloud.server.local_cloud import LocalCloud
 
@@ -44,7 +44,7 @@ class Provisioner:
     """
 
     def __init__(
-        self, client: Client, events: Recorder, cloud: LocalCloud, region: str, *, auto_mode: bool = False
+        self, client: Client, events: EventRecorder, cloud: LocalCloud, region: str, *, auto_mode: bool = False
     ) -> None:
         self._client, self._events, self._cloud, self._region = client, events, cloud, region
         self._auto_mode = auto_mode

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from localcloud.kubernetes.client import Client
     from localcloud.kubernetes.controllers.machine_share import MachineShares
     from localcloud.kubernetes.controllers.provisioner import Provisioner
-    from localcloud.kubernetes.events import Recorder
+    from localcloud.kubernetes.events import EventRecorder
     from localcloud.kubernetes.store import Key, Object
 
 _NOT_HELPFUL, _NO_VICTIMS = "Preemption is not helpful for scheduling", "No preemption victims found for incoming pod"
@@ -29,7 +29,7 @@ _RETRY_SECONDS = 0.25
 _RELEASE_SECONDS = 0.5
 
 
-class Scheduler(Controller):
+class PodScheduler(Controller):
     """The scheduler of a cluster.
 
     Args:
@@ -40,7 +40,7 @@ class Scheduler(Controller):
     """
 
     def __init__(
-        self, client: Client, events: Recorder, shares: MachineShares, provisioner: Provisioner | None
+        self, client: Client, events: EventRecorder, shares: MachineShares, provisioner: Provisioner | None
     ) -> None:
         super().__init__(client)
         self._events, self._shares, self._provisioner = events, shares, provisioner

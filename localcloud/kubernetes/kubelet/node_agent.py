@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from localcloud.ecr.process_images import ProcessImage
     from localcloud.faults.plan import Stub
     from localcloud.kubernetes.client import Client
-    from localcloud.kubernetes.events import Recorder
+    from localcloud.kubernetes.events import EventRecorder
     from localcloud.kubernetes.kubelet.container import Container
     from localcloud.kubernetes.kubelet.logs import PodLogs
     from localcloud.kubernetes.kubelet.network import PodNetwork
@@ -51,7 +51,7 @@ class NodeAgent:
 
     cloud: LocalCloud
     client: Client
-    events: Recorder
+    events: EventRecorder
     logs: PodLogs
     network: PodNetwork
     folder: Path

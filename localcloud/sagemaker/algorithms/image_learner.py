@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from localcloud.sagemaker.algorithms.job import Job, JobError
+from localcloud.sagemaker.algorithms.job import AlgorithmJob, JobError
 from localcloud.sagemaker.algorithms.recordio import RecordIOError, records
 
 RECORDIO = "application/x-recordio"
@@ -21,7 +21,7 @@ _HEADER, _OBJECT = 2, 5
 _LST_COLUMNS = 3
 
 
-def classify(job: Job) -> dict[str, Any]:
+def classify(job: AlgorithmJob) -> dict[str, Any]:
     """Learn the most frequent class, and print its accuracy for each epoch.
 
     Raises:
@@ -37,7 +37,7 @@ def classify(job: Job) -> dict[str, Any]:
     return {"prediction": constant, "samples": {name: len(values) for name, values in labels.items()}}
 
 
-def detect(job: Job) -> dict[str, Any]:
+def detect(job: AlgorithmJob) -> dict[str, Any]:
     """Learn that there are no objects, whose mean average precision is 0, and print it for each epoch.
 
     Raises:
@@ -50,25 +50,25 @@ def detect(job: Job) -> dict[str, Any]:
     return {"prediction": [], "objects": {name: sum(values) for name, values in objects.items()}}
 
 
-def _epochs(job: Job) -> int:
+def _epochs(job: AlgorithmJob) -> int:
     return int(job.hyperparameters.get("epochs", "30"))
 
 
-def _check_number(job: Job, samples: int) -> None:
+def _check_number(job: AlgorithmJob, samples: int) -> None:
     """Warn as the page does: with another number, the learning rate schedule is undefined."""
     expected = int(job.hyperparameters["num_training_samples"])
     if expected != samples:
         print(f"[WARNING] num_training_samples is {expected}, but the channel train has {samples} samples")
 
 
-def _classes(job: Job, channel: str) -> list[int]:
+def _classes(job: AlgorithmJob, channel: str) -> list[int]:
     classes = (
         [_whole(labels[0]) for labels in _labels(job, channel)] if _is_recordio(job, channel) else _listed(job, channel)
     )
     return _checked(job, channel, classes)
 
 
-def _checked(job: Job, channel: str, labels: list[int]) -> list[int]:
+def _checked(job: AlgorithmJob, channel: str, labels: list[int]) -> list[int]:
     classes = int(job.hyperparameters["num_classes"])
     if not labels:
         message = f"the channel {channel} has no samples"
@@ -79,7 +79,7 @@ def _checked(job: Job, channel: str, labels: list[int]) -> list[int]:
     return labels
 
 
-def _objects(job: Job, channel: str) -> list[int]:
+def _objects(job: AlgorithmJob, channel: str) -> list[int]:
     """Return the number of objects of each image."""
     of_images = map(_boxes, _labels(job, channel)) if _is_recordio(job, channel) else _annotated(job, channel)
     labels_by_image = list(of_images)
@@ -87,11 +87,11 @@ def _objects(job: Job, channel: str) -> list[int]:
     return [len(labels) for labels in labels_by_image]
 
 
-def _is_recordio(job: Job, channel: str) -> bool:
+def _is_recordio(job: AlgorithmJob, channel: str) -> bool:
     return job.content_type(channel) == RECORDIO
 
 
-def _labels(job: Job, channel: str) -> Iterator[Sequence[float]]:
+def _labels(job: AlgorithmJob, channel: str) -> Iterator[Sequence[float]]:
     for name, content in job.blobs(channel):
         try:
             for record in records(content):
@@ -115,7 +115,7 @@ def _boxes(labels: Sequence[float]) -> list[int]:
     return [_whole(box[0]) for box in objects]
 
 
-def _listed(job: Job, channel: str) -> list[int]:
+def _listed(job: AlgorithmJob, channel: str) -> list[int]:
     """Return the labels of a .lst file: index, label and path of each image, separated by tabs."""
     images, labels = dict(job.blobs(channel)), []
     for name, content in job.blobs(f"{channel}_lst"):
@@ -129,7 +129,7 @@ def _listed(job: Job, channel: str) -> list[int]:
     return labels
 
 
-def _annotated(job: Job, channel: str) -> Iterator[list[int]]:
+def _annotated(job: AlgorithmJob, channel: str) -> Iterator[list[int]]:
     images = dict(job.blobs(channel))
     for name, content in job.blobs(f"{channel}_annotation"):
         try:

@@ -14,7 +14,7 @@ class JobError(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job:
+class AlgorithmJob:
     """One host's view of a training job.
 
     Attributes:

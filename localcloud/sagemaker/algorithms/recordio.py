@@ -22,7 +22,7 @@ class RecordIOError(ValueError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Record:
+class ProtobufRecord:
     """One record.
 
     Attributes:
@@ -34,7 +34,7 @@ class Record:
     image: bytes
 
 
-def records(content: bytes) -> Iterator[Record]:
+def records(content: bytes) -> Iterator[ProtobufRecord]:
     """Yield the records of a file.
 
     Raises:
@@ -74,16 +74,16 @@ def _frames(content: bytes) -> Iterator[tuple[int, bytes]]:
         place += _FRAME.size + length + (-length % _WORD)
 
 
-def _record(data: bytes) -> Record:
+def _record(data: bytes) -> ProtobufRecord:
     if len(data) < _HEADER.size:
         message = "a record is shorter than its header"
         raise RecordIOError(message)
     number, label, _, _ = _HEADER.unpack_from(data)
     content = data[_HEADER.size :]
     if not number:
-        return Record(labels=(label,), image=content)
+        return ProtobufRecord(labels=(label,), image=content)
     if len(content) < _WORD * number:
         message = "a record is shorter than its labels"
         raise RecordIOError(message)
     labels = struct.unpack_from(f"<{number}f", content)
-    return Record(labels=labels, image=content[_WORD * number :])
+    return ProtobufRecord(labels=labels, image=content[_WORD * number :])

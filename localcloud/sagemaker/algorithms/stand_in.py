@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from localcloud.sagemaker.algorithms import image_learner, table_learner
-from localcloud.sagemaker.algorithms.job import Job, JobError
+from localcloud.sagemaker.algorithms.job import AlgorithmJob, JobError
 from traingrid.algorithms.algorithm import ChannelUse, Use
 from traingrid.algorithms.built_in import built_in
 
-Learner = Callable[[Job], dict[str, Any]]
+Learner = Callable[[AlgorithmJob], dict[str, Any]]
 _LEARNERS: Mapping[str, Learner] = {
     "image-classification": image_learner.classify,
     "object-detection": image_learner.detect,
@@ -36,7 +36,7 @@ def main(name: str, version: str, base: Path) -> int:
         version: Its version.
         base: The folder in place of /opt/ml.
     """
-    job = Job.read(base)
+    job = AlgorithmJob.read(base)
     try:
         _check(job, name, version)
         learned = _LEARNERS[name](job)
@@ -50,7 +50,7 @@ def main(name: str, version: str, base: Path) -> int:
     return 0
 
 
-def _check(job: Job, name: str, version: str) -> None:
+def _check(job: AlgorithmJob, name: str, version: str) -> None:
     """Refuse a job that breaks a rule, as the real container does when it starts.
 
     Raises:

@@ -11,14 +11,14 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from localcloud.sagemaker.algorithms.job import Job, JobError
+from localcloud.sagemaker.algorithms.job import AlgorithmJob, JobError
 from traingrid.algorithms.xgboost_values import CSV, LIBSVM
 
 Score = Callable[[Sequence[float], float], float]
 _SHOWN = 60
 
 
-def regress_or_classify(job: Job) -> dict[str, Any]:
+def regress_or_classify(job: AlgorithmJob) -> dict[str, Any]:
     """Learn the mean of the labels, or their most frequent class, and print a line for each round.
 
     Raises:
@@ -49,7 +49,7 @@ def _error(labels: Sequence[float], constant: float) -> float:
     return sum(label != constant for label in labels) / len(labels)
 
 
-def _check_labels(labels: Sequence[float], objective: str, job: Job) -> None:
+def _check_labels(labels: Sequence[float], objective: str, job: AlgorithmJob) -> None:
     """Check the range of labels (LOGISTIC_REGRESSION_LABEL_RANGE_ERROR and its neighbors in the container's source)."""
     if objective in ("binary:logistic", "reg:logistic") and not all(0 <= label <= 1 for label in labels):
         message = "label must be in [0,1] for logistic regression"
@@ -61,7 +61,7 @@ def _check_labels(labels: Sequence[float], objective: str, job: Job) -> None:
             raise JobError(message)
 
 
-def _labels(job: Job, channel: str) -> list[float]:
+def _labels(job: AlgorithmJob, channel: str) -> list[float]:
     mime, labels = job.content_type(channel, LIBSVM[0]), list[float]()
     for name, content in job.blobs(channel):
         text = content.decode(errors="replace")

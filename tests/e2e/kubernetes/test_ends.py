@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import traingrid as tg
-from localcloud.faults.plan import Capacity, Plan
+from localcloud.faults.plan import Capacity, FaultPlan
 from tests.e2e.deployed import ACCOUNT
 from tests.e2e.kubernetes.world import JOBS, MPI, NOWHERE, OPTIONS, REGIONS, World, until
 from tests.e2e.submissions import DIGITS
@@ -61,7 +61,7 @@ def lines(world: World) -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def running(world: World) -> Iterator[Outcome]:
     """Submit the lines, and wait until the endless ones train."""
-    world.cloud.faults.set(Plan(capacity=(Capacity(region=JOBS, instance_type="m5.xlarge"),)))
+    world.cloud.faults.set(FaultPlan(capacity=(Capacity(region=JOBS, instance_type="m5.xlarge"),)))
     outcome = Outcome(world.submit(*lines(world)))
 
     def trains() -> bool:
@@ -72,7 +72,7 @@ def running(world: World) -> Iterator[Outcome]:
     outcome.shown["get"] = world.kubectl(JOBS, "get", "jobs,pods,services")
     outcome.shown["describe"] = world.kubectl(JOBS, "describe", "job", outcome.first(DELETED))
     yield outcome
-    world.cloud.faults.set(Plan())
+    world.cloud.faults.set(FaultPlan())
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from traingrid.cli import plan as command
 from traingrid.cli.main import cli
 from traingrid.errors import UsageError
 from traingrid.grid.deployment import Deployment
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 from traingrid.job.recipe import recipe_of
 from traingrid.manifest.line import jobs_of_lines
 from traingrid.manifest.parse import parse
@@ -189,7 +189,7 @@ def test_a_line_on_a_file_system_stays_and_is_planned_unchanged(folder: Path, mo
         "security_groups": ["sg-0123456789abcdef0"],
         "file_systems": {"fs-0123456789abcdef0": "EFS"},
     }
-    mounting = replace(made, grid=Grid.model_validate(described))
+    mounting = replace(made, grid=GridSettings.model_validate(described))
     monkeypatch.setattr(command, "find_deployment", lambda _grid: mounting)
     inputs = {"train": {"file_system": "fs-0123456789abcdef0", "type": "EFS", "path": "/day2"}}
     planned(folder, {"region": "eu-west-1", "inputs": inputs, "estimated_runtime": "1h"})
@@ -212,7 +212,7 @@ def staying_in(area: str) -> Deployment:
     described = made.grid.model_dump(exclude_defaults=True)
     for region, settings in described["regions"].items():
         settings["residency"] = [area] if region.startswith(area) else []
-    return replace(made, grid=Grid.model_validate(described))
+    return replace(made, grid=GridSettings.model_validate(described))
 
 
 def test_the_residency_of_a_region_keeps_its_data_there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -465,7 +465,7 @@ class TestApply:
         grid["images"] |= {"mine": {"build": "training", "target": "gpu", "efa": "none"}}
         grid["instance_types"] = [P3, P4]
         built = {"gpu": f"built-1@sha256:{'a' * 64}"}
-        with_image = replace(deployment, grid=Grid.model_validate(grid), images=built)
+        with_image = replace(deployment, grid=GridSettings.model_validate(grid), images=built)
         monkeypatch.setattr(command, "find_deployment", lambda _grid: with_image)
         for name in ("prices", "capacity"):
             imported(folder, name, FILES[name].replace(P3, P4))
@@ -585,7 +585,7 @@ def with_clusters(**settings: Any) -> Deployment:
     sample = deployment_with(moves=True)
     grid = sample.grid.model_dump(exclude_defaults=True)
     grid["regions"]["eu-central-1"] |= {"eks": {"cluster": "research"}} | settings
-    return replace(sample, grid=Grid.model_validate(grid))
+    return replace(sample, grid=GridSettings.model_validate(grid))
 
 
 def test_a_line_that_may_train_on_eks_is_not_planned(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from traingrid.aws.s3_uri import S3Uri
 from traingrid.backends.sagemaker_request import fingerprint
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.framework_images import to_environment
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 from traingrid.job.ownership import tags_of
 from traingrid.job.state import FINAL_STATES
 from traingrid.ledger.items import JobItem
@@ -210,7 +210,7 @@ class Account:
         return read_world(self.deployment, submission=submission, details=True, at_rest=at_rest)
 
     def _deployment(self) -> Deployment:
-        grid = Grid.model_validate(
+        grid = GridSettings.model_validate(
             {
                 "name": "traingrid",
                 "home": HOME,

@@ -12,7 +12,7 @@ from traingrid import names
 from traingrid.api.submit import submit_manifest
 from traingrid.aws.clients import client
 from traingrid.errors import TraingridError
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 from traingrid.job.state import FINAL_STATES
 from traingrid.ledger.damage import intact
 
@@ -37,7 +37,9 @@ def algorithm(account: Account) -> str:
         **account.deployment.grid.model_dump(mode="json", exclude_defaults=True),
         "algorithms": [arn["AlgorithmArn"]],
     }
-    account.deployment = replace(account.deployment, grid=Grid.model_validate(grid), job_definition="of-algorithms")
+    account.deployment = replace(
+        account.deployment, grid=GridSettings.model_validate(grid), job_definition="of-algorithms"
+    )
     return str(arn["AlgorithmArn"])
 
 

@@ -21,12 +21,12 @@ from traingrid.backends.sagemaker_inventory import SageMakerInventory
 from traingrid.cli.cancel import cancel
 from traingrid.cli.main import cli, main
 from traingrid.errors import TraingridError, UsageError
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 from traingrid.job.facts import JobFacts
 from traingrid.job.state import JobState
 from traingrid.ledger.ledger import is_cancelled
 from traingrid.submission.batch_children import Children
-from traingrid.submission.cancel import Canceller, Wanted
+from traingrid.submission.cancel import Canceller, CancelTarget
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def canceller(account: Account) -> Canceller:
 def test_a_cancelled_submission_ends_in_all_regions(account: Account, canceller: Canceller) -> None:
     submission = account.submit((HOME, OTHER, HOME))
     running = account.train(submission, 0), account.train(submission, 1, region=OTHER)
-    report = canceller.cancel(Wanted(submission=submission, by="Ada", reason="wrong data"))
+    report = canceller.cancel(CancelTarget(submission=submission, by="Ada", reason="wrong data"))
     assert sorted(report.training_jobs) == sorted(running)
     assert (account.ended(running[0]), account.ended(running[1], OTHER)) == ("Stopped", "Stopped")
     wait_until(lambda: {account.child(submission, index) for index in range(3)} == {"FAILED"})
@@ -54,17 +54,17 @@ def test_a_submission_whose_item_a_person_deleted_can_be_cancelled(account: Acco
     running = account.train(submission, 0)
     key = {"submission": {"S": submission}, "item": {"S": "submission"}}
     client("dynamodb", HOME).delete_item(TableName=account.deployment.table, Key=key)
-    report = canceller.cancel(Wanted(submission=submission, by="Ada"))
+    report = canceller.cancel(CancelTarget(submission=submission, by="Ada"))
     assert (report.training_jobs, report.errors) == ([running], {})
     assert account.ended(running) == "Stopped"
     with pytest.raises(UsageError, match="There is no submission ffffffff"):
-        canceller.cancel(Wanted(submission="ffffffff", by="Ada"))
+        canceller.cancel(CancelTarget(submission="ffffffff", by="Ada"))
 
 
 def test_a_repeated_cancel_changes_nothing_and_succeeds(account: Account, canceller: Canceller) -> None:
     submission = account.submit((HOME,))
     name = account.train(submission, 0)
-    wanted = Wanted(submission=submission, by="Ada")
+    wanted = CancelTarget(submission=submission, by="Ada")
     canceller.cancel(wanted)
     account.ended(name)
     assert canceller.cancel(wanted).training_jobs == []
@@ -73,7 +73,7 @@ def test_a_repeated_cancel_changes_nothing_and_succeeds(account: Account, cancel
 def test_cancelling_one_index_leaves_the_other_jobs_running(account: Account, canceller: Canceller) -> None:
     submission = account.submit((HOME, HOME))
     names = [account.train(submission, index) for index in (0, 1)]
-    report = canceller.cancel(Wanted(submission=submission, index=1, by="Ada"))
+    report = canceller.cancel(CancelTarget(submission=submission, index=1, by="Ada"))
     assert report.training_jobs == [names[1]]
     assert [job.partition(":")[2] for job in report.batch_jobs] == ["1"]
     assert account.ended(names[1]) == "Stopped"
@@ -95,9 +95,9 @@ def test_a_child_that_records_the_end_of_a_training_job_on_a_cluster_is_not_term
     watched: JobFacts = {"state": JobState.IN_PROGRESS, "batch_child": account.children.ids(head)[1]}
     account.ledger.record_job(job_key(1, submission=submission), watched)
     settings = {"regions": {HOME: None, OTHER: {"eks": {"cluster": "research"}}}}
-    grid = Grid.model_validate(yaml.safe_load(account.deployment.grid.to_environment()) | settings)
+    grid = GridSettings.model_validate(yaml.safe_load(account.deployment.grid.to_environment()) | settings)
     canceller = replace(canceller, deployment=replace(account.deployment, grid=grid))
-    report = canceller.cancel(Wanted(submission=submission, by="Ada", region=region))
+    report = canceller.cancel(CancelTarget(submission=submission, by="Ada", region=region))
     assert [job.partition(":")[2] for job in report.batch_jobs] == ["0", "2"]
     assert list(report.errors) == [OTHER], "the cluster cannot be read, which does not prevent the rest"
     wait_until(lambda: account.child(submission, 2) == "FAILED")
@@ -111,7 +111,7 @@ def test_cancelling_a_region_includes_lines_without_ledger_item(
     account: Account, canceller: Canceller, *, opened: bool
 ) -> None:
     submission = account.submit((HOME, OTHER), opened=opened)
-    report = canceller.cancel(Wanted(submission=submission, region=OTHER, by="Ada"))
+    report = canceller.cancel(CancelTarget(submission=submission, region=OTHER, by="Ada"))
     assert [job.partition(":")[2] for job in report.batch_jobs] == ["1"]
     cancels = account.ledger.cancels(submission)
     assert is_cancelled(cancels, 1, OTHER)
@@ -130,7 +130,7 @@ def test_the_intent_is_recorded_before_any_job_is_stopped(
     with monkeypatch.context() as patch:
         patch.setattr(SageMakerInventory, "stop", dies)
         with pytest.raises(KeyboardInterrupt):
-            canceller.cancel(Wanted(submission=submission, by="Ada"))
+            canceller.cancel(CancelTarget(submission=submission, by="Ada"))
     assert is_cancelled(account.ledger.cancels(submission), 0, HOME)
     assert name in account.reconciler().sweep().stopped, "the reconciler completes an interrupted cancel"
 
@@ -149,7 +149,7 @@ def test_training_jobs_are_stopped_before_and_after_the_children_are_terminated(
         terminate(job, reason)
 
     monkeypatch.setattr(canceller.children, "terminate", ends)
-    report = canceller.cancel(Wanted(submission=submission, by="Ada"))
+    report = canceller.cancel(CancelTarget(submission=submission, by="Ada"))
     assert states[0] in ("Stopping", "Stopped")
     assert report.training_jobs == [first, f"traingrid-{submission}-1-1"]
     assert account.ended(f"traingrid-{submission}-1-1", OTHER) == "Stopped"
@@ -169,10 +169,10 @@ def test_a_job_that_cannot_be_stopped_does_not_prevent_stopping_others(
 
     with monkeypatch.context() as patch:
         patch.setattr(SageMakerInventory, "stop", stops)
-        report = canceller.cancel(Wanted(submission=submission, by="Ada"))
+        report = canceller.cancel(CancelTarget(submission=submission, by="Ada"))
     assert (report.training_jobs, list(report.errors)) == ([names[1]], [names[0]])
     assert len(report.batch_jobs) == 1
-    assert canceller.cancel(Wanted(submission=submission, by="Ada")).errors == {}
+    assert canceller.cancel(CancelTarget(submission=submission, by="Ada")).errors == {}
 
 
 def test_a_cancel_gives_up_after_20_errors_of_batch(
@@ -188,21 +188,21 @@ def test_a_cancel_gives_up_after_20_errors_of_batch(
         raise EndpointConnectionError(endpoint_url="batch")
 
     monkeypatch.setattr(canceller.children, "terminate", lost)
-    report = canceller.cancel(Wanted(submission=submission, region=HOME, by="Ada"))
+    report = canceller.cancel(CancelTarget(submission=submission, region=HOME, by="Ada"))
     assert len(asked) == len(report.errors) == 20
     assert report.training_jobs == [name], "training jobs are stopped nevertheless"
     monkeypatch.undo()
-    canceller.cancel(Wanted(submission=submission, by="Ada"))
+    canceller.cancel(CancelTarget(submission=submission, by="Ada"))
 
 
 def test_cancelling_an_unknown_target_fails_and_records_no_intent(account: Account, canceller: Canceller) -> None:
     submission = account.submit((HOME,))
     with pytest.raises(TraingridError, match="no submission ffffffff"):
-        canceller.cancel(Wanted(submission="ffffffff"))
+        canceller.cancel(CancelTarget(submission="ffffffff"))
     with pytest.raises(UsageError, match="no job with index 1"):
-        canceller.cancel(Wanted(submission=submission, index=1))
+        canceller.cancel(CancelTarget(submission=submission, index=1))
     with pytest.raises(UsageError, match="not a training Region"):
-        canceller.cancel(Wanted(submission=submission, region="mars"))
+        canceller.cancel(CancelTarget(submission=submission, region="mars"))
     assert account.ledger.cancels(submission) == {}
 
 
@@ -217,13 +217,13 @@ def test_lines_in_a_removed_region_can_be_cancelled_and_audited(
     without = replace(account.deployment, grid=smaller)
     seen = read_world(without, submission=submission)
     assert (seen.regions, [job.name for job in seen.training_jobs]) == ([HOME, OTHER], [name])
-    report = replace(canceller, deployment=without).cancel(Wanted(submission=submission, region=region, by="Ada"))
+    report = replace(canceller, deployment=without).cancel(CancelTarget(submission=submission, region=region, by="Ada"))
     assert report.training_jobs == [name]
     assert account.ended(name, OTHER) == "Stopped"
     wait_until(lambda: account.child(submission, 1) == "FAILED")
     account.reconciler().sweep()
     with pytest.raises(UsageError, match="not a training Region"):
-        replace(canceller, deployment=without).cancel(Wanted(submission=submission, region=OTHER))
+        replace(canceller, deployment=without).cancel(CancelTarget(submission=submission, region=OTHER))
 
 
 @pytest.mark.usefixtures("commanded")

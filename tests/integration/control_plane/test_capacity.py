@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from localcloud.faults.plan import Capacity, Plan, Stub
+from localcloud.faults.plan import Capacity, FaultPlan, Stub
 from localcloud.server.local_cloud import LocalCloud
 from tests.integration.control_plane.account import HOME, OTHER, Account
 from tests.integration.control_plane.child_process import Line, created, ended
@@ -16,11 +16,11 @@ from tests.support.sample_job import sample_job
 from tests.support.shortages import forget_shortages, pool_of, recorded, short
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli.main import cli
-from traingrid.job.job import Replica
+from traingrid.job.job import JobReplica
 from traingrid.job.state import JobState
 from traingrid.ledger.shortages import Shortage
 
-LACKING = Plan(capacity=(Capacity(region=HOME, seconds=0.3),), stubs=(Stub(),))
+LACKING = FaultPlan(capacity=(Capacity(region=HOME, seconds=0.3),), stubs=(Stub(),))
 POOL = pool_of(sample_job(HOME))
 
 
@@ -33,7 +33,7 @@ def make_line(account: Account, request: pytest.FixtureRequest) -> Callable[...,
     def make(number: int, *, replica: bool = False, retries: int = 2) -> Line:
         submission = f"{zlib.crc32(f'{request.node.name} {number}'.encode()):08x}"
         there = sample_job(OTHER)
-        replicas = {OTHER: Replica(inputs=there.inputs, output=there.output, image=there.image)} if replica else {}
+        replicas = {OTHER: JobReplica(inputs=there.inputs, output=there.output, image=there.image)} if replica else {}
         return Line(account, submission, sample_job(HOME).model_copy(update={"replicas": replicas, "retries": retries}))
 
     return make
@@ -42,7 +42,7 @@ def make_line(account: Account, request: pytest.FixtureRequest) -> Callable[...,
 @pytest.fixture(autouse=True)
 def _nothing_remains(cloud: LocalCloud, account: Account) -> Iterator[None]:
     yield
-    cloud.faults.set(Plan())
+    cloud.faults.set(FaultPlan())
     forget_shortages(account.ledger)
 
 
@@ -67,7 +67,7 @@ def test_children_wait_for_one_probe_and_then_all_train(
     assert {reason.partition(" since")[0] for reason in reasons} == {f"No capacity for {POOL}"}
     cli.main(["status"], standalone_mode=False)
     assert f"No capacity for {POOL} since 20" in capsys.readouterr().out.replace("\n", " ")
-    cloud.faults.set(Plan(stubs=(Stub(),)))
+    cloud.faults.set(FaultPlan(stubs=(Stub(),)))
     ends = [ended(child) for child in children]
     assert [code for code, _ in ends] == [0, 0, 0], ends
     assert known(account).until == 0
@@ -100,7 +100,7 @@ def test_a_line_with_a_replica_trains_there_without_a_request_in_vain(
 def test_the_child_that_replaces_a_killed_probe_ends_the_shortage(
     cloud: LocalCloud, account: Account, make_line: Callable[..., Line]
 ) -> None:
-    cloud.faults.set(Plan(stubs=(Stub(seconds=5),)))
+    cloud.faults.set(FaultPlan(stubs=(Stub(seconds=5),)))
     now = int(time.time())
     recorded(account.ledger, short(POOL, since=now, failed_at=now, until=now - 1))
     line = make_line(0)

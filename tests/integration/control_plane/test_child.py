@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from localcloud.faults.plan import CallFault, Capacity, Lag, Plan, Quota, Stub
+from localcloud.faults.plan import CallFault, Capacity, CapacityQuota, FaultPlan, Lag, Stub
 from localcloud.server.local_cloud import LocalCloud
 from tests.integration.control_plane.account import HOME, OTHER, Account
 from tests.integration.control_plane.child_process import Line, created, ended
@@ -16,10 +16,10 @@ from tests.integration.localcloud.compute import wait_until
 from tests.support.sample_job import sample_job
 from tests.support.shortages import forget_shortages
 from traingrid.aws.s3_uri import S3Uri
-from traingrid.job.job import Replica
+from traingrid.job.job import JobReplica
 from traingrid.ledger.ledger import CANCEL_ALL
 
-FOREVER = Plan(stubs=(Stub(seconds=600),))
+FOREVER = FaultPlan(stubs=(Stub(seconds=600),))
 
 
 @pytest.fixture
@@ -29,20 +29,20 @@ def line(account: Account, request: pytest.FixtureRequest) -> Line:
         account.storage.write(S3Uri(account.data(region), "x/shard"), b"x", "application/x")
     number = zlib.crc32(request.node.name.encode())
     here, there = sample_job(HOME), sample_job(OTHER)
-    replica = Replica(inputs=there.inputs, output=there.output, image=there.image)
+    replica = JobReplica(inputs=there.inputs, output=there.output, image=there.image)
     return Line(account, f"{number:08x}", here.model_copy(update={"replicas": {OTHER: replica}}))
 
 
 @pytest.fixture(autouse=True)
 def _no_faults_afterwards(cloud: LocalCloud, account: Account) -> Iterator[None]:
     yield
-    cloud.faults.set(Plan())
+    cloud.faults.set(FaultPlan())
     forget_shortages(account.ledger)
 
 
 def test_a_create_request_with_a_lost_reply_and_a_lagging_job_is_not_repeated(cloud: LocalCloud, line: Line) -> None:
     lost: Any = {"effect": "lose_reply", "service": "sagemaker", "action": "CreateTrainingJob", "times": 1}
-    cloud.faults.set(Plan(calls=(CallFault(**lost),), lags=(Lag(seconds=3),), stubs=(Stub(),)))
+    cloud.faults.set(FaultPlan(calls=(CallFault(**lost),), lags=(Lag(seconds=3),), stubs=(Stub(),)))
     code, output = ended(line.child())
     assert code == 0, output
     assert created(cloud, line) == [(HOME, f"{line.name}-1")]
@@ -51,7 +51,7 @@ def test_a_create_request_with_a_lost_reply_and_a_lagging_job_is_not_repeated(cl
 
 
 def test_every_line_of_a_childs_log_is_json_with_its_submission_and_index(cloud: LocalCloud, line: Line) -> None:
-    cloud.faults.set(Plan(stubs=(Stub(),)))
+    cloud.faults.set(FaultPlan(stubs=(Stub(),)))
     code, output = ended(line.child())
     assert code == 0, output
     records = [json.loads(record) for record in output.splitlines()]
@@ -67,7 +67,7 @@ def test_every_line_of_a_childs_log_is_json_with_its_submission_and_index(cloud:
 
 
 def test_two_children_of_one_line_share_its_attempts_and_train_it_once(cloud: LocalCloud, line: Line) -> None:
-    cloud.faults.set(Plan(capacity=(Capacity(region=HOME, seconds=1),), stubs=(Stub(seconds=1),)))
+    cloud.faults.set(FaultPlan(capacity=(Capacity(region=HOME, seconds=1),), stubs=(Stub(seconds=1),)))
     ends = [ended(child) for child in [line.child(), line.child()]]
     assert [code for code, _ in ends] == [0, 0], ends
     assert created(cloud, line) == [(HOME, f"{line.name}-1"), (OTHER, f"{line.name}-2")]
@@ -77,11 +77,11 @@ def test_two_children_of_one_line_share_its_attempts_and_train_it_once(cloud: Lo
 
 
 def test_a_child_waits_for_a_quota_and_records_the_reason(cloud: LocalCloud, line: Line) -> None:
-    cloud.faults.set(Plan(quotas=(Quota(instances=0),), stubs=(Stub(),)))
+    cloud.faults.set(FaultPlan(quotas=(CapacityQuota(instances=0),), stubs=(Stub(),)))
     child = line.child()
     wait_until(lambda: line.state() == "Waiting")
     assert "ResourceLimitExceeded" in line.item().reason
-    cloud.faults.set(Plan(stubs=(Stub(),)))
+    cloud.faults.set(FaultPlan(stubs=(Stub(),)))
     assert ended(child)[0] == 0
     assert (line.item().state, line.item().attempt) == ("Completed", 1)
 
@@ -89,7 +89,7 @@ def test_a_child_waits_for_a_quota_and_records_the_reason(cloud: LocalCloud, lin
 def test_a_throttled_child_completes_its_line(cloud: LocalCloud, line: Line) -> None:
     creates = CallFault(effect="throttle", action="CreateTrainingJob", times=1)
     # With this seed, at most three calls in a row are throttled; botocore doubles its wait after each.
-    cloud.faults.set(Plan(seed=5, calls=(creates, CallFault(effect="throttle", share=0.3)), stubs=(Stub(),)))
+    cloud.faults.set(FaultPlan(seed=5, calls=(creates, CallFault(effect="throttle", share=0.3)), stubs=(Stub(),)))
     code, output = ended(line.child())
     assert code == 0, output
     assert len(created(cloud, line)) == 1

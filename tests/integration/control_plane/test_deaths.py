@@ -13,7 +13,7 @@ from localcloud.settings import Settings
 from tests.integration.control_plane.account import HOME, OTHER, Account
 from tests.integration.localcloud.compute import wait_until
 from traingrid.audit.audit import audit
-from traingrid.submission.cancel import Canceller, Wanted
+from traingrid.submission.cancel import Canceller, CancelTarget
 
 DIES = "raise SystemExit('no')"
 
@@ -92,7 +92,7 @@ def test_a_cancel_killed_at_every_call_stops_all_jobs_once_it_is_recorded(accoun
     canceller = Canceller(
         deployment=account.deployment, ledger=account.ledger, children=account.children, storage=account.storage
     )
-    assert killed_everywhere(lambda: canceller.cancel(Wanted(submission=submission, by="Ada"))) > 3
+    assert killed_everywhere(lambda: canceller.cancel(CancelTarget(submission=submission, by="Ada"))) > 3
     assert (account.ended(names[0]), account.ended(names[1], OTHER)) == ("Stopped", "Stopped")
     wait_until(lambda: {account.child(submission, index) for index in (0, 1)} == {"FAILED"})
     account.reconciler().sweep()

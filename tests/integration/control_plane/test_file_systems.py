@@ -19,7 +19,7 @@ from tests.support.sample_job import sample_job
 from traingrid.aws.clients import client
 from traingrid.deploy.checkup.file_systems import mounts
 from traingrid.deploy.checkup.finding import Finding, Verdict
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 from traingrid.grid.region import Region
 from traingrid.job.job import Channel, Job
 from traingrid.manifest.plan import looking
@@ -46,7 +46,7 @@ def test_a_child_trains_on_a_folder_of_a_file_system(cloud: LocalCloud, account:
         "file_systems": {name: "EFS"},
     }
     mounting = copy(account)
-    mounting.deployment = replace(account.deployment, grid=Grid.model_validate(described))
+    mounting.deployment = replace(account.deployment, grid=GridSettings.model_validate(described))
     channel = Channel.model_validate({"file_system": name, "type": "EFS", "path": "/imagenet"})
     changes = {"inputs": {"train": channel}, "hyperparameters": {"seconds": "0"}}
     line = Line(mounting, "0000f11e", sample_job(REGION).model_copy(update=changes))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from localcloud.faults.plan import CallFault, Plan, Stub
+from localcloud.faults.plan import CallFault, FaultPlan, Stub
 from localcloud.server.local_cloud import LocalCloud
 from tests.integration.control_plane.account import HOME, OTHER, Account
 from tests.integration.control_plane.child_process import Line, created, ended
@@ -23,15 +23,15 @@ from traingrid.ledger.moves import MoveItem, Moves
 
 SMALL, PARTS = 40, (b"x" * 5 * 1024**2, b"the end")
 """The number of small objects of the source, and the parts of another one, without a checksum of the whole object."""
-TRAINS = Plan(stubs=(Stub(),))
+TRAINS = FaultPlan(stubs=(Stub(),))
 
 
-def slow(seconds: float) -> Plan:
+def slow(seconds: float) -> FaultPlan:
     """Return a plan in which every copy of an object takes some seconds."""
     calls = tuple(
         CallFault(effect="delay", action=action, seconds=seconds) for action in ("CopyObject", "UploadPartCopy")
     )
-    return Plan(calls=calls, stubs=(Stub(),))
+    return FaultPlan(calls=calls, stubs=(Stub(),))
 
 
 class Copy:
@@ -89,7 +89,7 @@ def copy(cloud: LocalCloud, account: Account, request: pytest.FixtureRequest) ->
 @pytest.fixture(autouse=True)
 def _no_faults_afterwards(cloud: LocalCloud, account: Account) -> Iterator[None]:
     yield
-    cloud.faults.set(Plan())
+    cloud.faults.set(FaultPlan())
     account.ledger.set_launching({"by": "test"}, allowed=True)
 
 

@@ -9,7 +9,7 @@ from traingrid.backends.sagemaker import SageMaker
 from traingrid.job.state import JobState
 from traingrid.ledger.ledger import AttemptFacts
 from traingrid.ledger.record_outcome import record_seen
-from traingrid.submission.cancel import Canceller, Wanted
+from traingrid.submission.cancel import Canceller, CancelTarget
 
 DIES = "raise SystemExit('no')"
 
@@ -164,7 +164,7 @@ def test_a_foreign_training_job_is_never_stopped_by_a_cancel(account: Account) -
     canceller = Canceller(
         deployment=account.deployment, ledger=account.ledger, children=account.children, storage=account.storage
     )
-    assert canceller.cancel(Wanted(submission=submission, by="Ada")).training_jobs == []
+    assert canceller.cancel(CancelTarget(submission=submission, by="Ada")).training_jobs == []
     assert strangers not in account.reconciler(grace_seconds=60).sweep().stopped
     wait_until(lambda: account.child(submission, 0) == "FAILED")
     for _ in range(2):

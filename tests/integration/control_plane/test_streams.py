@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from localcloud.faults.plan import CallFault, Plan
+from localcloud.faults.plan import CallFault, FaultPlan
 from localcloud.server.local_cloud import LocalCloud
 from tests.integration.control_plane.account import HOME, OTHER, Account
 from tests.integration.localcloud.compute import ACCOUNT, wait_until
@@ -48,7 +48,7 @@ def manifest(account: Account) -> str:
 def test_children_killed_around_their_manifest_files_create_one_training_job_each(
     account: Account, cloud: LocalCloud
 ) -> None:
-    cloud.faults.set(Plan(calls=DEATHS))
+    cloud.faults.set(FaultPlan(calls=DEATHS))
     try:
         submission = account.accept(manifest(account))
         wait_until(
@@ -58,7 +58,7 @@ def test_children_killed_around_their_manifest_files_create_one_training_job_eac
         )
         assert [cloud.faults.struck()[f"calls/{number}"] for number in range(len(DEATHS))] == [2] * len(DEATHS)
     finally:
-        cloud.faults.set(Plan())
+        cloud.faults.set(FaultPlan())
     assert [account.line(submission, index).state for index in (0, 1)] == ["Completed", "Completed"]
     jobs = jobs_of_lines(parse(manifest(account).encode(), account.deployment), account.deployment, submission)
     for index, region in enumerate((HOME, OTHER)):

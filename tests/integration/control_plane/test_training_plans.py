@@ -6,8 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from localcloud.faults.plan import Capacity, Stub
-from localcloud.faults.plan import Plan as FaultPlan
+from localcloud.faults.plan import Capacity, FaultPlan, Stub
 from localcloud.sagemaker.backend import TrainingBackend
 from localcloud.sagemaker.training_plans import Plan
 from localcloud.server.local_cloud import LocalCloud
@@ -16,7 +15,7 @@ from tests.integration.control_plane.child_process import Line, created, ended
 from tests.support.sample_job import sample_job
 from traingrid.aws.clients import client
 from traingrid.aws.s3_uri import S3Uri
-from traingrid.job.job import Replica
+from traingrid.job.job import JobReplica
 
 
 def plan(region: str, *, ended_hours_ago: float = -1) -> str:
@@ -38,7 +37,7 @@ def line(account: Account, request: pytest.FixtureRequest) -> Line:
     here, there = (
         sample_job(region).model_copy(update={"training_plan": plan(region), "retries": 1}) for region in (HOME, OTHER)
     )
-    replica = Replica.model_validate({name: getattr(there, name) for name in Replica.model_fields})
+    replica = JobReplica.model_validate({name: getattr(there, name) for name in JobReplica.model_fields})
     number = zlib.crc32(request.node.name.encode())
     return Line(account, f"{number:08x}", here.model_copy(update={"replicas": {OTHER: replica}}))
 

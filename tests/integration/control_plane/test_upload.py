@@ -3,7 +3,7 @@ from collections.abc import Iterator
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
-from localcloud.faults.plan import CallFault, Effect, Plan
+from localcloud.faults.plan import CallFault, Effect, FaultPlan
 from localcloud.server.local_cloud import LocalCloud
 from tests.integration.control_plane.account import Account
 from traingrid.aws.clients import client
@@ -13,7 +13,7 @@ from traingrid.aws.s3_uri import S3Uri
 @pytest.fixture(autouse=True)
 def no_faults_afterwards(cloud: LocalCloud) -> Iterator[None]:
     yield
-    cloud.faults.set(Plan())
+    cloud.faults.set(FaultPlan())
 
 
 def upload(account: Account, key: str, content: bytes = b"a manifest") -> str:
@@ -30,7 +30,7 @@ def versions(account: Account, key: str) -> list[str]:
 def test_an_upload_creates_one_version_despite_faults(account: Account, cloud: LocalCloud, effect: Effect) -> None:
     previous = upload(account, f"manifests/{effect}.csv")
     upload(account, f"manifests/{effect}.csv.report.json")
-    cloud.faults.set(Plan(calls=(CallFault(effect=effect, action="PutObject", times=1),)))
+    cloud.faults.set(FaultPlan(calls=(CallFault(effect=effect, action="PutObject", times=1),)))
     uploaded = upload(account, f"manifests/{effect}.csv")
     assert versions(account, f"manifests/{effect}.csv") == [uploaded, previous]
     assert cloud.faults.struck() == {"calls/0": 1}
@@ -45,7 +45,7 @@ def test_an_upload_that_never_succeeds_raises_the_error(
     account: Account, cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("traingrid.aws.s3.backoff_seconds", lambda _tries, _cap: 0.0)
-    cloud.faults.set(Plan(calls=(CallFault(effect="error_before", action="PutObject"),)))
+    cloud.faults.set(FaultPlan(calls=(CallFault(effect="error_before", action="PutObject"),)))
     with pytest.raises((ClientError, BotoCoreError), match="InternalError"):
         upload(account, "manifests/never.csv")
     assert cloud.faults.struck() == {"calls/0": 5}

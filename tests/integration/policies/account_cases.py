@@ -23,7 +23,7 @@ from tests.integration.policies.cluster_cases import of_a_user
 from tests.integration.policies.function_cases import QUEUE, TO_SAGEMAKER
 from tests.integration.policies.grid import ACCOUNT, CLUSTER, EFS, FREE, INSIDE, PARTS, YOUR_KEY, the_grid, with_cluster
 from tests.integration.policies.key_cases import USES, VIA, data_key, through
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 
 HOMES = "210987654321"
 HOME_ROLES = {"launch": "child", "record": "recorder", "sweep": "reconciler", "register": "registrar"}
@@ -42,13 +42,13 @@ REPOSITORY = f"arn:aws:ecr:{INSIDE}:{ACCOUNT}:repository/traingrid/training"
 BOOTSTRAP = f"arn:aws:ssm:{INSIDE}:{ACCOUNT}:parameter/cdk-bootstrap/hnb659fds/version"
 
 
-def two_accounts() -> Grid:
+def two_accounts() -> GridSettings:
     described = the_grid().model_dump(exclude_defaults=True, exclude={"network"})
     del described["regions"][INSIDE]["eks"]
     described["account"] = HOMES
     described["regions"][INSIDE]["account"] = ACCOUNT
     del described["regions"][INSIDE]["service_queue"]  # not supported in a Region in another account
-    return with_cluster(Grid.model_validate(described))
+    return with_cluster(GridSettings.model_validate(described))
 
 
 def acting_role(part: str) -> str:

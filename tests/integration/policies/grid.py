@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, get_args
 
 from tests.integration.stacks.templates import Template, a_grid, policies, resources, synthesise
 from traingrid.grid.eks import EksCluster
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 from traingrid.names import Part
 
 ACCOUNT, HOME, INSIDE, FREE = "123456789012", "us-east-1", "us-east-1", "us-west-2"
@@ -67,11 +67,11 @@ PARTS: tuple[Part, ...] = get_args(Part)
 """Roles of a training Region in another account: one for each part of the control plane, and one for users."""
 
 
-def the_grid() -> Grid:
+def the_grid() -> GridSettings:
     return _with_reconciler(with_cluster(_without_cluster()))
 
 
-def with_cluster(grid: Grid) -> Grid:
+def with_cluster(grid: GridSettings) -> GridSettings:
     """Return a grid with a cluster in `INSIDE`.
 
     The copy is not validated, because a grid with a cluster cannot isolate training jobs from the network; each of both
@@ -82,7 +82,7 @@ def with_cluster(grid: Grid) -> Grid:
     return grid.model_copy(update={"regions": {**grid.regions, INSIDE: inside}})
 
 
-def _with_reconciler(grid: Grid) -> Grid:
+def _with_reconciler(grid: GridSettings) -> GridSettings:
     """Return a grid whose reconciler runs in the children's subnets.
 
     The copy is not validated: only an existing network can have it, which has no flow logs.
@@ -90,7 +90,7 @@ def _with_reconciler(grid: Grid) -> Grid:
     return grid.model_copy(update={"network": grid.network.model_copy(update={"reconciler": True})})
 
 
-def _without_cluster() -> Grid:
+def _without_cluster() -> GridSettings:
     return a_grid(
         {
             INSIDE: {
@@ -118,7 +118,7 @@ def _without_cluster() -> Grid:
     )
 
 
-def the_templates(layer: Path, grid: Grid | None = None) -> dict[str, Template]:
+def the_templates(layer: Path, grid: GridSettings | None = None) -> dict[str, Template]:
     """Return the templates of a grid, by default the test grid, in which ARNs replace all references."""
     made = synthesise(grid or the_grid(), layer)
     made = {stack: _with_outputs(template, made) for stack, template in made.items()}

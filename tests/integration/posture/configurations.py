@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.integration.stacks.templates import REGIONS, a_grid
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 
 TRAINING = {"repository": "training", "tag": "1"}
 CONTAINERS = "763104351884.dkr.ecr.{region}.amazonaws.com/tensorflow-training"
@@ -59,7 +59,7 @@ MPI_CLUSTER: dict[str, Any] = {
     "eks": {"cluster": "gpus", "namespace": "training", "service_account": "jobs", "kind": "mpijob", "queue": "gpus"}
 }
 
-CONFIGURATIONS: dict[str, Grid] = {
+CONFIGURATIONS: dict[str, GridSettings] = {
     "one Region, at home": a_grid(1),
     "one Region, home elsewhere": a_grid({"eu-west-1": None}, home="us-east-2"),
     "two Regions": a_grid(2),

@@ -17,7 +17,7 @@ from tests.integration.posture import nag
 from tests.integration.posture.configurations import CONFIGURATIONS
 from tests.integration.posture.findings import Scan
 from tests.integration.stacks.templates import Template, an_app
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 
 Resource = dict[str, Any]
 
@@ -35,7 +35,7 @@ class Synthesised:
         nag: cdk-nag's scans of the construct tree, by rule pack.
     """
 
-    grid: Grid
+    grid: GridSettings
     templates: dict[str, Template]
     regions: dict[str, str]
     accounts: dict[str, str]
@@ -62,7 +62,7 @@ def synthesised(name: str) -> Synthesised:
         return synthesise(CONFIGURATIONS[name], Path(folder))
 
 
-def synthesise(grid: Grid, folder: Path) -> Synthesised:
+def synthesise(grid: GridSettings, folder: Path) -> Synthesised:
     """Return a grid's templates, and cdk-nag's findings with and without acknowledgments; uses `folder` for output."""
     layer = folder / "layer"
     (layer / "python").mkdir(parents=True)

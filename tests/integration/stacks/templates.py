@@ -10,7 +10,7 @@ from aws_cdk import App
 from aws_cdk.cx_api import CloudAssembly
 
 from app import build_app
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 
 ROOT = Path(__file__).parents[3]
 REGIONS = (
@@ -32,7 +32,7 @@ Template = dict[str, Any]
 _assemblies: dict[tuple[str, Path], CloudAssembly] = {}
 
 
-def a_grid(regions: int | Mapping[str, Any] = 4, **changes: Any) -> Grid:
+def a_grid(regions: int | Mapping[str, Any] = 4, **changes: Any) -> GridSettings:
     """Return a grid with these training Regions, or this number of them; `changes` are other keys of grid.yaml."""
     described = {
         "name": "traingrid",
@@ -41,10 +41,10 @@ def a_grid(regions: int | Mapping[str, Any] = 4, **changes: Any) -> Grid:
         "images": {"resnet": {"repository": "training", "tag": "1"}},
         "job": {"image": "resnet", "instance_type": "ml.g5.48xlarge"},
     }
-    return Grid.model_validate({**described, **changes})
+    return GridSettings.model_validate({**described, **changes})
 
 
-def an_app(grid: Grid, layer: Path, folder: Path, context: Mapping[str, Any] = MappingProxyType({})) -> App:
+def an_app(grid: GridSettings, layer: Path, folder: Path, context: Mapping[str, Any] = MappingProxyType({})) -> App:
     """Return a grid's app with the feature flags of cdk.json, as the CDK CLI creates it, and a further context."""
     return build_app(grid, layer=layer, app=App(context={**cdk_context(), **context}, outdir=str(folder)))
 
@@ -54,7 +54,7 @@ def cdk_context() -> dict[str, Any]:
     return dict(json.loads((ROOT / "cdk.json").read_text())["context"])
 
 
-def assembly(grid: Grid, layer: Path) -> CloudAssembly:
+def assembly(grid: GridSettings, layer: Path) -> CloudAssembly:
     """Return the assembly of a grid, which a process synthesizes once, into a folder beside the layer's."""
     key = grid.model_dump_json(), layer
     if key not in _assemblies:
@@ -62,7 +62,7 @@ def assembly(grid: Grid, layer: Path) -> CloudAssembly:
     return _assemblies[key]
 
 
-def synthesise(grid: Grid, layer: Path) -> dict[str, Template]:
+def synthesise(grid: GridSettings, layer: Path) -> dict[str, Template]:
     """Return a grid's templates by stack name."""
     return {stack.stack_name: stack.template for stack in assembly(grid, layer).stacks}
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.integration.stacks.templates import ROOT, Template, a_grid, flat, only, resources, synthesise
-from traingrid.reconciler.sweep import Sweep
+from traingrid.reconciler.sweep import SweepReport
 
 EMAILS = ["ml-on-call@example.com", "bills@example.com"]
 
@@ -68,7 +68,7 @@ def test_missing_sweeps_raise_an_alarm(alarmed: dict[str, Template]) -> None:
 def test_alarms_use_metrics_that_sweeps_publish(alarmed: dict[str, Template]) -> None:
     ours = {found["MetricName"] for _, found in alarms(alarmed) if found.get("Namespace") == "traingrid"}
     assert len(ours) == 4
-    assert ours <= set(Sweep().counts())
+    assert ours <= set(SweepReport().counts())
 
 
 def test_a_throttled_function_without_errors_raises_an_alarm(alarmed: dict[str, Template]) -> None:
@@ -236,6 +236,6 @@ def test_the_dashboard_shows_every_region(control: Template) -> None:
 
 @pytest.mark.parametrize("metric", ["LinesPending", "LinesWaiting", "LinesTraining", "TrainingJobs", "LinesLeft"])
 def test_the_dashboard_shows_metrics_of_sweeps(control: Template, metric: str) -> None:
-    assert metric in Sweep().counts()
+    assert metric in SweepReport().counts()
     (board,) = resources(control, "AWS::CloudWatch::Dashboard").values()
     assert f'"{metric}"' in flat(board["Properties"]["DashboardBody"])

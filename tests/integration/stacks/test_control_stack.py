@@ -10,7 +10,7 @@ from aws_cdk import assertions
 from localcloud.batch.retries import Outcome, problem_with, should_retry
 from tests.integration.stacks.templates import REGIONS, Template, a_grid, environment, flat, only, resources, synthesise
 from traingrid import names
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 from traingrid.job.failures import FAILURES
 from traingrid.ledger.job_states import INDEXED
 from traingrid.submission.intake import WITHIN_SECONDS
@@ -184,7 +184,7 @@ def test_every_process_gets_the_grid_and_the_names_of_its_resources(control: Tem
     assert set(found["accept_manifest"]) == everywhere | intake_only
     assert set(found["record_job_event"]) == set(found["child"]) == everywhere
     for variables in found.values():
-        assert list(Grid.from_environment(variables["TRAINGRID_GRID"]).regions) == list(REGIONS[:4])
+        assert list(GridSettings.from_environment(variables["TRAINGRID_GRID"]).regions) == list(REGIONS[:4])
         assert variables["TRAINGRID_ACCOUNT"] == "<AWS::AccountId>"
 
 

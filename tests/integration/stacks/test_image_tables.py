@@ -17,7 +17,7 @@ from traingrid.algorithms.xgboost import VERSIONS
 from traingrid.errors import UsageError
 from traingrid.grid.framework_images import FrameworkImage, from_environment, to_environment
 from traingrid.grid.image import BuiltInAlgorithm
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 
 TENSORFLOW = {"framework": "tensorflow", "version": "2.19", "target": "gpu"}
 IMAGE_CLASSIFICATION = {"algorithm": "image-classification", "version": "1"}
@@ -38,7 +38,7 @@ def sdk(folder: Path, answers: Any, code: int = 0) -> Path:
     return write_program(folder / "python", "\n".join(lines) + "\n")
 
 
-def a_grid_with(image: dict[str, str], regions: int = 2) -> Grid:
+def a_grid_with(image: dict[str, str], regions: int = 2) -> GridSettings:
     return a_grid(regions, images={"resnet": {"repository": "training", "tag": "1"}, "tf": image})
 
 

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from tests.integration.stacks.templates import Template, a_grid, actions, allowed, flat, on, only, resources, synthesise
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 
 QUOTA = {"research": {"ml.g5.48xlarge": 4}, "production": {"ml.g5.48xlarge": 12}}
 SHARES = {"research": 1, "production": 4}
 
 
-def queues_grid(**changes: Any) -> Grid:
+def queues_grid(**changes: Any) -> GridSettings:
     """Return a grid of three Regions: with a simple queue, with quota shares, and without a queue."""
     regions = {
         "us-east-1": {"service_queue": {"instances": 16}},

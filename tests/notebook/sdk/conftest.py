@@ -11,7 +11,7 @@ from sagemaker.train import ModelTrainer
 from sagemaker.train.defaults import TrainDefaults
 
 from traingrid.grid.deployment import Deployment
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 
 # A library of the SDK (smdebug-rulesconfig) installs a package `tests`, so nothing of ours can be imported from there.
 Trainers = Callable[..., Any]
@@ -22,7 +22,7 @@ ROLE = "arn:aws:iam::123456789012:role/mine"
 
 @pytest.fixture
 def deployment() -> Deployment:
-    grid = Grid.model_validate(
+    grid = GridSettings.model_validate(
         {
             "name": "traingrid",
             "home": "us-east-1",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from training_container.merge.parts import MergeError, Part, join, unpack
+from training_container.merge.parts import MergeError, MergePart, join, unpack
 
 NAMES = ("part-000-0a1b2c3d-0.tar.gz", "part-001-0a1b2c3d-3.tar.gz")
 
@@ -30,7 +30,7 @@ def channel(tmp_path: Path) -> Path:
     return tmp_path / "models"
 
 
-def unpacked(channel: Path, *contents: dict[str, str]) -> list[Part]:
+def unpacked(channel: Path, *contents: dict[str, str]) -> list[MergePart]:
     for name, files in zip(NAMES, contents, strict=True):
         archive(channel / name, **files)
     return unpack(channel, channel.parent / "scratch", len(contents))
@@ -125,8 +125,8 @@ def test_hard_links_of_an_archive_are_unpacked(channel: Path) -> None:
     assert {path.name: path.read_text() for path in part.folder.iterdir()} == dict.fromkeys("abc", "1")
 
 
-def parts_with(files: int, folder: Path) -> list[Part]:
-    parts = [Part(submission="0a1b2c3d", index=index, folder=folder / str(index)) for index in range(4)]
+def parts_with(files: int, folder: Path) -> list[MergePart]:
+    parts = [MergePart(submission="0a1b2c3d", index=index, folder=folder / str(index)) for index in range(4)]
     for part in parts:
         part.folder.mkdir(parents=True)
         for number in range(files):

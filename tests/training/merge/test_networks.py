@@ -16,7 +16,7 @@ from training_container.merge.networks import (
     read_weights,
     recompute_statistics,
 )
-from training_container.merge.parts import MergeError, Part
+from training_container.merge.parts import MergeError, MergePart
 from training_container.merge.reports import Network
 from training_container.trainer.artifacts import export
 from training_container.trainer.config import Config
@@ -36,7 +36,7 @@ def model(seed: int, config: Config = SMALL) -> tf.keras.Model:
 
 def exported(trained: tf.keras.Model, folder: Path, config: Config = SMALL) -> Network:
     export(trained, config, folder, {})
-    return Network(part=Part(submission="0a1b2c3d", index=1, folder=folder), config=config)
+    return Network(part=MergePart(submission="0a1b2c3d", index=1, folder=folder), config=config)
 
 
 def batches(seed: int, count: int = 3, size: int = 4) -> list[tuple[tf.Tensor, tf.Tensor]]:
@@ -71,7 +71,7 @@ def test_weights_that_are_not_finite_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_a_network_is_refused(tmp_path: Path) -> None:
-    network = Network(part=Part(submission="0a1b2c3d", index=1, folder=tmp_path), config=SMALL)
+    network = Network(part=MergePart(submission="0a1b2c3d", index=1, folder=tmp_path), config=SMALL)
     with pytest.raises(MergeError, match=r"^The network of job 1 of 0a1b2c3d cannot be read: "):
         read_weights(network, model(1))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.training.records import SMALL
-from training_container.merge.parts import MergeError, Part
+from training_container.merge.parts import MergeError, MergePart
 from training_container.merge.reports import Network, check_average, check_ensemble
 
 DIGEST = "d" * 64
@@ -16,14 +16,14 @@ DIGEST = "d" * 64
 def network(index: int, **changes: object) -> Network:
     facts = {name: changes.pop(name) for name in ("class_names", "initial_weights") if name in changes}
     config = replace(SMALL, **changes)  # type: ignore[arg-type]  # the fields' types are the caller's
-    part = Part(submission="0a1b2c3d", index=index, folder=Path())
+    part = MergePart(submission="0a1b2c3d", index=index, folder=Path())
     return Network(part=part, config=config, **{"initial_weights": DIGEST, **facts})  # type: ignore[arg-type]  # as above
 
 
 def test_a_report_of_the_trainer_is_read(tmp_path: Path) -> None:
     report = {**asdict(SMALL), "top1": 0.5, "class_names": ["cat", "dog"], "initial_weights": DIGEST}
     (tmp_path / "report.json").write_text(json.dumps(report))
-    found = Network.read(Part(submission="0a1b2c3d", index=1, folder=tmp_path))
+    found = Network.read(MergePart(submission="0a1b2c3d", index=1, folder=tmp_path))
     assert (found.config, found.class_names, found.initial_weights) == (SMALL, ("cat", "dog"), DIGEST)
 
 
@@ -40,7 +40,7 @@ def test_another_model_cannot_be_merged(tmp_path: Path, content: str | None, exp
     if content:
         (tmp_path / "report.json").write_text(content)
     with pytest.raises(MergeError) as error:
-        Network.read(Part(submission="0a1b2c3d", index=1, folder=tmp_path))
+        Network.read(MergePart(submission="0a1b2c3d", index=1, folder=tmp_path))
     assert str(error.value).startswith(f"The model of job 1 of 0a1b2c3d {expected}")
 
 

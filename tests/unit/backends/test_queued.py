@@ -19,7 +19,7 @@ from traingrid.backends.sagemaker import SageMaker
 from traingrid.backends.service_request import MAX_PAYLOAD_BYTES
 from traingrid.errors import UsageError
 from traingrid.grid.deployment import Deployment
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 from traingrid.job.failures import CONFLICT, INVALID_REQUEST, PERMISSION_DELAY, SERVICE_ERROR, THROTTLED, Failure
 from traingrid.job.job import Job
 from traingrid.job.ownership import tags_of
@@ -38,7 +38,7 @@ def queues(deployment: Deployment) -> Deployment:
     settings["regions"]["us-east-1"]["service_queue"] = {"instances": 4}
     settings["shares"] = {"research": 1}
     settings["job"] |= {"share": "research"}
-    return replace(deployment, grid=Grid.model_validate(settings))
+    return replace(deployment, grid=GridSettings.model_validate(settings))
 
 
 @pytest.fixture

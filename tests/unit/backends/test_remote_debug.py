@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from tests.support.sample_deployment import sample_deployment
 from tests.support.sample_job import sample_job
 from traingrid.backends.sagemaker_request import confined, fingerprint, training_job_request
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 from traingrid.grid.region import Region
 from traingrid.grid.training import Training
 
@@ -50,4 +50,4 @@ def test_it_is_refused_together_with_network_isolation() -> None:
         "training": {"remote_debug": True, "network_isolation": True},
     }
     with pytest.raises(ValidationError, match="a container with network_isolation cannot be debugged"):
-        Grid.model_validate(described)
+        GridSettings.model_validate(described)

@@ -11,7 +11,7 @@ from tests.support.sample_deployment import ACCOUNT, sample_deployment
 from traingrid.backends.sagemaker import SageMaker
 from traingrid.backends.sagemaker_request import confined, fingerprint, training_job_request
 from traingrid.grid.deployment import Deployment
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 from traingrid.manifest.errors import ManifestError
 from traingrid.manifest.parse import parse
 from traingrid.submission.files import jobs_of_lines
@@ -26,7 +26,7 @@ def deployment(training: dict[str, Any], region: dict[str, Any] | None = None) -
     known = sample_deployment()
     described = {**known.grid.model_dump(mode="json"), "regions": {REGION: region or {}}, "training": training}
     return Deployment(
-        grid=Grid.model_validate(described),
+        grid=GridSettings.model_validate(described),
         account=ACCOUNT,
         table="ledger",
         manifest_bucket=known.manifest_bucket,
@@ -72,7 +72,7 @@ YOURS = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/1234abcd-12ab-34cd-56ef-1234567890a
 def test_results_are_encrypted_with_the_key_of_the_region(encryption: dict[str, Any], key: str | None) -> None:
     where = deployment({})
     described = {**where.grid.model_dump(mode="json"), "encryption": encryption}
-    keyed = replace(where, grid=Grid.model_validate(described))
+    keyed = replace(where, grid=GridSettings.model_validate(described))
     (job,) = jobs_of_lines(parse(f"{REGION},{DATA}/campaign\n".encode(), keyed), keyed, "0123abcd")
     backend = SageMaker(keyed, REGION)
     asked = backend._request("traingrid-0123abcd-0-1", job, {})
@@ -167,7 +167,7 @@ def test_an_algorithm_of_another_account_runs_without_a_network(owner: str, isol
     """It is one of AWS Marketplace, for which SageMaker requires isolation."""
     arn = f"arn:aws:sagemaker:{REGION}:{owner}:algorithm/forest"
     where = deployment({})
-    grid = Grid.model_validate({**where.grid.model_dump(mode="json"), "algorithms": [arn]})
+    grid = GridSettings.model_validate({**where.grid.model_dump(mode="json"), "algorithms": [arn]})
     asked = request(replace(where, grid=grid), f"region,s3_uri,algorithm\n{REGION},{DATA}/campaign,{arn}\n")
     assert asked["AlgorithmSpecification"] == {"AlgorithmName": arn, "TrainingInputMode": "File"}
     assert asked.get("EnableNetworkIsolation", False) == isolated

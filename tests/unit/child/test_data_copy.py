@@ -29,7 +29,7 @@ from tests.support.supervised_job import NAME, known, supervisor
 from tests.support.training_jobs import COMPLETED, FakeBackend, FakeTime
 from traingrid.child.data_copy import STALE_SECONDS, data_copy
 from traingrid.errors import UsageError
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 from traingrid.job.job import Job
 from traingrid.job.state import JobState
 from traingrid.ledger.ledger import CANCEL_ALL, Ledger
@@ -259,5 +259,5 @@ def test_data_is_not_copied_out_of_the_residency_of_its_region(moving: Job) -> N
         described["regions"][region]["residency"] = ["us"]
     attempt: Any = SimpleNamespace(job=moving)
     with pytest.raises(UsageError, match="allows the data of us-east-1 only in us") as raised:
-        data_copy(attempt, replace(made, grid=Grid.model_validate(described)))
+        data_copy(attempt, replace(made, grid=GridSettings.model_validate(described)))
     assert raised.value.next_step.startswith("Submit a line that trains in us-east-1, or change `residency`")

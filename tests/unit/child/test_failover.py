@@ -14,7 +14,7 @@ from tests.support.training_jobs import COMPLETED, FIRST_MOMENT, NO_CAPACITY, ST
 from traingrid.child.main import exit_code
 from traingrid.child.supervisor import LetGoError
 from traingrid.job.candidates import Candidate
-from traingrid.job.job import Job, Replica
+from traingrid.job.job import Job, JobReplica
 from traingrid.job.observed import Seen
 from traingrid.job.state import JobState
 from traingrid.ledger.ledger import CANCEL_ALL, Ledger
@@ -107,7 +107,7 @@ def test_a_job_that_a_queue_suspends_after_its_start_stays(mixed: Job, ledger: L
 
 
 def test_a_training_job_on_sagemaker_that_stays_pending_moves_to_the_next_region(job: Job, ledger: Ledger) -> None:
-    there = {"eu-west-1": Replica(inputs=job.inputs, output=job.output, image=job.image)}
+    there = {"eu-west-1": JobReplica(inputs=job.inputs, output=job.output, image=job.image)}
     roaming = job.model_copy(update={"replicas": there, "capacity_wait_seconds": WAIT, "retries": 0})
     here, elsewhere = Slow(), FakeBackend(COMPLETED)
     item = supervisor(roaming, {EAST: here, "eu-west-1": elsewhere}, ledger).run()

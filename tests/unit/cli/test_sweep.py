@@ -19,7 +19,7 @@ from traingrid.cli import sweep as command
 from traingrid.cli.main import cli
 from traingrid.errors import TraingridError
 from traingrid.grid.deployment import Deployment
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 from traingrid.ledger.ledger import Ledger
 from verification.model.storage import Bucket
 
@@ -87,7 +87,9 @@ def test_hardware_warnings_precede_the_trials(
     grid = plane.deployment.grid.model_dump(mode="json", exclude_defaults=True)
     grid["images"] |= {"mine": {"build": "training", "target": "gpu"}}
     grid["instance_types"] = ["ml.p3.16xlarge", "ml.p5.48xlarge"]
-    changed = replace(plane.deployment, grid=Grid.model_validate(grid), images={"gpu": f"built-1@sha256:{'a' * 64}"})
+    changed = replace(
+        plane.deployment, grid=GridSettings.model_validate(grid), images={"gpu": f"built-1@sha256:{'a' * 64}"}
+    )
     monkeypatch.setattr(ControlPlane, "of", lambda _file: replace(plane, deployment=changed))
     image = "image: mine, instance_type: ml.p5.48xlarge, metrics: loss top1}\n  - {region: eu"
     monkeypatch.setattr("traingrid.manifest.checks.trainer._problems", lambda _: ())  # rate and depth are no names

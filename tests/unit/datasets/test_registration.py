@@ -15,7 +15,7 @@ from traingrid.aws.s3_uri import S3Uri
 from traingrid.datasets.marker import MarkerObject
 from traingrid.datasets.registration import Registration
 from traingrid.grid.deployment import Deployment
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 from traingrid.ledger.damage import intact
 from traingrid.ledger.datasets import DatasetItem, Datasets
 from traingrid.ledger.ledger import Ledger
@@ -28,7 +28,7 @@ MARKER: dict[str, Any] = {"dataset": "oslo", "version": "1", "bytes": 9, "object
 def with_rules(*rules: dict[str, Any]) -> Deployment:
     deployment = sample_deployment()
     described = deployment.grid.model_dump(exclude_defaults=True) | {"on_dataset": rules}
-    return replace(deployment, grid=Grid.model_validate(described))
+    return replace(deployment, grid=GridSettings.model_validate(described))
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ from botocore.exceptions import ClientError
 
 from traingrid.aws.clients import ActingRole
 from traingrid.deploy.checkup import cluster
-from traingrid.deploy.checkup.cluster import Place
+from traingrid.deploy.checkup.cluster import CheckedCluster
 from traingrid.deploy.checkup.finding import REVERT_DRIFT, Finding, Verdict
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 
 ACCOUNT, REGION, LATEST = "123456789012", "eu-west-1", "1.33"
 ROLE = f"arn:aws:iam::{ACCOUNT}:role/"
@@ -68,7 +68,7 @@ def eks(monkeypatch: pytest.MonkeyPatch) -> Eks:
     return found
 
 
-def place(role: ActingRole | None = None, **changes: Any) -> Place:
+def place(role: ActingRole | None = None, **changes: Any) -> CheckedCluster:
     settings = {"cluster": "research", "namespace": "training", "service_account": "jobs"}
     described = {
         "name": "grid",
@@ -77,12 +77,12 @@ def place(role: ActingRole | None = None, **changes: Any) -> Place:
         "images": {"resnet": {"repository": "training", "tag": "1"}},
         "job": {"image": "resnet", "instance_type": "ml.g5.48xlarge"},
     }
-    found = Place.of(Grid.model_validate({**described, **changes}), ACCOUNT, REGION, role)
+    found = CheckedCluster.of(GridSettings.model_validate({**described, **changes}), ACCOUNT, REGION, role)
     assert found
     return found
 
 
-def checked(where: Place) -> dict[str, Finding]:
+def checked(where: CheckedCluster) -> dict[str, Finding]:
     finding, described = cluster.described(where)
     others = [*cluster.preconditions(where, described), *cluster.access(where)] if described else []
     return {found.what: found for found in (finding, *others)}
@@ -229,6 +229,8 @@ def test_a_denied_check_names_the_permission(eks: Eks, monkeypatch: pytest.Monke
 
 def test_a_region_without_a_cluster_has_no_place() -> None:
     assert (
-        Place.of(place(regions={REGION: {"eks": {"cluster": "x"}}, "us-west-2": None}).grid, ACCOUNT, "us-west-2")
+        CheckedCluster.of(
+            place(regions={REGION: {"eks": {"cluster": "x"}}, "us-west-2": None}).grid, ACCOUNT, "us-west-2"
+        )
         is None
     )

@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 from tests.unit.deploy.test_cluster import ACTING, Eks, place
 from traingrid.backends.eks.refusals import OPERATOR
 from traingrid.deploy.checkup import cluster_objects
-from traingrid.deploy.checkup.cluster import Place
+from traingrid.deploy.checkup.cluster import CheckedCluster
 from traingrid.deploy.checkup.cluster_objects import objects
 from traingrid.deploy.checkup.finding import REVERT_DRIFT, Finding, Verdict
 from traingrid.deploy.checkup.mpi_operator import LEAST_OPERATOR
@@ -313,7 +313,7 @@ def test_the_kind_and_the_queue_of_a_line_are_checked_as_those_of_the_region() -
         ClusterNeed(region="eu-west-1", field="queue", value="nope", line=5),
         ClusterNeed(region="us-west-2", field="queue", value="elsewhere", line=7),
     ]
-    where = Place.of(place().grid, "123456789012", "eu-west-1", needs=needs)
+    where = CheckedCluster.of(place().grid, "123456789012", "eu-west-1", needs=needs)
     assert where
     cluster = InMemory()
     cluster.remove("training/mpijobs")

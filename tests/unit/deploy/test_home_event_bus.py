@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 from tests.support.sample_deployment import sample_deployment
 from traingrid.deploy.checkup import home_event_bus as checkup
 from traingrid.deploy.checkup.finding import REVERT_DRIFT, Verdict
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 
 HOME_ACCOUNT, OTHER = "123456789012", "210987654321"
 GONE = ClientError({"Error": {"Code": "ResourceNotFoundException", "Message": "Event bus grid"}}, "DescribeEventBus")
@@ -37,7 +37,7 @@ def policy(*statements: dict[str, Any]) -> dict[str, str]:
 
 
 @pytest.fixture
-def grid() -> Grid:
+def grid() -> GridSettings:
     return sample_deployment().grid
 
 
@@ -56,7 +56,7 @@ def grid() -> Grid:
     ],
 )
 def test_a_bus_needs_a_policy_for_the_own_account(
-    grid: Grid, monkeypatch: pytest.MonkeyPatch, reply: dict[str, str] | ClientError, why: str
+    grid: GridSettings, monkeypatch: pytest.MonkeyPatch, reply: dict[str, str] | ClientError, why: str
 ) -> None:
     monkeypatch.setattr(checkup, "client", lambda *_: Events(reply))
     (found,) = checkup.home_event_bus(grid, HOME_ACCOUNT)
@@ -64,14 +64,14 @@ def test_a_bus_needs_a_policy_for_the_own_account(
     assert found.verdict is (Verdict.WRONG if why else Verdict.GOOD)
 
 
-def test_a_bus_needs_a_policy_for_each_account_of_the_grid(grid: Grid, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Grid, "elsewhere", lambda _: {"eu-west-1": OTHER})
+def test_a_bus_needs_a_policy_for_each_account_of_the_grid(grid: GridSettings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(GridSettings, "elsewhere", lambda _: {"eu-west-1": OTHER})
     monkeypatch.setattr(checkup, "client", lambda *_: Events(policy(allows({"AWS": HOME_ACCOUNT}))))
     (found,) = checkup.home_event_bus(grid, HOME_ACCOUNT)
     assert found.why == f"its policy lacks {OTHER}: no events arrive from there"
 
 
-def test_a_bus_that_may_not_be_read_is_not_checked(grid: Grid, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bus_that_may_not_be_read_is_not_checked(grid: GridSettings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkup, "client", lambda *_: Events(DENIED))
     (found,) = checkup.home_event_bus(grid, HOME_ACCOUNT)
     assert (found.verdict, found.fix) == (Verdict.UNKNOWN, "allow the caller events:DescribeEventBus")

@@ -12,7 +12,7 @@ from traingrid.cli.doctor import needs_of
 from traingrid.deploy.checkup.needs import ClusterNeed, Needs, of_clusters
 from traingrid.deploy.checkup.quotas import of_grid, of_jobs
 from traingrid.grid.deployment import Deployment
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 from traingrid.manifest.line import iter_jobs
 from traingrid.manifest.parse import parse
 from traingrid.manifest.plan import NO_SUBMISSION
@@ -30,7 +30,7 @@ def deployment() -> Deployment:
     grid["regions"][EAST]["eks"] = {"cluster": "research"}
     grid["regions"][DUBLIN] |= {"eks": {"cluster": "dublin"}, "backend": "eks"}
     grid["training"] = {"encrypt_traffic": False}
-    return replace(sample, grid=Grid.model_validate(grid))
+    return replace(sample, grid=GridSettings.model_validate(grid))
 
 
 def instances(deployment: Deployment, *lines: dict[str, Any]) -> dict[str, tuple[int, int]]:

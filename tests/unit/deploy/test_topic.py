@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 from tests.support.sample_deployment import sample_deployment
 from traingrid.deploy.checkup import notifications as checkup
 from traingrid.deploy.checkup.finding import Verdict
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 
 TOPIC = "arn:aws:sns:us-east-1:123456789012:notifications"
 MISSING = ClientError({"Error": {"Code": "NotFound", "Message": "Topic does not exist"}}, "GetTopicAttributes")
@@ -31,9 +31,9 @@ class Account:
 
 
 @pytest.fixture
-def grid() -> Grid:
+def grid() -> GridSettings:
     found = sample_deployment().grid.model_dump(mode="json", exclude_defaults=True)
-    return Grid.model_validate(found | {"notifications": {"emails": ["ada@example.org"]}})
+    return GridSettings.model_validate(found | {"notifications": {"emails": ["ada@example.org"]}})
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def grid() -> Grid:
     ],
 )
 def test_a_topic_needs_a_confirmed_subscription(
-    grid: Grid, monkeypatch: pytest.MonkeyPatch, topic: dict[str, str] | ClientError, verdict: Verdict, why: str
+    grid: GridSettings, monkeypatch: pytest.MonkeyPatch, topic: dict[str, str] | ClientError, verdict: Verdict, why: str
 ) -> None:
 
     monkeypatch.setattr(checkup, "client", lambda *_: Account(topic, {"NotificationTopic": TOPIC}))
@@ -62,7 +62,7 @@ def test_a_topic_needs_a_confirmed_subscription(
 
 
 def test_a_grid_that_was_deployed_without_notifications_has_no_topic(
-    grid: Grid, monkeypatch: pytest.MonkeyPatch
+    grid: GridSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checkup, "client", lambda *_: Account({}, {}))
     (found,) = checkup.notifications(grid)

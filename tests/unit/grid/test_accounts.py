@@ -15,7 +15,7 @@ from traingrid.aws.s3 import Storage
 from traingrid.backends.sagemaker_inventory import SageMakerInventory
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.file import load_grid
-from traingrid.grid.model import Grid, GridError
+from traingrid.grid.model import GridError, GridSettings
 from traingrid.manifest.parse import parse
 from traingrid.submission.files import jobs_of_lines
 
@@ -41,7 +41,7 @@ def key(region: str, account: str) -> str:
     return f'{region}: "arn:aws:kms:{region}:{account}:key/1234abcd-12ab-34cd-56ef-1234567890ab"'
 
 
-def loaded(folder: Path, text: str) -> Grid:
+def loaded(folder: Path, text: str) -> GridSettings:
     (folder / "grid.yaml").write_text(text)
     return load_grid(folder / "grid.yaml")
 
@@ -58,7 +58,7 @@ def test_a_region_with_the_home_account_is_not_in_another_account(two: Deploymen
     assert two.grid.elsewhere() == {"us-east-1": OTHER}
     assert two.grid.at_home() == ["us-west-2", "eu-west-1"]
     assert two.grid.replicas() == ["us-east-1", "us-west-2", "eu-west-1"]
-    assert Grid.from_environment(two.grid.to_environment()).elsewhere() == {"us-east-1": OTHER}
+    assert GridSettings.from_environment(two.grid.to_environment()).elsewhere() == {"us-east-1": OTHER}
 
 
 @pytest.mark.parametrize(

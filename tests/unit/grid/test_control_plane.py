@@ -7,12 +7,12 @@ from botocore.loaders import Loader
 
 from tests.support.sample_grid import KEY, changed, problems
 from traingrid.grid.file import load_grid
-from traingrid.grid.model import LOG_RETENTION_DAYS, Grid
+from traingrid.grid.model import LOG_RETENTION_DAYS, GridSettings
 
 OWN = "vpc: vpc-0a1b2c3d, subnets: [subnet-0a1b2c3d]"
 
 
-def test_training_defaults_encrypt_without_isolation_or_time_limit(grid: Grid) -> None:
+def test_training_defaults_encrypt_without_isolation_or_time_limit(grid: GridSettings) -> None:
     assert grid.training.encrypt_traffic
     assert not grid.training.network_isolation
     assert grid.training.max_runtime == 28 * 24 * 3600
@@ -131,4 +131,4 @@ def test_training_settings_survive_the_environment(tmp_path: Path) -> None:
     grid = load_grid(tmp_path / "grid.yaml")
     assert grid.regions["us-west-2"].subnets == ("subnet-01234567",)
     assert grid.training.max_runtime == 172_800
-    assert Grid.from_environment(grid.to_environment()) == grid
+    assert GridSettings.from_environment(grid.to_environment()) == grid

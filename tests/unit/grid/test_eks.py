@@ -6,12 +6,12 @@ import pytest
 
 from tests.support.sample_grid import changed, problems
 from traingrid.grid.file import load_grid
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 
 WEST = "{data_buckets: [campaigns-pdx]}"
 
 
-def loaded(folder: Path, text: str) -> Grid:
+def loaded(folder: Path, text: str) -> GridSettings:
     (folder / "grid.yaml").write_text(text)
     return load_grid(folder / "grid.yaml")
 
@@ -23,7 +23,7 @@ def test_a_cluster_needs_only_its_name(tmp_path: Path) -> None:
     assert (region.backend, region.backends) == ("sagemaker", ("sagemaker", "eks"))
 
 
-def test_a_region_without_a_cluster_has_only_sagemaker(grid: Grid) -> None:
+def test_a_region_without_a_cluster_has_only_sagemaker(grid: GridSettings) -> None:
     assert {region.backends for region in grid.regions.values()} == {("sagemaker",)}
 
 

@@ -17,7 +17,7 @@ from tests.support.sample_grid import changed, problems
 from traingrid.grid.file import load_grid, nearest
 from traingrid.grid.image import EFA_TARGETS, NO_EFA
 from traingrid.grid.job_defaults import MPI_OPTIONS
-from traingrid.grid.model import LOG_RETENTION_DAYS, Grid, GridError
+from traingrid.grid.model import LOG_RETENTION_DAYS, GridError, GridSettings
 
 ROOT = Path(__file__).parents[3]
 SHIPPED = [ROOT / "grid.yaml", *sorted((ROOT / "examples").glob("*/*.yaml"))]
@@ -37,7 +37,7 @@ def test_no_grid_of_this_repository_builds_an_image_with_efa_until_such_a_build_
     assert [image.efa for image in built if image.efa != NO_EFA] == []
 
 
-def test_omitted_settings_have_defaults(grid: Grid) -> None:
+def test_omitted_settings_have_defaults(grid: GridSettings) -> None:
     assert grid.job.max_runtime == 24 * 3600
     assert grid.job.mpi_options == MPI_OPTIONS
     assert grid.job.channels == ("train", "validation")
@@ -207,10 +207,10 @@ def test_too_many_replicated_regions_are_refused() -> None:
     given = {"name": "g", "home": "eu-west-1", "regions": regions, "images": {"a": {"uri": "x/y:1"}}}
     given["job"] = {"image": "a", "instance_type": "ml.m5.large"}
     with pytest.raises(ValidationError, match="ECR replicates images to at most 25 other Regions; this grid has 26"):
-        Grid.model_validate(given)
-    assert not Grid.model_validate({**given, "replicate_images": False}).replicate_images
+        GridSettings.model_validate(given)
+    assert not GridSettings.model_validate({**given, "replicate_images": False}).replicate_images
     del regions["eu-west-27"]
-    assert Grid.model_validate(given).replicate_images
+    assert GridSettings.model_validate(given).replicate_images
 
 
 LINES = st.text(max_size=20).filter(lambda text: len(text.splitlines()) == 1 and text == text.splitlines()[0])
@@ -231,7 +231,7 @@ SCALARS = LINES | st.integers() | st.booleans() | st.floats(allow_nan=False, all
     days=st.sampled_from(LOG_RETENTION_DAYS),
 )
 def test_a_grid_survives_the_environment_unchanged(job: dict[str, Any], regions: set[str], days: int) -> None:
-    grid = Grid.model_validate(
+    grid = GridSettings.model_validate(
         {
             "name": "traingrid",
             "home": "us-east-1",
@@ -241,15 +241,15 @@ def test_a_grid_survives_the_environment_unchanged(job: dict[str, Any], regions:
             "log_retention_days": days,
         }
     )
-    assert Grid.from_environment(grid.to_environment()) == grid
+    assert GridSettings.from_environment(grid.to_environment()) == grid
 
 
-def test_the_environment_omits_defaults_and_is_validated(grid: Grid) -> None:
+def test_the_environment_omits_defaults_and_is_validated(grid: GridSettings) -> None:
     text = grid.to_environment()
     assert "mpi_options" not in text
     assert "orchestrator" not in text
     with pytest.raises(ValidationError):
-        Grid.from_environment(text.replace('"home"', '"homee"'))
+        GridSettings.from_environment(text.replace('"home"', '"homee"'))
 
 
 def test_reading_a_grid_from_the_environment_needs_no_yaml() -> None:

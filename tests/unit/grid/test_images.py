@@ -11,7 +11,7 @@ from traingrid.backends.sagemaker_request import training_job_request
 from traingrid.errors import UsageError
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.framework_images import FrameworkImage, to_environment
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 from traingrid.job.job import Job
 from traingrid.manifest.errors import ManifestError
 from traingrid.manifest.parse import parse
@@ -31,7 +31,7 @@ HERE = f"{ACCOUNT}.dkr.ecr.us-west-2.amazonaws.com/traingrid"
 def a_deployment(**changes: Any) -> Deployment:
     sample = sample_deployment()
     described = {**sample.grid.model_dump(), "images": IMAGES, **changes}
-    return replace(sample, grid=Grid.model_validate(described), images=BUILT)
+    return replace(sample, grid=GridSettings.model_validate(described), images=BUILT)
 
 
 def images(deployment: Deployment, image: str) -> set[str]:

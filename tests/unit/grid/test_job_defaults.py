@@ -7,10 +7,10 @@ import pytest
 from tests.support.sample_grid import GOOD, changed, problems
 from traingrid.grid.field_types import parse_duration
 from traingrid.grid.file import load_grid
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 
 
-def test_the_default_mpi_options_are_these(grid: Grid) -> None:
+def test_the_default_mpi_options_are_these(grid: GridSettings) -> None:
     assert grid.job.mpi_options == (
         "-mca btl_vader_single_copy_mechanism none -x NCCL_MIN_NRINGS=8 -x NCCL_LAUNCH_MODE=PARALLEL"
     )

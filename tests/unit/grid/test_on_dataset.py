@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.sample_grid import GOOD, problems
 from traingrid.grid.file import load_grid
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 from traingrid.grid.on_dataset import Match, filled
 
 
@@ -41,8 +41,8 @@ def test_an_invalid_rule_is_named_with_its_line(tmp_path: Path, rules: str, reas
 def test_rules_are_in_the_environment_of_the_registrar_only(tmp_path: Path) -> None:
     (tmp_path / "grid.yaml").write_text(with_rules("  - {name: a, line: {name: '{dataset}', volume_gb: 20}}\n"))
     grid = load_grid(tmp_path / "grid.yaml")
-    assert Grid.from_environment(grid.to_environment(rules=True)).on_dataset == grid.on_dataset
-    assert Grid.from_environment(grid.to_environment()).on_dataset == ()
+    assert GridSettings.from_environment(grid.to_environment(rules=True)).on_dataset == grid.on_dataset
+    assert GridSettings.from_environment(grid.to_environment()).on_dataset == ()
 
 
 def test_rules_count_towards_the_size_of_the_environment(tmp_path: Path) -> None:

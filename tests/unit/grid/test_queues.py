@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.sample_grid import GOOD, problems
 from traingrid.grid.file import load_grid
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 
 QUEUES = GOOD.replace("  us-east-1:\n", "  us-east-1: {service_queue: {instances: 16}}\n").replace(
     "{data_buckets: [campaigns-pdx]}", "{service_queue: {quota_shares: {research: {ml.g5.48xlarge: 4}}, lend: true}}"
@@ -15,23 +15,23 @@ SHARED = f"{QUEUES}shares: {{research: 2}}\n"
 
 
 @pytest.fixture
-def grid(tmp_path: Path) -> Grid:
+def grid(tmp_path: Path) -> GridSettings:
     (tmp_path / "grid.yaml").write_text(SHARED)
     return load_grid(tmp_path / "grid.yaml")
 
 
-def test_every_region_may_have_a_queue_of_its_own_kind(grid: Grid) -> None:
+def test_every_region_may_have_a_queue_of_its_own_kind(grid: GridSettings) -> None:
     assert [grid.service_queue(region) for region in grid.regions] == ["traingrid-training", "traingrid-training-quota"]
     assert grid.service_queue("eu-west-1") == ""
     limits = [queue.limits() for region in grid.regions.values() if (queue := region.service_queue)]
     assert limits == [{"NUM_INSTANCES": 16}, {"ml.g5.48xlarge": 4}]
 
 
-def test_queues_and_shares_reach_every_process_of_the_grid(grid: Grid) -> None:
-    assert Grid.from_environment(grid.to_environment()) == grid
+def test_queues_and_shares_reach_every_process_of_the_grid(grid: GridSettings) -> None:
+    assert GridSettings.from_environment(grid.to_environment()) == grid
 
 
-def test_an_old_job_without_a_share_uses_the_first_share(grid: Grid) -> None:
+def test_an_old_job_without_a_share_uses_the_first_share(grid: GridSettings) -> None:
     assert [grid.share_of(share) for share in ("research", "", "gone")] == ["research"] * 3
     assert grid.model_copy(update={"shares": {}}).share_of("gone") == "default"
 

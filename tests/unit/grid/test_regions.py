@@ -9,7 +9,7 @@ from botocore.loaders import Loader
 
 from tests.support.sample_grid import KEY, changed, problems
 from traingrid.grid.file import load_grid, sagemaker_regions
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 from traingrid.grid.training import MAX_SECURITY_GROUPS, MAX_SUBNETS
 
 TWICE = """\
@@ -138,7 +138,7 @@ def test_home_need_not_train(tmp_path: Path) -> None:
     assert load_grid(tmp_path / "grid.yaml").home == "eu-west-1"
 
 
-def test_jobs_read_the_grids_bucket_and_those_of_grid_yaml(grid: Grid) -> None:
+def test_jobs_read_the_grids_bucket_and_those_of_grid_yaml(grid: GridSettings) -> None:
     assert grid.data_buckets("123456789012", "us-east-1") == ("traingrid-data-123456789012-us-east-1",)
     assert grid.data_buckets("123456789012", "us-west-2")[1:] == ("campaigns-pdx",)
 
@@ -150,7 +150,7 @@ def test_a_region_limits_where_its_data_may_be(tmp_path: Path, residency: str) -
     assert grid.may_hold("us-west-2", "us-west-2")
     assert grid.may_hold("us-east-1", "us-west-2") == (residency == "[us]")
     assert grid.may_hold("us-west-2", "us-east-1")
-    assert Grid.from_environment(grid.to_environment()) == grid
+    assert GridSettings.from_environment(grid.to_environment()) == grid
     assert grid.copy_sources("us-east-1") == []
     moving = grid.model_copy(update={"moves": True})
     assert moving.copy_sources("us-west-2") == ["us-east-1"]

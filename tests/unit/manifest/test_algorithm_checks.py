@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.sample_deployment import sample_deployment
 from traingrid.grid.deployment import Deployment
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 from traingrid.manifest.errors import LineError, ManifestError
 from traingrid.manifest.parse import parse
 from traingrid.submission.files import jobs_of_lines
@@ -32,7 +32,7 @@ def deployment(**changes: Any) -> Deployment:
         "images": {**described["images"], **ALGORITHMS},
         "instance_types": [CPU, "ml.g5.xlarge", "ml.g6.xlarge"],
     }
-    return replace(sample, grid=Grid.model_validate(described | changes))
+    return replace(sample, grid=GridSettings.model_validate(described | changes))
 
 
 def channels(content_type: str, *names: str, **fields: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 
 from tests.support.sample_deployment import sample_deployment
 from traingrid.grid.deployment import Deployment
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 from traingrid.manifest import algorithm_resources
 from traingrid.manifest.errors import LineError
 from traingrid.manifest.parse import parse
@@ -71,7 +71,7 @@ def sagemaker(monkeypatch: pytest.MonkeyPatch) -> FakeSageMaker:
 def deployment() -> Deployment:
     sample = sample_deployment()
     described = sample.grid.model_dump(mode="json", exclude_defaults=True) | {"algorithms": [TREES]}
-    return replace(sample, grid=Grid.model_validate(described))
+    return replace(sample, grid=GridSettings.model_validate(described))
 
 
 def errors_of(*lines: dict[str, Any]) -> list[LineError]:

@@ -9,7 +9,7 @@ from botocore.validate import validate_parameters
 
 from tests.unit.manifest.test_forms import SUBMISSION, error_of, errors_of, job_of, jobs_of
 from traingrid.backends.sagemaker_request import fingerprint, training_job_request
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 from traingrid.job.job import Channel, Job, in_region
 from traingrid.submission.files import normalised
 
@@ -322,7 +322,7 @@ def test_a_line_with_the_grids_own_image_may_set_one_variable_fewer() -> None:
 
 def test_the_grid_accepts_the_input_modes() -> None:
     with pytest.raises(ValueError, match="'File', 'FastFile' or 'Pipe'"):
-        Grid.model_validate(
+        GridSettings.model_validate(
             {"name": "g", "home": "us-east-1", "regions": {"us-east-1": {}}, "images": {"resnet": {"uri": "x/y:1"}}}
             | {"job": a_job(input_mode="Tube")}
         )

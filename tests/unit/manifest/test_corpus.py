@@ -14,7 +14,7 @@ from tests.support.rows import each_row
 from tests.support.sample_deployment import REGIONS, SAMPLE, SAMPLE_BUCKETS, sample_deployment
 from tests.unit.manifest.corpus import MAX_JOBS, Case, bytes_cases, csv_cases, json_cases, value_cases
 from traingrid.aws.s3_uri import S3Uri
-from traingrid.grid.limits import Limits
+from traingrid.grid.limits import SubmissionLimits
 from traingrid.manifest.errors import MAX_REPORTED_ERRORS, LineError, ManifestError
 from traingrid.manifest.line import Line
 from traingrid.manifest.parse import parse
@@ -24,7 +24,7 @@ from traingrid.text import escaped_cell
 from verification.faults.agreement import disagreements
 from verification.faults.generated_manifests import Manifest, manifests
 
-SMALL_GRID = sample_deployment().grid.model_copy(update={"limits": Limits(jobs=MAX_JOBS)})
+SMALL_GRID = sample_deployment().grid.model_copy(update={"limits": SubmissionLimits(jobs=MAX_JOBS)})
 DEPLOYMENT = replace(sample_deployment(), grid=SMALL_GRID)
 CASES = [*bytes_cases.cases(), *csv_cases.cases(), *json_cases.cases(), *value_cases.cases()]
 

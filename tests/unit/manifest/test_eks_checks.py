@@ -9,7 +9,7 @@ import pytest
 from tests.support.sample_deployment import ACCOUNT
 from traingrid import names
 from traingrid.grid.deployment import Deployment
-from traingrid.grid.model import NAME_LIMIT, Grid
+from traingrid.grid.model import NAME_LIMIT, GridSettings
 from traingrid.job.job import Job, in_region
 from traingrid.manifest.errors import LineError, ManifestError
 from traingrid.manifest.line import CAPACITY_WAIT_SECONDS
@@ -28,7 +28,7 @@ def changed(deployment: Deployment, **settings: Any) -> Deployment:
     grid = deployment.grid.model_dump(exclude_defaults=True)
     for region, added in settings.pop("regions", {}).items():
         grid["regions"][region] |= added
-    return replace(deployment, grid=Grid.model_validate(grid | settings))
+    return replace(deployment, grid=GridSettings.model_validate(grid | settings))
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from botocore.validate import validate_parameters
 from tests.support.sample_deployment import ACCOUNT, sample_deployment
 from traingrid.backends.sagemaker_request import fingerprint, training_job_request
 from traingrid.grid.deployment import Deployment
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 from traingrid.job.job import Channel, Job, in_region
 from traingrid.manifest.errors import LineError, ManifestError
 from traingrid.manifest.limits import most
@@ -34,7 +34,7 @@ def deployment(**changes: Any) -> Deployment:
         "algorithms": ["forest", "arn:aws:sagemaker:{region}:123456789012:algorithm/trees"],
     }
     grid = sample.grid.model_dump(mode="json", exclude_defaults=True) | allowed | changes
-    return replace(sample, grid=Grid.model_validate(grid))
+    return replace(sample, grid=GridSettings.model_validate(grid))
 
 
 def jobs_of(content: str, **changes: Any) -> list[Job]:

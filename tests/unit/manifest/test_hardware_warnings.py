@@ -14,7 +14,7 @@ from traingrid.api.submit import Progress, submit_manifest
 from traingrid.cli import main
 from traingrid.cli import submit as command
 from traingrid.grid.deployment import Deployment
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 from traingrid.manifest.hardware_warnings import jobs_warnings, manifest_warnings, may_warn
 from traingrid.manifest.line import jobs_of_lines
 from traingrid.manifest.parse import parse
@@ -39,7 +39,7 @@ def grid_with(image: dict[str, Any], *types: str) -> Deployment:
     grid["images"] |= {"mine": image}
     grid["instance_types"] = [*types, "ml.p4d.24xlarge", "ml.p5.48xlarge", "ml.g5.xlarge"]
     built = {image["target"]: f"built-1@sha256:{'a' * 64}"} if "build" in image else {}
-    return replace(deployment, grid=Grid.model_validate(grid), images=built)
+    return replace(deployment, grid=GridSettings.model_validate(grid), images=built)
 
 
 def line(instance_type: str, hosts: int = 2, **more: Any) -> str:
@@ -131,7 +131,7 @@ def test_a_residency_without_isolation_is_a_warning_of_each_line() -> None:
     described["regions"]["us-east-1"] = {**(described["regions"]["us-east-1"] or {}), **resident}
     only = json.dumps({"region": "us-east-1", "s3_uri": "s3://ragab-ml/x"}) + "\n"
     for training, expected in (({}, 1), ({"network_isolation": True}, 0)):
-        grid = Grid.model_validate({**described, "training": training})
+        grid = GridSettings.model_validate({**described, "training": training})
         deployment = replace(sample, grid=grid)
         assert may_warn(grid) is bool(expected)
         found = list(manifest_warnings(parse(only.encode(), deployment), grid))

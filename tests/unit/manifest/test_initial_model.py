@@ -18,7 +18,7 @@ from traingrid.job.job import Job, in_region
 from traingrid.manifest.errors import ManifestError
 from traingrid.manifest.line import jobs_of_lines
 from traingrid.manifest.parse import parse
-from traingrid.manifest.plan import Found, Planned, looking
+from traingrid.manifest.plan import Planned, ResourceCheck, looking
 from traingrid.submission.files import normalised
 
 HERE, THERE = "us-east-1", "eu-west-1"
@@ -138,8 +138,8 @@ def reasons(deployment: Deployment, **line: Any) -> list[str]:
 def test_the_plan_names_the_copy_of_a_model_of_another_region(deployment: Deployment) -> None:
     line = {"region": THERE, "s3_uri": f"s3://{SAMPLE_BUCKETS[THERE]}/x"}
     job = beginning(deployment, **line)
-    assert Planned(job=job, found=Found()).outcome == f"would train after a copy of the model from {HERE}"
-    assert Planned(job=beginning(deployment), found=Found()).outcome == "would train"
+    assert Planned(job=job, found=ResourceCheck()).outcome == f"would train after a copy of the model from {HERE}"
+    assert Planned(job=beginning(deployment), found=ResourceCheck()).outcome == "would train"
 
 
 def test_the_plan_checks_that_the_archive_exists(deployment: Deployment, aws: None) -> None:

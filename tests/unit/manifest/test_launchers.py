@@ -9,7 +9,7 @@ import pytest
 from tests.support.sample_deployment import sample_deployment
 from traingrid.backends.sagemaker_request import training_job_request
 from traingrid.grid.framework_images import FrameworkImage
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 from traingrid.job.job import Job
 from traingrid.job.recipe import recipe_of
 from traingrid.manifest.errors import ManifestError
@@ -27,7 +27,7 @@ def job_of(defaults: Any = None, images: Any = None, **fields: Any) -> Job:
     grid["job"] |= defaults or {}
     grid["images"] |= images or {}
     built = {image["target"]: f"built-1@sha256:{'a' * 64}" for image in (images or {}).values()}
-    deployment = replace(deployment, grid=Grid.model_validate(grid), images={**deployment.images, **built})
+    deployment = replace(deployment, grid=GridSettings.model_validate(grid), images={**deployment.images, **built})
     line = {"region": "us-east-1", "s3_uri": "s3://ragab-ml/x", **fields}
     (job,) = jobs_of_lines(parse([json.dumps(line).encode() + b"\n"], deployment), deployment, "0123abcd")
     return job
@@ -63,7 +63,7 @@ def test_a_framework_container_gets_the_same_hyperparameters() -> None:
     grid = deployment.grid.model_dump(mode="json", exclude_defaults=True)
     grid["images"]["pytorch"] = {"framework": "pytorch", "version": "2.8", "target": "gpu"}
     known = FrameworkImage(image="pytorch-training:2.8-gpu", registry="1" * 12)
-    deployment = replace(deployment, grid=Grid.model_validate(grid), frameworks={"pytorch": known})
+    deployment = replace(deployment, grid=GridSettings.model_validate(grid), frameworks={"pytorch": known})
     line = SOURCE | {"region": "us-east-1", "s3_uri": "s3://ragab-ml/x", "image": "pytorch", "launcher": "torchrun"}
     (job,) = jobs_of_lines(parse([json.dumps(line).encode() + b"\n"], deployment), deployment, "0123abcd")
     assert job.image == "111111111111.dkr.ecr.us-east-1.amazonaws.com/pytorch-training:2.8-gpu"

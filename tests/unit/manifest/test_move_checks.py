@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.sample_deployment import sample_deployment
 from traingrid.grid.deployment import Deployment
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 from traingrid.manifest.errors import ManifestError
 from traingrid.manifest.parse import parse
 from traingrid.submission.files import jobs_of_lines, normalised
@@ -21,7 +21,7 @@ LINE = {"region": "eu-west-1", "s3_uri": HERE, "copy_from": THERE}
 def deployment(*, moves: bool = True, **changes: Any) -> Deployment:
     made = sample_deployment()
     described = made.grid.model_dump(exclude_defaults=True) | {"moves": moves} | changes
-    return replace(made, grid=Grid.model_validate(described))
+    return replace(made, grid=GridSettings.model_validate(described))
 
 
 def refusal(line: dict[str, Any], grid: Deployment | None = None) -> str:

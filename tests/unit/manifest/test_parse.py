@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.support.sample_deployment import REGIONS, SAMPLE, SAMPLE_BUCKETS, sample_deployment
 from traingrid.grid.deployment import Deployment
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 from traingrid.manifest.errors import LineError, ManifestError
 from traingrid.manifest.parse import MAX_BYTES, Line, parse
 
@@ -20,7 +20,7 @@ DEPLOYMENT = sample_deployment()
 
 def with_grid(**changes: Any) -> Deployment:
     grid = DEPLOYMENT.grid.model_dump(mode="json", exclude_defaults=True) | changes
-    return replace(DEPLOYMENT, grid=Grid.model_validate(grid))
+    return replace(DEPLOYMENT, grid=GridSettings.model_validate(grid))
 
 
 def errors_of(content: bytes) -> list[LineError]:

@@ -15,10 +15,10 @@ from tests.support.sample_deployment import SAMPLE, SAMPLE_BUCKETS
 from traingrid.cli import main
 from traingrid.cli import submit as command
 from traingrid.grid.deployment import Deployment
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 from traingrid.ledger.ledger import Ledger
 from traingrid.manifest.parse import parse
-from traingrid.manifest.plan import Found, planned
+from traingrid.manifest.plan import ResourceCheck, planned
 
 
 def run(monkeypatch: pytest.MonkeyPatch, manifest: Path) -> int:
@@ -97,16 +97,16 @@ def test_a_folder_with_nothing_but_an_index_of_records_has_no_data(deployment: D
 
 def test_a_plan_names_the_next_regions(deployment: Deployment) -> None:
     line = '{"region": "us-east-1", "s3_uri": "s3://ragab-ml/x", "replicas": {"us-west-2": "s3://ragab-ml-pdx/x"}}\n'
-    (only,) = planned(parse(line.encode(), deployment), deployment, look=lambda _job: Found())
+    (only,) = planned(parse(line.encode(), deployment), deployment, look=lambda _job: ResourceCheck())
     assert only.outcome == "would train; without capacity there: us-west-2"
 
 
 def test_a_plan_names_the_next_backends(deployment: Deployment) -> None:
     settings = deployment.grid.model_dump(exclude_defaults=True)
     settings["regions"]["us-east-1"]["eks"] = {"cluster": "research"}
-    mixed = replace(deployment, grid=Grid.model_validate(settings))
+    mixed = replace(deployment, grid=GridSettings.model_validate(settings))
     line = '{"region": "us-east-1", "s3_uri": "s3://ragab-ml/x", "backend": ["eks", "sagemaker"]}\n'
-    (only,) = planned(parse(line.encode(), mixed), mixed, look=lambda _job: Found())
+    (only,) = planned(parse(line.encode(), mixed), mixed, look=lambda _job: ResourceCheck())
     assert only.outcome == "would train on EKS; without capacity there: us-east-1"
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.sample_deployment import sample_deployment
 from traingrid.grid.deployment import Deployment
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 from traingrid.grid.residency import common_residency, is_resident
 from traingrid.manifest.errors import ManifestError
 from traingrid.manifest.line import jobs_of_lines
@@ -135,7 +135,7 @@ class TestResidencyOfRegions:
         found = sample_deployment()
         described = found.grid.model_dump(exclude_defaults=True)
         described["regions"]["eu-west-1"]["residency"] = ["eu"]
-        return Deployment(**{**found.__dict__, "grid": Grid.model_validate(described)})
+        return Deployment(**{**found.__dict__, "grid": GridSettings.model_validate(described)})
 
     def test_a_line_in_the_region_is_accepted(self, limited: Deployment) -> None:
         replicas = {"eu-central-1": "s3://ragab-ml-fra/day1"}

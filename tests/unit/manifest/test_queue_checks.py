@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from traingrid.grid.deployment import Deployment
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 from traingrid.manifest.errors import ManifestError
 from traingrid.manifest.parse import parse
-from traingrid.manifest.plan import Found, planned
+from traingrid.manifest.plan import ResourceCheck, planned
 from traingrid.submission.files import jobs_of_lines
 
 EAST, WEST = "s3://ragab-ml/x", "s3://ragab-ml-pdx/x"
@@ -26,7 +26,7 @@ def with_queues(deployment: Deployment, **job: Any) -> Deployment:
     for region, queue in QUEUES.items():
         settings["regions"][region]["service_queue"] = queue
     settings["job"] |= job
-    return replace(deployment, grid=Grid.model_validate(settings))
+    return replace(deployment, grid=GridSettings.model_validate(settings))
 
 
 def refused(deployment: Deployment, text: str) -> list[tuple[str, str]]:
@@ -107,7 +107,7 @@ def test_a_job_larger_than_the_queues_limit_is_refused(
 def test_the_plan_shows_the_queue_of_a_line(deployment: Deployment) -> None:
     grid = with_queues(deployment, share="research", launch="direct")
     lines = parse(f"region,s3_uri,launch,priority\nus-east-1,{EAST},queued,7\nus-east-1,{EAST},,\n".encode(), grid)
-    outcomes = [one.outcome for one in planned(lines, grid, lambda _job: Found())]
+    outcomes = [one.outcome for one in planned(lines, grid, lambda _job: ResourceCheck())]
     assert outcomes == ["would wait in the queue of us-east-1 of research, with priority 7", "would train"]
 
 

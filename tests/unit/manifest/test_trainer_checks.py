@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.sample_deployment import sample_deployment
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 from traingrid.manifest.errors import LineError, ManifestError
 from traingrid.manifest.line import Line
 from traingrid.manifest.parse import parse
@@ -26,7 +26,7 @@ def lines_of(hyperparameters: dict[str, Any], *, defaults: dict[str, Any] | None
     }
     grid["job"] |= {"image": "mine", "hyperparameters": defaults or {}}
     line = {"region": "us-east-1", "s3_uri": "s3://ragab-ml/a", "hyperparameters": hyperparameters} | values
-    return parse(json.dumps(line).encode(), replace(sample, grid=Grid.model_validate(grid)))
+    return parse(json.dumps(line).encode(), replace(sample, grid=GridSettings.model_validate(grid)))
 
 
 def errors_of(hyperparameters: dict[str, Any], **changes: Any) -> list[LineError]:

@@ -12,7 +12,7 @@ from botocore.validate import validate_parameters
 from tests.support.sample_deployment import ACCOUNT
 from traingrid.backends.sagemaker_request import fingerprint, training_job_request
 from traingrid.grid.deployment import Deployment
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 from traingrid.job.job import Job, in_region
 from traingrid.manifest.errors import ManifestError
 from traingrid.manifest.parse import parse
@@ -33,7 +33,7 @@ def reserved(deployment: Deployment) -> Deployment:
     settings = deployment.grid.model_dump(exclude_defaults=True)
     settings["regions"][EAST]["training_plans"] = ["november", "december"]
     settings["regions"][WEST]["training_plans"] = ["november"]
-    return replace(deployment, grid=Grid.model_validate(settings))
+    return replace(deployment, grid=GridSettings.model_validate(settings))
 
 
 def job_of(deployment: Deployment, text: str) -> Job:

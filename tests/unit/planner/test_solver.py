@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from traingrid.planner.ascent import ascend
-from traingrid.planner.problem import UNPLACED, Problem
+from traingrid.planner.problem import UNPLACED, PlacementProblem
 from traingrid.planner.relaxation import relax
 from traingrid.planner.solver import Solution, solve
 
@@ -16,7 +16,7 @@ AMOUNTS = st.integers(1, 20).map(float)
 
 
 @st.composite
-def problems(draw: st.DrawFn, most_jobs: int = 4) -> Problem:
+def problems(draw: st.DrawFn, most_jobs: int = 4) -> PlacementProblem:
     """Problems with up to four jobs, three pools and two windows."""
     jobs, pools, windows = draw(st.integers(1, most_jobs)), draw(st.integers(1, 3)), draw(st.integers(1, 2))
     starts, pool, cost, dollars, hours, accelerators = [0], [], [], [], [], []
@@ -30,7 +30,7 @@ def problems(draw: st.DrawFn, most_jobs: int = 4) -> Problem:
         accelerators += [0.0, *(draw(st.integers(0, 8)) for _ in allowed)]
         starts.append(len(pool))
     capacity = np.cumsum([[draw(st.integers(0, 30)) for _ in range(windows)] for _ in range(pools)], axis=1)
-    return Problem(
+    return PlacementProblem(
         starts=np.array(starts),
         pool=np.array(pool),
         cost=np.array(cost),
@@ -44,7 +44,7 @@ def problems(draw: st.DrawFn, most_jobs: int = 4) -> Problem:
     )
 
 
-def keeps_all_limits(problem: Problem, chosen: tuple[int, ...]) -> bool:
+def keeps_all_limits(problem: PlacementProblem, chosen: tuple[int, ...]) -> bool:
     """Return True if an assignment keeps all limits; written without the product's arrays."""
     pools, windows = problem.capacity.shape
     for window in range(windows):
@@ -58,7 +58,7 @@ def keeps_all_limits(problem: Problem, chosen: tuple[int, ...]) -> bool:
     return bool(sum(problem.dollars[choice] for choice in chosen) <= problem.budget + 1e-6)
 
 
-def optimum(problem: Problem) -> float:
+def optimum(problem: PlacementProblem) -> float:
     """Return the lowest cost of all assignments that keep the limits."""
     choices = [range(problem.starts[job], problem.starts[job + 1]) for job in range(problem.jobs)]
     return min(
@@ -68,7 +68,7 @@ def optimum(problem: Problem) -> float:
     )
 
 
-def check(problem: Problem, found: Solution) -> None:
+def check(problem: PlacementProblem, found: Solution) -> None:
     jobs = [problem.job[choice] for choice in found.chosen]
     assert jobs == list(range(problem.jobs))
     assert keeps_all_limits(problem, tuple(found.chosen))
@@ -77,7 +77,7 @@ def check(problem: Problem, found: Solution) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(problem=problems())
-def test_the_result_of_a_small_problem_is_the_optimum(problem: Problem) -> None:
+def test_the_result_of_a_small_problem_is_the_optimum(problem: PlacementProblem) -> None:
     found = solve(problem)
     check(problem, found)
     assert found.cost == pytest.approx(optimum(problem))
@@ -87,7 +87,7 @@ def test_the_result_of_a_small_problem_is_the_optimum(problem: Problem) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(problem=problems())
-def test_the_optimum_is_between_the_bound_and_the_result_without_exact_solution(problem: Problem) -> None:
+def test_the_optimum_is_between_the_bound_and_the_result_without_exact_solution(problem: PlacementProblem) -> None:
     found = solve(problem, exact_below=0)
     check(problem, found)
     assert found.bound <= optimum(problem) + 1e-6
@@ -96,7 +96,7 @@ def test_the_optimum_is_between_the_bound_and_the_result_without_exact_solution(
 
 @settings(max_examples=25, deadline=None)
 @given(problem=problems(most_jobs=12))
-def test_the_exact_result_is_never_worse_than_that_of_the_prices(problem: Problem) -> None:
+def test_the_exact_result_is_never_worse_than_that_of_the_prices(problem: PlacementProblem) -> None:
     exact, quick = solve(problem), solve(problem, exact_below=0)
     check(problem, exact)
     check(problem, quick)
@@ -106,14 +106,14 @@ def test_the_exact_result_is_never_worse_than_that_of_the_prices(problem: Proble
 
 @given(problem=problems())
 @settings(max_examples=25, deadline=None)
-def test_equal_problems_have_equal_results(problem: Problem) -> None:
+def test_equal_problems_have_equal_results(problem: PlacementProblem) -> None:
     assert solve(problem).chosen.tolist() == solve(problem).chosen.tolist()
 
 
 def test_prices_raise_the_bound_of_a_problem_whose_jobs_compete() -> None:
     """Ten jobs prefer a pool with room for five; the others pay 4 dollars more."""
     jobs = 10
-    problem = Problem(
+    problem = PlacementProblem(
         starts=np.arange(0, 3 * jobs + 1, 3),
         pool=np.array([UNPLACED, 0, 1] * jobs),
         cost=np.array([100.0, 1.0, 5.0] * jobs),

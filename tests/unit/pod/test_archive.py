@@ -19,8 +19,8 @@ from traingrid.api import model_download
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.pod.archive import _Stream, tar_pieces, upload_folder
 from traingrid.pod.gzip_stream import BLOCK_BYTES, blocks, compressed
-from traingrid.pod.objects import Place
-from traingrid.unpacking import Limits, unpack
+from traingrid.pod.objects import S3Location
+from traingrid.unpacking import ArchiveLimits, unpack
 
 MIB = 2**20
 
@@ -54,7 +54,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def test_python_reads_the_archive(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "a.tar.gz").write_bytes(packed(folder))
-    unpack(tmp_path / "a.tar.gz", tmp_path / "out", Limits.of_archive(0, ""))
+    unpack(tmp_path / "a.tar.gz", tmp_path / "out", ArchiveLimits.of_archive(0, ""))
     assert contents(tmp_path / "out") == contents(folder)
     assert (tmp_path / "out/empty").is_dir()
     assert (tmp_path / "out/link").samefile(tmp_path / "out/weights")
@@ -69,7 +69,7 @@ def test_gnu_tar_reads_the_archive(folder: Path, tmp_path: Path) -> None:
 def test_the_download_of_models_reads_the_archive(folder: Path, tmp_path: Path, aws: None) -> None:
     s3 = boto3.client("s3")
     s3.create_bucket(Bucket="out")
-    assert upload_folder(s3, folder, Place("out", "model.tar.gz"))
+    assert upload_folder(s3, folder, S3Location("out", "model.tar.gz"))
     found = model_download.ModelDownload(s3=s3, source=S3Uri("out", "model.tar.gz"), folder=tmp_path / "out").run(0)
     assert contents(found.folder) == contents(folder)
 

@@ -16,7 +16,7 @@ from botocore.exceptions import ClientError, ConnectionClosedError, EndpointConn
 
 from tests.unit.pod.conftest import NAME, request
 from traingrid.pod import patience, results
-from traingrid.pod.folder_copy import FolderCopy, Record
+from traingrid.pod.folder_copy import CheckpointRecord, CheckpointUpload
 from traingrid.pod.host import Host
 from traingrid.pod.objects import place_of
 from traingrid.pod.prepare import prepare
@@ -197,20 +197,22 @@ def test_checkpoints_are_copied_during_the_training_and_a_last_time(
 
 
 @pytest.fixture
-def copier(s3: Any, tmp_path: Path) -> Callable[..., FolderCopy]:
+def copier(s3: Any, tmp_path: Path) -> Callable[..., CheckpointUpload]:
     """Return the copy of a host, as a new process of that host would start it."""
 
-    def make(name: str = "a", *, is_main: bool = True, client: Any = s3) -> FolderCopy:
-        record = Record(tmp_path / f"{name}.json")
+    def make(name: str = "a", *, is_main: bool = True, client: Any = s3) -> CheckpointUpload:
+        record = CheckpointRecord(tmp_path / f"{name}.json")
         record.load()
         folder = tmp_path / name
         folder.mkdir(exist_ok=True)
-        return FolderCopy(s3=client, folder=folder, target=place_of("s3://out/ckpt/"), record=record, is_main=is_main)
+        return CheckpointUpload(
+            s3=client, folder=folder, target=place_of("s3://out/ckpt/"), record=record, is_main=is_main
+        )
 
     return make
 
 
-Copier = Callable[..., FolderCopy]
+Copier = Callable[..., CheckpointUpload]
 
 
 def test_only_changes_are_copied(copier: Copier, content: Content, s3: Any) -> None:

@@ -22,7 +22,7 @@ from traingrid.ledger.notices import NoticeKind
 from traingrid.ledger.timestamps import timestamp
 from traingrid.reconciler import notifications as notifying
 from traingrid.reconciler.notification_text import Message
-from traingrid.reconciler.notifications import CLAIM_SECONDS, FORGOTTEN_SECONDS, Notifications
+from traingrid.reconciler.notifications import CLAIM_SECONDS, FORGOTTEN_SECONDS, Notifier
 from traingrid.reconciler.reconciler import Reconciler
 
 pytestmark = pytest.mark.usefixtures("aws")
@@ -70,7 +70,7 @@ def topic() -> Topic:
 
 @pytest.fixture
 def reconciler(reconciler: Reconciler, ledger: Ledger, topic: Topic) -> Reconciler:
-    reconciler.notifications = Notifications(grid="traingrid", home=HOME, ledger=ledger, publish=topic.publish)
+    reconciler.notifications = Notifier(grid="traingrid", home=HOME, ledger=ledger, publish=topic.publish)
     return reconciler
 
 

@@ -20,7 +20,7 @@ from traingrid.ledger.ledger import AttemptFacts, HistoryPass, Ledger
 from traingrid.ledger.timestamps import timestamp
 from traingrid.reconciler.open_work import PASS_SECONDS, RECENT_SECONDS, OpenWork, listed_since
 from traingrid.reconciler.reconciler import Reconciler
-from traingrid.reconciler.sweep import Sweep
+from traingrid.reconciler.sweep import SweepReport
 from traingrid.reconciler.sweep_coverage import Reach, UnreachedError
 from verification.model.table import ModelTable
 
@@ -61,7 +61,7 @@ def test_a_submission_that_is_retried_while_a_sweep_ends_stays_open(
 ) -> None:
     open_lines(ledger, job, [HOME])
     end(ledger, SUBMISSION)
-    work, done = OpenWork(ledger=ledger, notifies=False), Sweep()
+    work, done = OpenWork(ledger=ledger, notifies=False), SweepReport()
     submissions, marks = work.read(float("inf"), Reach([HOME], done))
     assert submissions[SUBMISSION].has_ended
     ledger.claim_retry(SUBMISSION, {"by": "Ada"})
@@ -119,7 +119,7 @@ def test_a_pass_continues_where_the_last_sweep_has_stopped(
     monkeypatch.setattr(table, "scan_page", a_submission_each)
     work, progress = OpenWork(ledger=ledger, notifies=False), []
     for _ in range(5):
-        done = Sweep()
+        done = SweepReport()
         work.continue_pass(0.0, done)
         progress.append((len(ledger.open_marks()), done.history.partition(", begun")[0]))
     assert progress == [
@@ -217,7 +217,7 @@ def test_training_jobs_are_listed_back_to_the_oldest_open_attempt(ledger: Ledger
 
     def days() -> float:
         work = OpenWork(ledger=ledger, notifies=False)
-        submissions, _ = work.read(float("inf"), Reach([HOME], Sweep()))
+        submissions, _ = work.read(float("inf"), Reach([HOME], SweepReport()))
         return round((now - listed_since(submissions.values(), now)) / day, 2)
 
     assert days() == 2

@@ -24,7 +24,7 @@ from traingrid.ledger.submission_item import Array
 from traingrid.reconciler.sweep_coverage import UnreachedError
 from traingrid.submission import retry_plan
 from traingrid.submission.batch_children import Children, ChildStatus
-from traingrid.submission.cancel import Canceller, CancelReport, Wanted
+from traingrid.submission.cancel import Canceller, CancelReport, CancelTarget
 from traingrid.submission.folders_in_use import FolderFinder
 from traingrid.submission.metric_history import MetricHistory
 from traingrid.submission.overview import submission_overview
@@ -207,7 +207,7 @@ def cancelled(local: LocalGrid) -> Outcome:
     )
     head, report = local.ledger.submission(SUBMISSION), CancelReport()
     assert head is not None
-    terminated = canceller._batch_jobs(head, Wanted(submission=SUBMISSION, index=2), report)
+    terminated = canceller._batch_jobs(head, CancelTarget(submission=SUBMISSION, index=2), report)
     assert [name.rpartition(":")[2] for name in terminated] == ["2"]
     return Outcome({(SUBMISSION, 2)}, list(report.errors))
 

@@ -10,7 +10,7 @@ from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.grid.deployment import Deployment
 from traingrid.job.initial_model import InitialModel
-from traingrid.job.job import Channel, Job, Replica
+from traingrid.job.job import Channel, Job, JobReplica
 from traingrid.job.state import JobState
 from traingrid.ledger.items import JobKey
 from traingrid.ledger.ledger import Ledger
@@ -56,7 +56,8 @@ def submit(storage: Storage, ledger: Ledger, deployment: Deployment, *jobs: Job)
         (reading("", inputs={"train": Channel(file_system="fs-01234567", type="EFS", path="/a")}), False),
         (
             reading(
-                "s3://other/x/", replicas={REGION: Replica(inputs={"train": Channel(uri=f"{COPY}/")}, output="s3://o/")}
+                "s3://other/x/",
+                replicas={REGION: JobReplica(inputs={"train": Channel(uri=f"{COPY}/")}, output="s3://o/")},
             ),
             True,
         ),

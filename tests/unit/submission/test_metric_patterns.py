@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from localcloud.sagemaker.metrics import Metrics
-from traingrid.child.progress import Progress
+from traingrid.child.progress import MetricProgress
 from traingrid.job.metrics import metric_regex
 from traingrid.submission.metric_patterns import MetricPatterns, compiled
 from traingrid.submission.metric_points import LineReader, records_of_part
@@ -18,7 +18,7 @@ LINES = ("a" * 4000, "a," * 2000, "a" * 10**6)
 
 
 def progress(metrics: dict[str, str]) -> Callable[[str], object]:
-    return Progress(metrics).read
+    return MetricProgress(metrics).read
 
 
 def page(metrics: dict[str, str]) -> Callable[[str], object]:
@@ -57,7 +57,7 @@ def test_a_value_is_found_in_every_line(text: str, regex: str) -> None:
 @pytest.mark.parametrize("word", ["nan", "inf", "1e999", "-", "1e", "9" * 400, "1_000.x"])
 def test_a_word_that_is_no_finite_number_is_no_value(word: str) -> None:
     assert dict(MetricPatterns({"loss": r"loss=(\S+)"}).matches(f"loss={word}")) == {"loss": None}
-    reader = Progress({"loss": r"loss=(\S+)"})
+    reader = MetricProgress({"loss": r"loss=(\S+)"})
     reader.read(f"loss={word}")
     assert reader.values == {}
 

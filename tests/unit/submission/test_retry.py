@@ -25,7 +25,7 @@ from traingrid.backends.joint_inventory import PartlyListedError
 from traingrid.cli.main import main
 from traingrid.errors import TraingridError, UsageError
 from traingrid.grid.deployment import Deployment
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 from traingrid.job.job import BackendName, Job
 from traingrid.job.state import JobState
 from traingrid.late_request import CREATES_END_SECONDS
@@ -346,7 +346,9 @@ def test_hardware_warnings_precede_the_retry(
     grid["images"] |= {"mine": {"build": "training", "target": "gpu", "efa": "none"}}
     grid["instance_types"] = ["ml.p3.16xlarge", "ml.p4d.24xlarge"]
     grid["job"] = grid.get("job", {}) | {"image": "mine", "instance_type": "ml.p4d.24xlarge", "instance_count": 2}
-    deployment = replace(retrier.deployment, grid=Grid.model_validate(grid), images={"gpu": f"1@sha256:{'a' * 64}"})
+    deployment = replace(
+        retrier.deployment, grid=GridSettings.model_validate(grid), images={"gpu": f"1@sha256:{'a' * 64}"}
+    )
     retrier = replace(retrier, deployment=deployment)
     commanded(retrier, monkeypatch)
     monkeypatch.setattr("traingrid.cli.retry.read_manifest", lambda *_: (lines(retrier, row("a", 0.2)), NO_SOURCES))

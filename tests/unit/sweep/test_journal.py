@@ -6,7 +6,7 @@ from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import TraingridError
 from traingrid.grid.deployment import Deployment
-from traingrid.sweep.journal import Batch, Begun, Ended, Entry, Journal, JournalMovedError, NewTrial, OutOfBudget
+from traingrid.sweep.journal import Begun, Ended, Entry, Journal, JournalMovedError, NewTrial, OutOfBudget, TrialBatch
 from traingrid.sweep.spec import Parameters
 
 
@@ -24,14 +24,14 @@ def test_entries_are_read_as_they_were_written(journal: Journal, storage: Storag
     trials = (NewTrial(number=0, line=0, region="us-east-1", parameters=parameters),)
     written: list[Entry] = [
         Begun(spec={"seed": 0}),
-        Batch(trials=trials, manifest="{}\n"),
+        TrialBatch(trials=trials, manifest="{}\n"),
         OutOfBudget(dollars=1.5, budget=1.0),
     ]
     written.append(Ended(trial=0, index=0, state="Failed", region="us-east-1", value=None))
     assert [journal.append(entry) for entry in written] == [0, 1, 2, 3]
     read = again(storage, deployment).refresh()
     assert read == written
-    assert isinstance(read[1], Batch)
+    assert isinstance(read[1], TrialBatch)
     assert {name: type(value) for name, value in read[1].trials[0].parameters.items()} == {
         name: type(value) for name, value in parameters.items()
     }

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.support.local_page import MANIFEST, SUBMISSION, LocalGrid
-from traingrid.catalog.campaign_facts import CampaignFacts, Place
+from traingrid.catalog.campaign_facts import CampaignFacts, CampaignReplica
 from traingrid.errors import TraingridError
 from traingrid.job.job import Job
 from traingrid.job.state import JobState
@@ -16,9 +16,9 @@ from traingrid.ui.view import LedgerView
 FAR = "s3://ragab-ml-fra/far"
 FACTS = CampaignFacts(
     places={
-        "s3://ragab-ml/campaign-0": Place(region="us-east-1", campaign="oslo", bytes=None),
-        "s3://ragab-ml-pdx": Place(region="us-west-2", campaign="rome", bytes=None),
-        FAR: Place(region="eu-central-1", campaign="oslo", bytes=2 * 2**30),
+        "s3://ragab-ml/campaign-0": CampaignReplica(region="us-east-1", campaign="oslo", bytes=None),
+        "s3://ragab-ml-pdx": CampaignReplica(region="us-west-2", campaign="rome", bytes=None),
+        FAR: CampaignReplica(region="eu-central-1", campaign="oslo", bytes=2 * 2**30),
     },
     runs={"oslo": (3, 1.5)},
     transfer_prices={("eu-central-1", "eu-west-1"): 0.02},

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from traingrid.aws.log_events import LogEvent, LogPosition
     from traingrid.backends.base import StopReason
-    from traingrid.backends.eks.found import Found
+    from traingrid.backends.eks.cluster_job import ClusterJob
     from traingrid.grid.deployment import Deployment
     from traingrid.job.job import Job
     from traingrid.job.observed import Seen
@@ -250,7 +250,7 @@ class Eks:
                 SERVICE_ERROR, f"{text} {self._refusals.launch_error(name, error)}", unresolved=True
             ) from error
 
-    def _own(self, cluster_job: Found, expected: str) -> Seen:
+    def _own(self, cluster_job: ClusterJob, expected: str) -> Seen:
         """Return the existing training job if this job created it; otherwise raise.
 
         The child that created it may have died before it created the Service.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from traingrid import names
 from traingrid.aws.clients import Maker, gentle
 from traingrid.backends.eks import labels
-from traingrid.backends.eks.found import Found
+from traingrid.backends.eks.cluster_job import ClusterJob
 from traingrid.backends.eks.jobs import KINDS, ClusterJobs
 from traingrid.backends.eks.left_running import left_running
 from traingrid.backends.eks.orphaned_pods import OrphanedPods
@@ -187,7 +187,7 @@ class EksInventory:
         identity = names.parse_training_job(self._grid, metadata["name"])
         if identity is None or submission not in ("", identity.submission):
             return False
-        cluster_job = Found(kind=kind, object=entry, pods=[], cluster_arn="")
+        cluster_job = ClusterJob(kind=kind, object=entry, pods=[], cluster_arn="")
         return labels.FINALIZER in (metadata.get("finalizers") or []) or is_of_grid(tags_in(cluster_job), self._grid)
 
     def _pods(self, objects: list[tuple[Kind, Object]], fields: str) -> PodsByOwner:
@@ -204,7 +204,7 @@ class EksInventory:
                 yield job
 
     def _training_job(self, kind: Kind, entry: Object, pods: list[Pod]) -> TrainingJob | None:
-        cluster_job = Found(kind=kind, object=entry, pods=pods, cluster_arn=self._jobs.client.cluster.arn)
+        cluster_job = ClusterJob(kind=kind, object=entry, pods=pods, cluster_arn=self._jobs.client.cluster.arn)
         identity = names.parse_training_job(self._grid, cluster_job.name)
         if identity is None:
             return None
@@ -222,7 +222,7 @@ class EksInventory:
         )
 
 
-def _waits_long(cluster_job: Found) -> bool:
+def _waits_long(cluster_job: ClusterJob) -> bool:
     """Return True if a training job may have waited too long for its start; the events about it are not known here."""
     wait = start_wait(cluster_job)
     return wait is not None and time.time() - wait.since >= PATIENCE_SECONDS

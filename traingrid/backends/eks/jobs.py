@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from traingrid.aws.clients import brisk
 from traingrid.backends.eks import labels
 from traingrid.backends.eks.access import Access
-from traingrid.backends.eks.found import Found
+from traingrid.backends.eks.cluster_job import ClusterJob
 from traingrid.backends.eks.hosts import launcher_name
 from traingrid.backends.eks.left_running import left_running
 from traingrid.backends.eks.notes import Notes
@@ -74,7 +74,7 @@ class ClusterJobs:
         patience = _BRISK if self._make is brisk else Patience()
         return Client(cluster, self.settings.namespace, tokens, patience, explain=self.access.explain)
 
-    def find(self, name: str, *, whole: bool = False) -> Found | None:
+    def find(self, name: str, *, whole: bool = False) -> ClusterJob | None:
         """Return a training job; None if the cluster does not have it.
 
         The object is read before its pods: of an object that is being deleted, no new pods are created.
@@ -98,7 +98,7 @@ class ClusterJobs:
         objects = ((kind, self.client.find(kind, name)) for kind in KINDS)
         return next(((kind, entry) for kind, entry in objects if entry is not None), None)
 
-    def found(self, kind: Kind, entry: Object, listed: list[Object] | None = None) -> Found:
+    def found(self, kind: Kind, entry: Object, listed: list[Object] | None = None) -> ClusterJob:
         """Return the training job of an object, with its pods and the events that explain why it waits.
 
         Args:
@@ -109,7 +109,7 @@ class ClusterJobs:
         name, client = entry["metadata"]["name"], self.client
         listed = pods_of(client, kind, entry) if listed is None else listed
         pods = [self.notes.killed(Pod(pod)) for pod in listed]
-        cluster_job = Found(kind=kind, object=entry, pods=pods, cluster_arn=client.cluster.arn)
+        cluster_job = ClusterJob(kind=kind, object=entry, pods=pods, cluster_arn=client.cluster.arn)
         wait = start_wait(cluster_job)
         if pod := cluster_job.unscheduled or (wait.pod if wait else None):
             waiting = [pod.name]
@@ -120,7 +120,7 @@ class ClusterJobs:
         )
         return replace(cluster_job, events=events)
 
-    def stop(self, cluster_job: Found, why: str, because: str = "") -> None:
+    def stop(self, cluster_job: ClusterJob, why: str, because: str = "") -> None:
         """Stop a training job: note why, and delete its object, which the finalizer keeps.
 
         `why` is a `StopReason`, or the name of the failure class with which the training job ends.
@@ -134,7 +134,7 @@ class ClusterJobs:
         stops wait until the note is written, because the end of the line, or its reason, depends on it.
         """
 
-        def stop(current: Found) -> None:
+        def stop(current: ClusterJob) -> None:
             if not current.annotations.get(labels.STOPPED_FOR) and current.deleted_at is None:
                 noted = {labels.STOPPED_FOR: why} | ({labels.STOPPED_BECAUSE: because} if because else {})
                 noted |= self._start_of(current)
@@ -148,7 +148,7 @@ class ClusterJobs:
 
         self._change(cluster_job, stop)
 
-    def stop_hanging(self, cluster_job: Found) -> bool:
+    def stop_hanging(self, cluster_job: ClusterJob) -> bool:
         """Stop a training job that does not start in time, and an MPIJob that a worker has failed.
 
         The operator and the launcher may not end such an MPIJob. The reason is noted first, because the deletion also
@@ -166,7 +166,7 @@ class ClusterJobs:
             return False
         return True
 
-    def end_left_running(self, cluster_job: Found) -> bool:
+    def end_left_running(self, cluster_job: ClusterJob) -> bool:
         """Delete the pods that only containers of other programs keep running after the training.
 
         The end of the training is noted first, because the pods may be gone when it is read.
@@ -180,7 +180,7 @@ class ClusterJobs:
         failure = failure_to_note(cluster_job, pods)
         noted = self.notes.added_to(cluster_job)
 
-        def end_pods(current: Found) -> None:
+        def end_pods(current: ClusterJob) -> None:
             if failure and labels.ENDED not in current.annotations:
                 self._annotate(current, {labels.ENDED: failure})
             for pod in pods:
@@ -189,7 +189,7 @@ class ClusterJobs:
         self._change(noted, end_pods)
         return True
 
-    def complete_stop(self, cluster_job: Found) -> bool:
+    def complete_stop(self, cluster_job: ClusterJob) -> bool:
         """Delete the pods of an object that is being deleted, if its deletion has left them running.
 
         A person's deletion in the background leaves them running for as long as the finalizer keeps the object. The
@@ -201,7 +201,7 @@ class ClusterJobs:
         if cluster_job.deleted_at is None or not _not_deleting(cluster_job):
             return False
 
-        def end_pods(current: Found) -> None:
+        def end_pods(current: ClusterJob) -> None:
             if start := self._start_of(current):
                 try:
                     self._annotate(current, start)
@@ -215,13 +215,13 @@ class ClusterJobs:
         self._change(cluster_job, end_pods)
         return True
 
-    def _start_of(self, cluster_job: Found) -> dict[str, str]:
+    def _start_of(self, cluster_job: ClusterJob) -> dict[str, str]:
         """Return the annotation with the start of the pods, which will be gone when their end is recorded."""
         if cluster_job.started_at is None or labels.STARTED_AT in cluster_job.annotations:
             return {}
         return {labels.STARTED_AT: datetime.fromtimestamp(cluster_job.started_at, UTC).isoformat()}
 
-    def _change(self, cluster_job: Found, change: Callable[[Found], None]) -> None:
+    def _change(self, cluster_job: ClusterJob, change: Callable[[ClusterJob], None]) -> None:
         """Change a training job; nothing if it is gone, or another one has its name.
 
         The API server answers 404 if the object or a pod is gone, and 409 to a PATCH that it could not apply because
@@ -230,7 +230,7 @@ class ClusterJobs:
         Raises:
             ApiError: The request was refused.
         """
-        current: Found | None = cluster_job
+        current: ClusterJob | None = cluster_job
         for last in (False,) * (_CHANGES - 1) + (True,):
             if current is None or current.uid != cluster_job.uid:
                 return
@@ -245,10 +245,10 @@ class ClusterJobs:
             else:
                 return
 
-    def _annotate(self, cluster_job: Found, annotations: dict[str, str]) -> None:
+    def _annotate(self, cluster_job: ClusterJob, annotations: dict[str, str]) -> None:
         self.client.patch(cluster_job.kind, cluster_job.name, {"metadata": {"annotations": annotations}})
 
 
-def _not_deleting(cluster_job: Found) -> list[Pod]:
+def _not_deleting(cluster_job: ClusterJob) -> list[Pod]:
     """Return the pods that have not ended and are not being deleted."""
     return [pod for pod in cluster_job.pods_left if not pod.deleting]

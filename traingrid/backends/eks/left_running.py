@@ -11,14 +11,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from traingrid.backends.eks.found import Found
+    from traingrid.backends.eks.cluster_job import ClusterJob
     from traingrid.backends.eks.pods import Pod
 
 PATIENCE_SECONDS = 60.0
 """The time after the training in which other containers may end by themselves."""
 
 
-def left_running(cluster_job: Found, now: float) -> list[Pod]:
+def left_running(cluster_job: ClusterJob, now: float) -> list[Pod]:
     """Return the pods that other containers keep running too long, once they decide the end of their training job.
 
     While other hosts train, only a pod whose training failed decides it: the end of another one could fail the Job.

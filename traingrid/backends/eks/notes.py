@@ -21,7 +21,7 @@ from traingrid.kubernetes.errors import CONFLICT, NOT_FOUND, ApiError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from traingrid.backends.eks.found import Found
+    from traingrid.backends.eks.cluster_job import ClusterJob
     from traingrid.backends.eks.pods import Pod
     from traingrid.kubernetes.client import Client, Object
 
@@ -42,7 +42,7 @@ class Notes:
         self._grid, self._client = grid, client
         self._unwritten: dict[str, dict[str, str]] = {}
 
-    def added_to(self, cluster_job: Found) -> Found:
+    def added_to(self, cluster_job: ClusterJob) -> ClusterJob:
         """Write notes about a training job, and return it with them.
 
         One note is a pod that the cluster has ended while it trained: the Job controller counts it as succeeded if it
@@ -70,7 +70,7 @@ class Notes:
                 cluster_job = replace(cluster_job, object=current)  # with the pods as they were; they may be gone now
         return _annotated(cluster_job, self._notes_of(cluster_job))
 
-    def _notes_of(self, cluster_job: Found) -> dict[str, str]:
+    def _notes_of(self, cluster_job: ClusterJob) -> dict[str, str]:
         """Return the notes that an object lacks, decided by its present state; none of one that is not of the grid."""
         if labels.ENDED in cluster_job.annotations or not is_of_grid(tags_in(cluster_job), self._grid):
             return {}
@@ -78,7 +78,7 @@ class Notes:
         end = end_to_note(_annotated(cluster_job, notes))
         return notes | ({labels.ENDED: end} if end else {})
 
-    def _write(self, cluster_job: Found, notes: dict[str, str]) -> Found:
+    def _write(self, cluster_job: ClusterJob, notes: dict[str, str]) -> ClusterJob:
         """Add notes to an object; an end only to the state of which it was decided.
 
         Raises:
@@ -91,7 +91,7 @@ class Notes:
         self._unwritten.pop(cluster_job.uid, None)
         return replace(cluster_job, object=patched)
 
-    def _new_notes(self, cluster_job: Found) -> dict[str, str]:
+    def _new_notes(self, cluster_job: ClusterJob) -> dict[str, str]:
         notes = {}
         if text := self._new_disruption(cluster_job):
             notes[labels.DISRUPTED] = text
@@ -99,7 +99,7 @@ class Notes:
             notes[labels.TRAINED] = "true"
         return notes
 
-    def _new_disruption(self, cluster_job: Found) -> str:
+    def _new_disruption(self, cluster_job: ClusterJob) -> str:
         if (
             cluster_job.annotations.get(labels.DISRUPTED)
             or cluster_job.deleted_at is not None
@@ -108,7 +108,7 @@ class Notes:
             return ""
         return cluster_job.disruption or self._killed_earlier(cluster_job)
 
-    def remember(self, cluster_job: Found, notes: dict[str, str], error: ApiError) -> None:
+    def remember(self, cluster_job: ClusterJob, notes: dict[str, str], error: ApiError) -> None:
         """Keep notes that the API server did not accept; `added_to` tries again to write them."""
         logger.warning("%s cannot be annotated now, which is tried again: %s", cluster_job.name, error)
         self._unwritten.setdefault(cluster_job.uid, {}).update(notes)
@@ -132,7 +132,7 @@ class Notes:
             if at is not None:
                 yield event["involvedObject"].get("name", ""), at
 
-    def _killed_earlier(self, cluster_job: Found) -> str:
+    def _killed_earlier(self, cluster_job: ClusterJob) -> str:
         """Return the pod of a completed training job whose training the kubelet has ended, by its event.
 
         An event from before the start belongs to pods that Kueue has suspended.
@@ -148,12 +148,12 @@ class Notes:
         return ""
 
 
-def _missing(cluster_job: Found, notes: dict[str, str]) -> dict[str, str]:
+def _missing(cluster_job: ClusterJob, notes: dict[str, str]) -> dict[str, str]:
     """Return the notes that an object does not have; those of other processes stay."""
     return {name: text for name, text in notes.items() if name not in cluster_job.annotations}
 
 
-def _annotated(cluster_job: Found, notes: dict[str, str]) -> Found:
+def _annotated(cluster_job: ClusterJob, notes: dict[str, str]) -> ClusterJob:
     metadata = cluster_job.object["metadata"]
     annotations = {**_missing(cluster_job, notes), **cluster_job.annotations}
     return replace(cluster_job, object={**cluster_job.object, "metadata": {**metadata, "annotations": annotations}})

@@ -11,7 +11,7 @@ from traingrid.backends.eks.start_wait import start_wait
 from traingrid.backends.eks.unscheduled import wait_of
 
 if TYPE_CHECKING:
-    from traingrid.backends.eks.found import Found
+    from traingrid.backends.eks.cluster_job import ClusterJob
     from traingrid.backends.eks.pods import Pod
 
 _NOT_CREATED = ("FailedCreate", "MPIJobFailed")
@@ -23,7 +23,7 @@ _OUT_OF_SERVICE = "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
 (https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/#non-graceful-node-shutdown)."""
 
 
-def phase_of(cluster_job: Found, now: float) -> tuple[str, str]:
+def phase_of(cluster_job: ClusterJob, now: float) -> tuple[str, str]:
     """Return the phase, and the reason if it waits; else an empty text.
 
     Args:
@@ -47,7 +47,7 @@ def phase_of(cluster_job: Found, now: float) -> tuple[str, str]:
     return _phase(pods, cluster_job.hosts), _left_running(cluster_job)
 
 
-def overdue(cluster_job: Found, now: float) -> str:
+def overdue(cluster_job: ClusterJob, now: float) -> str:
     """Return why a training job lasts longer than its `max_runtime`; empty if it does not.
 
     The cluster keeps a pod whose kubelet is silent, because its containers may still run; and so does the line.
@@ -74,7 +74,7 @@ def _phase(pods: list[Pod], hosts: int) -> str:
     return "Uploading" if all(pod.has_trained or pod.ended for pod in pods) else "Training"
 
 
-def _left_running(cluster_job: Found) -> str:
+def _left_running(cluster_job: ClusterJob) -> str:
     """Return why a pod does not end after its training, if a container that is not ours keeps it; else empty."""
     for pod in cluster_job.pods_left:
         if name := pod.left_running:
@@ -84,7 +84,7 @@ def _left_running(cluster_job: Found) -> str:
     return ""
 
 
-def _without_pods(cluster_job: Found) -> tuple[str, str]:
+def _without_pods(cluster_job: ClusterJob) -> tuple[str, str]:
     warned = [event for event in cluster_job.events if event.get("reason") in _NOT_CREATED]
     if not warned:
         return "Starting", ""

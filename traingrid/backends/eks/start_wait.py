@@ -20,7 +20,7 @@ from traingrid.job.failures import IMAGE, NOT_STARTED
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from traingrid.backends.eks.found import Found
+    from traingrid.backends.eks.cluster_job import ClusterJob
 
 PATIENCE_SECONDS = 600.0
 """The limit of a wait after a failure. The kubelet tries again every 5 minutes at most
@@ -80,7 +80,7 @@ class StartWait:
         return f"{self.text}. {limit}. `kubectl describe pod {self.pod.name} -n {namespace}` shows more."
 
 
-def start_wait(cluster_job: Found) -> StartWait | None:
+def start_wait(cluster_job: ClusterJob) -> StartWait | None:
     """Return the wait of a training job's pod: the first failure, or else the longest wait; None if no pod waits.
 
     Args:
@@ -92,7 +92,7 @@ def start_wait(cluster_job: Found) -> StartWait | None:
     return min(waits, key=lambda wait: (not wait.has_failed, wait.since), default=None)
 
 
-def _wait_of(pod: Pod, cluster_job: Found) -> StartWait | None:
+def _wait_of(pod: Pod, cluster_job: ClusterJob) -> StartWait | None:
     if not pod.scheduled or pod.deleting or pod.is_training:
         return None
     failed = next((container for container in pod.containers if _reason(container) not in FIRST_REASONS), None)
@@ -128,7 +128,7 @@ def _others(pod: Pod) -> str:
     return f" for {', '.join(foreign)}, which is not of traingrid" if foreign else ""
 
 
-def _last_event(cluster_job: Found, pod: Pod) -> Mapping[str, Any]:
+def _last_event(cluster_job: ClusterJob, pod: Pod) -> Mapping[str, Any]:
     """Return the last event about a pod since it waits; a name may also be that of an earlier pod."""
     own = [event for event in cluster_job.events if (event.get("involvedObject") or {}).get("uid") == pod.uid]
     late = [event for event in own if time_of(event) >= pod.waits_since]

@@ -20,7 +20,7 @@ from traingrid.kubernetes.client import MPI_JOB
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from traingrid.backends.eks.found import Found
+    from traingrid.backends.eks.cluster_job import ClusterJob
 
 _ENDED_BY_POLICY = "PodFailurePolicy"
 _PREFIXES = ("ClientError:", "InternalServerError:")
@@ -38,7 +38,7 @@ class _State:
     artifact: str = ""
 
 
-def seen_of(cluster_job: Found, now: float | None = None) -> Seen:
+def seen_of(cluster_job: ClusterJob, now: float | None = None) -> Seen:
     """Return the description of a training job.
 
     Args:
@@ -62,7 +62,7 @@ def seen_of(cluster_job: Found, now: float | None = None) -> Seen:
     )
 
 
-def end_of_worker(cluster_job: Found, failed: Sequence[Pod]) -> Seen | None:
+def end_of_worker(cluster_job: ClusterJob, failed: Sequence[Pod]) -> Seen | None:
     """Return the end of an MPIJob of which these workers have failed; None if they do not show the reason."""
     for pod in sorted(failed, key=lambda pod: (pod.failed_at, pod.host)):
         if decided := _failed_pod(cluster_job, pod):
@@ -70,7 +70,7 @@ def end_of_worker(cluster_job: Found, failed: Sequence[Pod]) -> Seen | None:
     return None
 
 
-def end_to_note(cluster_job: Found) -> str:
+def end_to_note(cluster_job: ClusterJob) -> str:
     """Return the text of the annotation `ENDED` of a training job; empty if it has not ended.
 
     The first process that sees the end decides it. After that, the pods may be removed. If the training job was
@@ -81,7 +81,7 @@ def end_to_note(cluster_job: Found) -> str:
     return json.dumps(asdict(decided)) if decided.state in FINAL_STATES else ""
 
 
-def failure_to_note(cluster_job: Found, pods: Sequence[Pod]) -> str:
+def failure_to_note(cluster_job: ClusterJob, pods: Sequence[Pod]) -> str:
     """Return the text of the annotation `ENDED` for pods that are to be deleted; empty if no training of them failed.
 
     The pods will be gone when their end is read.
@@ -91,7 +91,7 @@ def failure_to_note(cluster_job: Found, pods: Sequence[Pod]) -> str:
     return json.dumps(asdict(decided)) if decided else ""
 
 
-def has_trained_in_time(cluster_job: Found) -> bool:
+def has_trained_in_time(cluster_job: ClusterJob) -> bool:
     """Return True if all hosts have trained in time, but one is or may be counted as failed for another reason.
 
     It uploaded late, or a container of another program runs on, whose exit code is not that of the training. Of a host
@@ -102,7 +102,7 @@ def has_trained_in_time(cluster_job: Found) -> bool:
     return has_all and any(pod.uploaded_late or pod.left_running or pod.failed_by_others for pod in pods)
 
 
-def tags_in(cluster_job: Found) -> dict[str, str]:
+def tags_in(cluster_job: ClusterJob) -> dict[str, str]:
     """Return the tags of a training job: those of the request in its pod template; none if it has no request.
 
     The annotations of an object can change, but the template of a Job cannot, except while it is suspended
@@ -111,11 +111,11 @@ def tags_in(cluster_job: Found) -> dict[str, str]:
     return {tag["Key"]: tag["Value"] for tag in cluster_job.request.get("Tags", [])}
 
 
-def _state_of(cluster_job: Found, now: float) -> _State:
+def _state_of(cluster_job: ClusterJob, now: float) -> _State:
     return _noted(cluster_job) or _decided(cluster_job, now)
 
 
-def _noted(cluster_job: Found) -> _State | None:
+def _noted(cluster_job: ClusterJob) -> _State | None:
     """Return the end in the annotation `ENDED`; None without a valid one, because other programs can write it, too."""
     if cluster_job.pods_left or not cluster_job.is_over:
         return None
@@ -128,7 +128,7 @@ def _noted(cluster_job: Found) -> _State | None:
         return None
 
 
-def _decided(cluster_job: Found, now: float) -> _State:
+def _decided(cluster_job: ClusterJob, now: float) -> _State:
     if cluster_job.completed:
         if cluster_job.pods_left:
             return _State(state=JobState.IN_PROGRESS, phase="Uploading")
@@ -143,7 +143,7 @@ def _decided(cluster_job: Found, now: float) -> _State:
     return _State(state=JobState.IN_PROGRESS, phase=phase, reason=reason)
 
 
-def _completed(cluster_job: Found) -> _State:
+def _completed(cluster_job: ClusterJob) -> _State:
     for pod in cluster_job.pods:
         if pod.results.error:
             return _upload_failed(pod)
@@ -161,7 +161,7 @@ def _completed(cluster_job: Found) -> _State:
     return _State(state=JobState.COMPLETED, phase="Completed", artifact=artifact)
 
 
-def _overtime(cluster_job: Found) -> _State:
+def _overtime(cluster_job: ClusterJob) -> _State:
     """Return the end of a training job that exceeded its `max_runtime`, with the model that its program had written.
 
     SageMaker keeps it, too: "Algorithms can use this 120-second window to save the model artifacts, so the results of
@@ -170,12 +170,12 @@ def _overtime(cluster_job: Found) -> _State:
     return _State(state=JobState.STOPPED, phase="MaxRuntimeExceeded", artifact=_artifact(cluster_job))
 
 
-def _artifact(cluster_job: Found) -> str:
+def _artifact(cluster_job: ClusterJob) -> str:
     """Return the model that the pods have uploaded; empty if there is none, or the pods are gone."""
     return next((pod.results.artifact for pod in cluster_job.pods if pod.results.artifact), "")
 
 
-def _by_pods(cluster_job: Found) -> _State | None:
+def _by_pods(cluster_job: ClusterJob) -> _State | None:
     """Return the end of a deleted training job whose pods ended by themselves; None if the deletion ended one.
 
     The Job controller releases the pods of a Job that is being deleted, and does not count how they end any more.
@@ -194,7 +194,7 @@ def _by_pods(cluster_job: Found) -> _State | None:
     return _completed(cluster_job) if len(own) >= cluster_job.hosts and not failed else None
 
 
-def _stopped(cluster_job: Found) -> _State:
+def _stopped(cluster_job: ClusterJob) -> _State:
     why, because = (
         cluster_job.annotations.get(labels.STOPPED_FOR, ""),
         cluster_job.annotations.get(labels.STOPPED_BECAUSE, ""),
@@ -214,7 +214,7 @@ def _stopped(cluster_job: Found) -> _State:
     return _State(state=JobState.STOPPED, phase="Stopped", reason=reason)
 
 
-def _failed(cluster_job: Found) -> _State:
+def _failed(cluster_job: ClusterJob) -> _State:
     """Return the failure of the host that failed first, apart from those that were stopped because of it."""
     stopped_for = cluster_job.annotations.get(labels.STOPPED_FOR, "")
     if stopped_for in FAILURES and stopped_for != CAPACITY.name:  # of a worker, whose pod may be gone
@@ -240,7 +240,7 @@ def _failed(cluster_job: Found) -> _State:
     return _failure(f"A pod was deleted or lost with its node before its end was known: {message}", LOST_NODE.name)
 
 
-def _deciding_pods(cluster_job: Found) -> list[Pod]:
+def _deciding_pods(cluster_job: ClusterJob) -> list[Pod]:
     """Return the pods by which the controller decides how a training job ends: of an MPIJob, the launcher only.
 
     A Job counts a pod that uploaded late as failed, because its phase is Failed (getNewFinishedPods in
@@ -255,7 +255,7 @@ def _has_trained(pod: Pod) -> bool:
     return pod.exit_code == 0 and not pod.was_interrupted and not pod.exceeded_runtime
 
 
-def _failed_pod(cluster_job: Found, pod: Pod) -> _State | None:
+def _failed_pod(cluster_job: ClusterJob, pod: Pod) -> _State | None:
     """Return the end of a training job whose first failed pod this is; None if the pod does not show the reason."""
     host = f"host {pod.host + 1}"
     if pod.exceeded_runtime:
@@ -276,7 +276,7 @@ def _failed_pod(cluster_job: Found, pod: Pod) -> _State | None:
     return _upload_failed(pod) if pod.results.error else None
 
 
-def _disk_full(cluster_job: Found, pod: Pod) -> str:
+def _disk_full(cluster_job: ClusterJob, pod: Pod) -> str:
     """Return the eviction of a pod that used too much of the disk in SageMaker's words (`traingrid.pod.failure`)."""
     advice = "Set a higher volume_gb"
     if "EmptyDir" not in pod.exceeded_storage:  # no limit of traingrid, but of a LimitRange
@@ -320,7 +320,7 @@ def _failure(reason: str, failure: str = "") -> _State:
     return _State(state=JobState.FAILED, phase="Failed", reason=reason, failure=failure)
 
 
-def _training_seconds(cluster_job: Found) -> int:
+def _training_seconds(cluster_job: ClusterJob) -> int:
     if not cluster_job.is_over:
         return 0
     times = [pod.training for pod in cluster_job.pods if pod.training]
@@ -329,6 +329,6 @@ def _training_seconds(cluster_job: Found) -> int:
     return round(max(end for _, end in times) - min(start for start, _ in times))
 
 
-def _billable_seconds(cluster_job: Found) -> int:
+def _billable_seconds(cluster_job: ClusterJob) -> int:
     start, end = cluster_job.started_at, cluster_job.ended_at
     return max(0, round(end - start)) if start is not None and end is not None else 0

@@ -16,7 +16,7 @@ from traingrid.backends.eks.pods import seconds_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from traingrid.backends.eks.found import Found
+    from traingrid.backends.eks.cluster_job import ClusterJob
     from traingrid.backends.eks.pods import Pod
 
 _SCHEDULER = "default-scheduler"
@@ -44,7 +44,7 @@ their maximum size, or in which no node could be added, by other texts."""
 _DETAILS = re.compile(r", (?:requirements|resources)=.*", re.DOTALL)
 
 
-def wait_of(cluster_job: Found, pod: Pod) -> str:
+def wait_of(cluster_job: ClusterJob, pod: Pod) -> str:
     """Return why a pod has no node, and the next step, as sentences.
 
     Args:
@@ -75,7 +75,7 @@ def _scheduler(pod: Pod) -> tuple[str, bool]:
     return pod.wait[: preemption.start()].strip(), nodes == excluded and why.startswith(_UNRESOLVABLE)
 
 
-def _autoscaler(cluster_job: Found) -> tuple[str, str, bool]:
+def _autoscaler(cluster_job: ClusterJob) -> tuple[str, str, bool]:
     """Return the autoscaler, its last message, and whether it can add no node; empty texts if it has written none."""
     events = [event for event in cluster_job.events if event.get("reason") in _BY_AUTOSCALERS]
     autoscaler_events = [event for event in events if _component(event) != _SCHEDULER]

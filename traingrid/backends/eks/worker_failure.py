@@ -19,7 +19,7 @@ from traingrid.job.failures import LOST_NODE, of_end
 from traingrid.kubernetes.client import MPI_JOB
 
 if TYPE_CHECKING:
-    from traingrid.backends.eks.found import Found
+    from traingrid.backends.eks.cluster_job import ClusterJob
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,7 @@ class WorkerFailure:
     reason: str
 
 
-def may_hang(cluster_job: Found) -> bool:
+def may_hang(cluster_job: ClusterJob) -> bool:
     """Return True if `worker_failure` may return a failure, by the object only; its pods need not be known."""
     workers = (cluster_job.status.get("replicaStatuses") or {}).get("Worker") or {}
     runs = (
@@ -47,7 +47,7 @@ def may_hang(cluster_job: Found) -> bool:
     return runs and bool(workers.get("failed") or _failed_without_end(cluster_job))
 
 
-def worker_failure(cluster_job: Found) -> WorkerFailure | None:
+def worker_failure(cluster_job: ClusterJob) -> WorkerFailure | None:
     """Return the failure of a worker that decides the end of an MPIJob; None if the operator or the launcher does.
 
     Args:
@@ -67,5 +67,5 @@ def worker_failure(cluster_job: Found) -> WorkerFailure | None:
     return WorkerFailure(failure=LOST_NODE.name, reason=f"The cluster ended a pod: {message}") if message else None
 
 
-def _failed_without_end(cluster_job: Found) -> bool:
+def _failed_without_end(cluster_job: ClusterJob) -> bool:
     return bool(cluster_job.failed) and not cluster_job.status.get("completionTime")

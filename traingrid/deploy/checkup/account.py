@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from traingrid.aws.clients import ActingRole
-    from traingrid.grid.model import Grid
+    from traingrid.grid.model import GridSettings
 
 OLDEST_BOOTSTRAP = 6
 """The oldest bootstrap version that this CDK's templates accept (their rule CheckBootstrapVersion)."""
@@ -66,12 +66,12 @@ def principal(home: str) -> str:
     return arn if kind == "user" else UNKNOWN_PRINCIPAL
 
 
-def acting_as(grid: Grid, home: str, region: str) -> ActingRole | None:
+def acting_as(grid: GridSettings, home: str, region: str) -> ActingRole | None:
     """Return the role that a caller of the home Region's account, `home`, assumes in another account's Region."""
     return Deployment(grid=grid, account=home, table="", manifest_bucket="").acting_in(region)
 
 
-def reading_role(grid: Grid, account: str, region: str) -> ActingRole | None:
+def reading_role(grid: GridSettings, account: str, region: str) -> ActingRole | None:
     """Return the role that a caller assumes to read a training Region; None if it is in the caller's own account.
 
     Args:

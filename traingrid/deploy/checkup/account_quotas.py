@@ -15,7 +15,7 @@ from traingrid.deploy.checkup.finding import Finding, Verdict, looked
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traingrid.grid.model import Grid
+    from traingrid.grid.model import GridSettings
 
 LAMBDA_CONCURRENCY = 10
 """The concurrent executions that a grid needs: its functions use a few at a time, and throttled events are retried for
@@ -32,7 +32,7 @@ COMPUTE_TYPES = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
+class QuotaNeed:
     """A quota and the value that the grid needs.
 
     Attributes:
@@ -52,13 +52,13 @@ class Wanted:
     use: str
 
 
-def account_quotas(grid: Grid) -> Iterator[Finding]:
+def account_quotas(grid: GridSettings) -> Iterator[Finding]:
     """Check each quota of the home Region that the deployment and the children need."""
     for need in _wanted(grid):
         yield looked(grid.home, need.name, partial(_look, grid.home, need), "servicequotas:GetServiceQuota")
 
 
-def vpc_quota(grid: Grid) -> Finding:
+def vpc_quota(grid: GridSettings) -> Finding:
     """Check that the VPC quota of the home Region allows the VPC that a first deployment creates."""
 
     def look() -> Finding:
@@ -79,9 +79,9 @@ def vpc_quota(grid: Grid) -> Finding:
 _VPCS = "VPCs per Region"
 
 
-def _wanted(grid: Grid) -> Iterator[Wanted]:
+def _wanted(grid: GridSettings) -> Iterator[QuotaNeed]:
     children = grid.orchestrator
-    yield Wanted(
+    yield QuotaNeed(
         service="fargate",
         code="L-3032A538",
         name="Fargate On-Demand vCPU resource count",
@@ -93,8 +93,8 @@ def _wanted(grid: Grid) -> Iterator[Wanted]:
     for compute in dict.fromkeys(COMPUTE_TYPES[target] for target in targets if target or not children.image_tag):
         quota = CONCURRENT_BUILDS[compute]
         use = "the deployment builds an image of this size"
-        yield Wanted(service="codebuild", code=quota.code, name=quota.name, least=1, enough=1, use=use)
-    yield Wanted(
+        yield QuotaNeed(service="codebuild", code=quota.code, name=quota.name, least=1, enough=1, use=use)
+    yield QuotaNeed(
         service="lambda",
         code="L-B99A9384",
         name="Lambda concurrent executions",
@@ -104,7 +104,7 @@ def _wanted(grid: Grid) -> Iterator[Wanted]:
     )
 
 
-def _look(region: str, need: Wanted) -> Finding:
+def _look(region: str, need: QuotaNeed) -> Finding:
     value = _value(region, need.service, need.code)
     fix = "" if value >= need.enough else _request(region, need.service, need.code, need.enough)
     verdict = Verdict.GOOD if value >= need.least else Verdict.WRONG

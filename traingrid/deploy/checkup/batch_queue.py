@@ -12,10 +12,10 @@ from traingrid.deploy.checkup.finding import REVERT_DRIFT, Finding, Verdict, loo
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traingrid.grid.model import Grid
+    from traingrid.grid.model import GridSettings
 
 
-def batch_queue(grid: Grid) -> Iterator[Finding]:
+def batch_queue(grid: GridSettings) -> Iterator[Finding]:
     """Check the grid's job queue and each of its compute environments."""
     region, name = grid.home, names.job_queue(grid.name, shared=bool(grid.shares))
     environments: list[str] = []

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from traingrid.aws.clients import ActingRole
     from traingrid.deploy.checkup.needs import ClusterField, ClusterNeed
     from traingrid.grid.eks import EksCluster
-    from traingrid.grid.model import Grid
+    from traingrid.grid.model import GridSettings
     from traingrid.names import Part
 
 LEAST_VERSION = (1, 29)
@@ -34,7 +34,7 @@ Described = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class CheckedCluster:
     """A cluster and its place.
 
     Attributes:
@@ -46,7 +46,7 @@ class Place:
         needs: The kinds and queues that lines of a manifest require of the cluster.
     """
 
-    grid: Grid
+    grid: GridSettings
     settings: EksCluster
     account: str
     region: str
@@ -56,12 +56,12 @@ class Place:
     @classmethod
     def of(
         cls,
-        grid: Grid,
+        grid: GridSettings,
         account: str,
         region: str,
         role: ActingRole | None = None,
         needs: Iterable[ClusterNeed] = (),
-    ) -> Place | None:
+    ) -> CheckedCluster | None:
         """Return the place of a Region's cluster; None for a Region without `eks`.
 
         Args:
@@ -126,7 +126,7 @@ class Place:
         }
 
 
-def described(place: Place) -> tuple[Finding, Described]:
+def described(place: CheckedCluster) -> tuple[Finding, Described]:
     """Check that the cluster exists, is active and new enough; also return its description, empty if unknown."""
     description: Described = {}
     subject = f"cluster {place.settings.cluster}"
@@ -146,7 +146,7 @@ def described(place: Place) -> tuple[Finding, Described]:
     return looked(place.region, subject, look, "eks:DescribeCluster"), description
 
 
-def _usable(place: Place, subject: str, description: Mapping[str, Any]) -> Finding:
+def _usable(place: CheckedCluster, subject: str, description: Mapping[str, Any]) -> Finding:
     version, status = description.get("version", ""), description.get("status", "")
     if status not in ("ACTIVE", "UPDATING"):
         wait = f"`aws eks wait cluster-active {place.commands.options}`"
@@ -166,7 +166,7 @@ def _numbers(version: str) -> tuple[int, int]:
     return int(major), int(minor)
 
 
-def preconditions(place: Place, description: Mapping[str, Any]) -> Iterator[Finding]:
+def preconditions(place: CheckedCluster, description: Mapping[str, Any]) -> Iterator[Finding]:
     """Check the settings of a cluster that a deployment and its functions require.
 
     Args:
@@ -178,7 +178,7 @@ def preconditions(place: Place, description: Mapping[str, Any]) -> Iterator[Find
     yield looked(place.region, _agent(place), partial(_pod_identity_agent, place, description), "eks:DescribeAddon")
 
 
-def _endpoint(place: Place, network: Mapping[str, Any]) -> Finding:
+def _endpoint(place: CheckedCluster, network: Mapping[str, Any]) -> Finding:
     """Check that all processes of the grid can reach the API, as far as the cluster's settings decide about it.
 
     The reconciler is a function without a VPC unless `network.reconciler` is set, and children have changing public
@@ -201,7 +201,7 @@ def _endpoint(place: Place, network: Mapping[str, Any]) -> Finding:
     return place.finding(subject, why=kind)
 
 
-def _authentication_mode(place: Place, mode: str) -> Finding:
+def _authentication_mode(place: CheckedCluster, mode: str) -> Finding:
     subject = f"authentication mode of {place.settings.cluster}"
     if mode in _WITH_ENTRIES:
         return place.finding(subject, why=mode)
@@ -212,11 +212,11 @@ def _authentication_mode(place: Place, mode: str) -> Finding:
     return place.finding(subject, Verdict.WRONG, why, f"{change}  # cannot be undone")
 
 
-def _agent(place: Place) -> str:
+def _agent(place: CheckedCluster) -> str:
     return f"Pod Identity Agent of {place.settings.cluster}"
 
 
-def _pod_identity_agent(place: Place, description: Mapping[str, Any]) -> Finding:
+def _pod_identity_agent(place: CheckedCluster, description: Mapping[str, Any]) -> Finding:
     """Check that nodes give pods the credentials of their role; Auto Mode includes it.
 
     https://docs.aws.amazon.com/eks/latest/userguide/pod-id-agent-setup.html
@@ -238,7 +238,7 @@ def _pod_identity_agent(place: Place, description: Mapping[str, Any]) -> Finding
     return place.finding(_agent(place), Verdict.WRONG, f"the status of the add-on is {status}", fix)
 
 
-def access(place: Place) -> Iterator[Finding]:
+def access(place: CheckedCluster) -> Iterator[Finding]:
     """Check the access entries and the Pod Identity association that a deployment has created."""
     for principal, part in place.principals().items():
         subject = f"access entry of {principal}"
@@ -248,7 +248,7 @@ def access(place: Place) -> Iterator[Finding]:
     yield looked(place.region, subject, partial(_association, place, subject), permissions)
 
 
-def _entry(place: Place, subject: str, principal: str, part: Part) -> Finding:
+def _entry(place: CheckedCluster, subject: str, principal: str, part: Part) -> Finding:
     arn, group = names.role_arn(place.account, principal), names.kubernetes_group(place.grid.name, part)
     eks = client("eks", place.region, place.role)
 
@@ -263,7 +263,7 @@ def _entry(place: Place, subject: str, principal: str, part: Part) -> Finding:
     return _unless_missing(place.finding(subject, Verdict.WRONG, "does not exist", REVERT_DRIFT), look)
 
 
-def _association(place: Place, subject: str) -> Finding:
+def _association(place: CheckedCluster, subject: str) -> Finding:
     settings, eks = place.settings, client("eks", place.region, place.role)
     selection = {
         "clusterName": settings.cluster,

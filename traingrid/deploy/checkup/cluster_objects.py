@@ -25,7 +25,7 @@ from traingrid.kubernetes.token import Tokens
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from traingrid.deploy.checkup.cluster import Place
+    from traingrid.deploy.checkup.cluster import CheckedCluster
     from traingrid.deploy.cluster_access import Rule
     from traingrid.kubernetes.client import Kind
     from traingrid.names import Part
@@ -39,14 +39,14 @@ _MPI_JOBS = "MPIJob v2beta1"
 _COSTLY = ((BATCH, "jobs"), (KUBEFLOW, "mpijobs"), ("", "pods"))
 
 
-def client_of(place: Place) -> Client:
+def client_of(place: CheckedCluster) -> Client:
     """Return a client of a cluster with the caller's credentials, or those of `use` in another account."""
     name = place.settings.cluster
     tokens = Tokens(name, place.region, make, place.role)
     return Client(cluster_of(name, place.region, make, place.role), place.settings.namespace, tokens, _BRIEF)
 
 
-def objects(place: Place, open_client: Callable[[Place], Client] = client_of) -> Iterator[Finding]:
+def objects(place: CheckedCluster, open_client: Callable[[CheckedCluster], Client] = client_of) -> Iterator[Finding]:
     """Check the API of a cluster, and the objects that training jobs need.
 
     A cluster that EKS is creating, or could not create, has no API yet. `cluster.described` reports it.
@@ -74,7 +74,7 @@ def objects(place: Place, open_client: Callable[[Place], Client] = client_of) ->
 class _Objects:
     """The checks in one cluster."""
 
-    def __init__(self, place: Place, client: Client) -> None:
+    def __init__(self, place: CheckedCluster, client: Client) -> None:
         self._place, self._client, self._settings = place, client, place.settings
         self._apply = place.apply_access
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from traingrid.aws.clients import ActingRole
     from traingrid.grid.image import Image
-    from traingrid.grid.model import Grid
+    from traingrid.grid.model import GridSettings
 
 
 NOT_DEPLOYED = "not deployed"
@@ -50,7 +50,7 @@ def stack(name: str, region: str, role: ActingRole | None = None) -> Finding:
     return looked(region, f"stack {name}", look, "cloudformation:DescribeStacks")
 
 
-def built(grid: Grid) -> dict[str, str]:
+def built(grid: GridSettings) -> dict[str, str]:
     """Return the outputs of the builds stack: the images of the last deployment; empty if they cannot be read."""
     try:
         stacks = client("cloudformation", grid.home).describe_stacks(StackName=names.builds_stack(grid.name))["Stacks"]
@@ -60,7 +60,7 @@ def built(grid: Grid) -> dict[str, str]:
 
 
 def things_of(
-    grid: Grid, account: str, region: str, training_images: str, role: ActingRole | None = None
+    grid: GridSettings, account: str, region: str, training_images: str, role: ActingRole | None = None
 ) -> Iterator[Finding]:
     """Check the resources, other than the stack, that jobs in a training Region need.
 

@@ -14,10 +14,10 @@ from traingrid.deploy.checkup.finding import REVERT_DRIFT, Finding, Verdict, loo
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traingrid.grid.model import Grid
+    from traingrid.grid.model import GridSettings
 
 
-def home_event_bus(grid: Grid, account: str) -> Iterator[Finding]:
+def home_event_bus(grid: GridSettings, account: str) -> Iterator[Finding]:
     """Check the bus and its policy, which names each account with training Regions (stacks/home_event_bus.py).
 
     Args:

@@ -17,12 +17,12 @@ from traingrid.deploy.checkup.finding import Finding, Verdict, looked
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traingrid.grid.model import Grid
+    from traingrid.grid.model import GridSettings
 
 _AT_ONCE = 16
 
 
-def left_stacks(grid: Grid, account: str) -> Iterator[Finding]:
+def left_stacks(grid: GridSettings, account: str) -> Iterator[Finding]:
     """Find the grid's stacks in the caller's account, in Regions that the grid no longer has in this account.
 
     Each finding has the command that deletes the stack. Regions that moved to another account are included.

@@ -13,7 +13,7 @@ from traingrid.kubernetes.errors import FORBIDDEN, ApiError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from traingrid.deploy.checkup.cluster import Place
+    from traingrid.deploy.checkup.cluster import CheckedCluster
     from traingrid.kubernetes.client import Client
 
 LEAST_OPERATOR = (0, 8, 1)
@@ -25,12 +25,12 @@ _NAME = "mpi-operator"
 _VERSION = re.compile(r":v?(\d+)\.(\d+)(?:\.(\d+))?(?:@.*)?$", re.ASCII)
 
 
-def installation(place: Place) -> str:
+def installation(place: CheckedCluster) -> str:
     """Return the command that installs the operator, or updates the one that its own manifest has installed."""
     return place.as_administrator(f"apply --server-side -f {OPERATOR}")
 
 
-def mpi_operator(place: Place, client: Client) -> Finding:
+def mpi_operator(place: CheckedCluster, client: Client) -> Finding:
     """Check the version of the operator, in all namespaces if the caller may list their Deployments.
 
     The Helm chart of SageMaker HyperPod installs version 0.5 in the namespace of its release, kube-system in AWS's
@@ -60,7 +60,7 @@ def mpi_operator(place: Place, client: Client) -> Finding:
     return next((finding for finding in findings if finding.verdict is not Verdict.GOOD), findings[0])
 
 
-def _unknown(place: Place, why: str) -> Finding:
+def _unknown(place: CheckedCluster, why: str) -> Finding:
     listed = place.kubectl(f"get deployments --all-namespaces --output wide | grep {_NAME}")
     fix = f"find its image, whose version must be {_LEAST} or later: {listed}"
     return place.finding(_NAME, Verdict.UNKNOWN, why, fix)
@@ -75,7 +75,7 @@ def _is_running(deployment: Mapping[str, Any]) -> bool:
     )
 
 
-def _judged(place: Place, deployment: Mapping[str, Any]) -> Finding:
+def _judged(place: CheckedCluster, deployment: Mapping[str, Any]) -> Finding:
     metadata, containers = deployment["metadata"], deployment["spec"]["template"]["spec"]["containers"]
     image = str(
         next((container for container in containers if container.get("name") == _NAME), containers[0]).get("image", "")

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from traingrid.deploy.checkup.quotas import Need
-    from traingrid.grid.model import Grid
+    from traingrid.grid.model import GridSettings
     from traingrid.manifest.line import Line
 
 ClusterField = Literal["kind", "queue"]
@@ -48,7 +48,7 @@ class Needs:
     clusters: Sequence[ClusterNeed] = ()
 
 
-def of_clusters(lines: Iterable[Line], grid: Grid) -> list[ClusterNeed]:
+def of_clusters(lines: Iterable[Line], grid: GridSettings) -> list[ClusterNeed]:
     """Return the kinds and queues that lines require in each of their Regions in which they may run on EKS."""
     first: dict[tuple[str, ClusterField, str], int] = {}
     for line in lines:

@@ -13,19 +13,19 @@ from traingrid.deploy.checkup.finding import DEPLOY, REVERT_DRIFT, Finding, Verd
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traingrid.grid.model import Grid
+    from traingrid.grid.model import GridSettings
 
 _WHAT = "notifications"
 
 
-def notifications(grid: Grid) -> Iterator[Finding]:
+def notifications(grid: GridSettings) -> Iterator[Finding]:
     """Check the topic of a deployed grid; nothing if grid.yaml has no `notifications`."""
     if grid.notifications is not None:
         needed = "sns:GetTopicAttributes and cloudformation:DescribeStacks"
         yield looked(grid.home, _WHAT, lambda: _topic(grid), needed)
 
 
-def _topic(grid: Grid) -> Finding:
+def _topic(grid: GridSettings) -> Finding:
     stacks = client("cloudformation", grid.home).describe_stacks(StackName=names.control_stack(grid.name))["Stacks"]
     outputs = {output["OutputKey"]: output["OutputValue"] for output in stacks[0].get("Outputs", [])}
     if "NotificationTopic" not in outputs:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from traingrid.aws.clients import ActingRole
-    from traingrid.grid.model import Grid
+    from traingrid.grid.model import GridSettings
     from traingrid.job.job import Job
 
 
@@ -71,7 +71,7 @@ def listed_quotas(region: str, role: ActingRole | None = None) -> dict[str, dict
     return {quota["QuotaName"]: quota for page in pages for quota in page["Quotas"]}
 
 
-def of_grid(grid: Grid) -> list[Need]:
+def of_grid(grid: GridSettings) -> list[Need]:
     """Return the need of one job with grid.yaml's defaults, in each Region whose `backend` is SageMaker."""
     job = grid.job
     return [

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
     from traingrid.aws.clients import ActingRole
     from traingrid.deploy.checkup.needs import Needs
-    from traingrid.grid.model import Grid
+    from traingrid.grid.model import GridSettings
 
 
-def check_up(grid: Grid, account: str, needs: Needs) -> Iterator[Finding]:
+def check_up(grid: GridSettings, account: str, needs: Needs) -> Iterator[Finding]:
     """Run all checks of a grid, from the preconditions of a deployment to the resources that jobs need.
 
     Skip Regions that are disabled, and the resources of stacks that do not exist.
@@ -64,7 +64,7 @@ def check_up(grid: Grid, account: str, needs: Needs) -> Iterator[Finding]:
 class _Wanted:
     """The inputs of the checks in every Region; `built` holds the outputs of the builds stack."""
 
-    grid: Grid
+    grid: GridSettings
     needs: Needs
     built: Mapping[str, str]
 
@@ -85,7 +85,7 @@ def _in_region(checkup_input: _Wanted, account: str, region: str) -> Iterator[Fi
         yield from _of_training(checkup_input, account, region)
 
 
-def _of_control_plane(grid: Grid, account: str) -> Iterator[Finding]:
+def _of_control_plane(grid: GridSettings, account: str) -> Iterator[Finding]:
     """Check the control plane, and the account's quotas and roles that it needs."""
     yield from account_quotas(grid)
     yield from linked_roles(grid.home)
@@ -120,7 +120,7 @@ def _of_training(
     yield from job_network(grid.regions[region], region, needs, role)
     yield from mounts(grid.regions[region], region, role)
     yield from quotas.granted(region, needs, role)
-    place = cluster.Place.of(grid, account, region, role, checkup_input.needs.clusters)
+    place = cluster.CheckedCluster.of(grid, account, region, role, checkup_input.needs.clusters)
     if place:
         yield from _of_cluster(place)
     stack = deployed.stack(names.region_stack(grid.name, region), region, role)
@@ -131,7 +131,7 @@ def _of_training(
             yield from cluster.access(place)
 
 
-def _of_cluster(place: cluster.Place) -> Iterator[Finding]:
+def _of_cluster(place: cluster.CheckedCluster) -> Iterator[Finding]:
     """Check the cluster of a Region, which exists before the deployment."""
     finding, described = cluster.described(place)
     yield finding

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traingrid.algorithms.algorithm import ChannelUse, Use, Violation
+from traingrid.algorithms.algorithm import BrokenRule, ChannelUse, Use
 from traingrid.algorithms.built_in import built_in
 from traingrid.job.initial_model import MODEL_CHANNEL, MODEL_CONTENT_TYPE
 from traingrid.job.job import in_region
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from traingrid.algorithms.built_in import BuiltIn
-    from traingrid.grid.model import Grid
+    from traingrid.grid.model import GridSettings
     from traingrid.job.job import Job
     from traingrid.manifest.allowed import Rules
     from traingrid.manifest.line import Line
@@ -36,12 +36,12 @@ def check(line: Line, rules: Rules) -> Iterator[Problem]:
     yield from map(problem_of_violation, dict.fromkeys(violations))
 
 
-def problem_of_violation(violation: Violation) -> Problem:
+def problem_of_violation(violation: BrokenRule) -> Problem:
     """Return a rule that a job breaks as a problem of its line."""
     return Problem(violation.field, violation.value, violation.reason, violation.next_step, violation.entry)
 
 
-def _not_offered(algorithm: BuiltIn, line: Line, grid: Grid) -> Iterator[Problem]:
+def _not_offered(algorithm: BuiltIn, line: Line, grid: GridSettings) -> Iterator[Problem]:
     """Yield the Regions of a line in which AWS has no image of its algorithm."""
     for region in line.places:
         if region not in algorithm.registries:
@@ -53,19 +53,19 @@ def _not_offered(algorithm: BuiltIn, line: Line, grid: Grid) -> Iterator[Problem
             yield Problem(field, value, reason, next_step, entry)
 
 
-def violations_of(job: Job, grid: Grid, line: Line) -> list[Violation]:
+def violations_of(job: Job, grid: GridSettings, line: Line) -> list[BrokenRule]:
     """Return the rules of its built-in algorithm that a job breaks, for each of the line's instance types."""
     algorithm = algorithm_of_line(line, grid)
     if algorithm is None:
         return []
     if job.streams == "rank":
         reason = "the program of an algorithm does not support one stream per rank"
-        return [Violation(field="streams", value="rank", reason=reason, next_step="Write streams host.")]
+        return [BrokenRule(field="streams", value="rank", reason=reason, next_step="Write streams host.")]
     types = dict.fromkeys((job.instance_type, *(line.settings.instance_types or ())))
     return [violation for name in types for violation in algorithm.algorithm.violations(use_of(job, name))]
 
 
-def algorithm_of_line(line: Line, grid: Grid) -> BuiltIn | None:
+def algorithm_of_line(line: Line, grid: GridSettings) -> BuiltIn | None:
     """Return the built-in algorithm of a line; None if it has none, or one whose rules are not known."""
     image = image_of(line.settings, grid)
     if image is None or not image.algorithm:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from traingrid.grid.deployment import Deployment
     from traingrid.grid.eks import EksCluster
-    from traingrid.grid.model import Grid
+    from traingrid.grid.model import GridSettings
     from traingrid.job.job import BackendName, Channel, Inputs, Job
     from traingrid.manifest.allowed import Rules
     from traingrid.manifest.line import Line
@@ -64,7 +64,7 @@ def _jobs_on_eks(line: Line, backends: Mapping[str, Backends], deployment: Deplo
     return {region: in_region(job, region) for region in regions}
 
 
-def _missing(region: str, backends: Backends, line: Line, grid: Grid) -> Iterator[Problem]:
+def _missing(region: str, backends: Backends, line: Line, grid: GridSettings) -> Iterator[Problem]:
     """Check that a Region of the line has its backends; one of `replicas` needs only one of them."""
     lacking = [name for name in backends if name not in grid.regions[region].backends]
     if lacking or not backends:
@@ -87,7 +87,9 @@ def _without_effect(line: Line, names: list[BackendName]) -> Iterator[Problem]:
         yield Problem("capacity_wait", "", reason, "Add a backend or a replica, or remove capacity_wait.")
 
 
-def _not_in(region: str, place: S3Uri | Inputs, backends: Backends, line: Line, grid: Grid) -> Iterator[Problem]:
+def _not_in(
+    region: str, place: S3Uri | Inputs, backends: Backends, line: Line, grid: GridSettings
+) -> Iterator[Problem]:
     """Check a line's data and launch in one of its Regions against the backends there."""
     if isinstance(place, dict) and "sagemaker" in backends and not grid.regions[region].subnets:
         for name, channel in place.items():
@@ -100,7 +102,7 @@ def _not_in(region: str, place: S3Uri | Inputs, backends: Backends, line: Line, 
         yield Problem("capacity_wait", "", reason, "Write launch direct, or remove capacity_wait.")
 
 
-def _not_on_eks(job: Job, line: Line, grid: Grid) -> Iterator[Problem]:
+def _not_on_eks(job: Job, line: Line, grid: GridSettings) -> Iterator[Problem]:
     """Check the job of a Region against the cluster there."""
     yield from _only_on_sagemaker(job, line, grid)
     yield from _wrong_hosts(job, grid)
@@ -110,7 +112,7 @@ def _not_on_eks(job: Job, line: Line, grid: Grid) -> Iterator[Problem]:
             yield from _unreadable(name, channel, job, cluster)
 
 
-def _only_on_sagemaker(job: Job, line: Line, grid: Grid) -> Iterator[Problem]:
+def _only_on_sagemaker(job: Job, line: Line, grid: GridSettings) -> Iterator[Problem]:
     """Yield the settings of a job that only SageMaker has."""
     step = "Write backend sagemaker, or use a custom training image."
     if job.algorithm:
@@ -126,7 +128,7 @@ def _only_on_sagemaker(job: Job, line: Line, grid: Grid) -> Iterator[Problem]:
             yield Problem(name, None, reason, "Remove it, or write backend sagemaker.")
 
 
-def _wrong_hosts(job: Job, grid: Grid) -> Iterator[Problem]:
+def _wrong_hosts(job: Job, grid: GridSettings) -> Iterator[Problem]:
     """Yield the errors of a job's hosts.
 
     The names of hosts need no check: `<training job>-worker-<host>` has less than the 63 characters of a DNS label,

@@ -10,7 +10,7 @@ from traingrid.manifest.line import backends_of
 from traingrid.text import counted
 
 if TYPE_CHECKING:
-    from traingrid.grid.model import Grid
+    from traingrid.grid.model import GridSettings
     from traingrid.manifest.line import Line
 
 _ROUNDING = 0.0001
@@ -33,7 +33,7 @@ def different_budgets(lines: list[Line]) -> list[LineError]:
     return file_error(reason, "A budget is that of the whole file: write the same on all lines.").errors
 
 
-def unenforceable_budget(lines: list[Line], grid: Grid) -> list[LineError]:
+def unenforceable_budget(lines: list[Line], grid: GridSettings) -> list[LineError]:
     """Return the errors of a budget that the reconciler could not enforce, or that the estimates already exceed.
 
     The reconciler counts the dollars of a job by the price in its line, so a line without a price would train outside
@@ -54,7 +54,7 @@ def unenforceable_budget(lines: list[Line], grid: Grid) -> list[LineError]:
     return file_error(reason, "Raise budget_dollars, or remove lines.").errors
 
 
-def _has_price(line: Line, grid: Grid) -> bool:
+def _has_price(line: Line, grid: GridSettings) -> bool:
     return any("sagemaker" in backends_of(line, region, grid) for region in line.places)
 
 

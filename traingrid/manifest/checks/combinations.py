@@ -15,7 +15,7 @@ from traingrid.manifest.problem import Problem
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traingrid.grid.model import Grid
+    from traingrid.grid.model import GridSettings
     from traingrid.manifest.allowed import Rules
     from traingrid.manifest.line import Line
 
@@ -45,7 +45,7 @@ def check(line: Line, rules: Rules) -> Iterator[Problem]:
     yield from _too_many_entries(line, rules.grid)
 
 
-def _programs(line: Line, grid: Grid) -> Iterator[_Rule]:
+def _programs(line: Line, grid: GridSettings) -> Iterator[_Rule]:
     """Yield the rules of a line's program."""
     fields = line.fields
     algorithm = "algorithm" in fields or is_algorithm(line.settings, grid)
@@ -67,7 +67,7 @@ def _plan(line: Line) -> _Rule:
     return "training_plan", bool(line.settings.spot), reason, "Remove spot, or training_plan."
 
 
-def _times(line: Line, grid: Grid) -> Iterator[_Rule]:
+def _times(line: Line, grid: GridSettings) -> Iterator[_Rule]:
     """Yield the rules of a line's durations."""
     settings, longest = line.settings, grid.training.max_runtime
     runtime = settings.over(grid.job).max_runtime
@@ -77,7 +77,7 @@ def _times(line: Line, grid: Grid) -> Iterator[_Rule]:
     yield "max_wait", (settings.max_wait or 0) < runtime, "must be at least max_runtime", "Increase max_wait."
 
 
-def _too_many_entries(line: Line, grid: Grid) -> Iterator[Problem]:
+def _too_many_entries(line: Line, grid: GridSettings) -> Iterator[Problem]:
     settings = line.settings
     variables = len(settings.environment) + is_ours(settings, grid) + ("profile" in line.fields)
     of_launcher = 0 if is_algorithm(settings, grid) else ADDED[settings.over(grid.job).launcher]

@@ -11,7 +11,7 @@ from traingrid.manifest.problem import Problem
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traingrid.grid.model import Grid
+    from traingrid.grid.model import GridSettings
     from traingrid.manifest.allowed import Rules
     from traingrid.manifest.fields import LineSettings
     from traingrid.manifest.line import Line
@@ -39,7 +39,7 @@ def check(line: Line, rules: Rules) -> Iterator[Problem]:
     yield from _none(settings) if launcher == "none" else _torchrun(settings, grid)
 
 
-def _mpi(settings: LineSettings, grid: Grid) -> Iterator[Problem]:
+def _mpi(settings: LineSettings, grid: GridSettings) -> Iterator[Problem]:
     image = image_of(settings, grid)
     if image is not None and image.build and image.target == TORCH:
         reason = f"the image with target: {TORCH} has neither MPI nor a built-in trainer"
@@ -54,7 +54,7 @@ def _none(settings: LineSettings) -> Iterator[Problem]:
         yield Problem("processes_per_host", settings.processes_per_host, reason, step)
 
 
-def _torchrun(settings: LineSettings, grid: Grid) -> Iterator[Problem]:
+def _torchrun(settings: LineSettings, grid: GridSettings) -> Iterator[Problem]:
     if (settings.entry_point or "").endswith(".sh"):
         # AWS's toolkit refuses it, too: _create_command of torch_distributed.py.
         step = "Name a .py file, or write launcher none and call torchrun in the script."

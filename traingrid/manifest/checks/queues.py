@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from traingrid.grid.deployment import Deployment
-    from traingrid.grid.model import Grid
+    from traingrid.grid.model import GridSettings
     from traingrid.job.job import Job
     from traingrid.manifest.allowed import Rules
     from traingrid.manifest.errors import LineError
@@ -42,7 +42,7 @@ def check(line: Line, rules: Rules) -> Iterator[Problem]:
             yield from _wrong_in(region, line, share or "", rules.deployment)
 
 
-def different_shares(lines: Sequence[Line], grid: Grid) -> list[LineError]:
+def different_shares(lines: Sequence[Line], grid: GridSettings) -> list[LineError]:
     """Return an error if the lines have more than one share, because a submission is queued as one array job."""
     shares = dict.fromkeys(line.settings.over(grid.job).share for line in lines) if grid.shares else {}
     if len(shares) < 2:

@@ -81,7 +81,7 @@ class Place(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ranks:
+class RankPosition:
     """The position of this process among all ranks."""
 
     rank: int
@@ -90,7 +90,7 @@ class Ranks:
     local_size: int
 
     @classmethod
-    def of_horovod(cls) -> Ranks:
+    def of_horovod(cls) -> RankPosition:
         """Return the position that Horovod reports."""
         import horovod.tensorflow as hvd  # noqa: PLC0415  # see above
 
@@ -149,7 +149,7 @@ def open(  # noqa: A001  # scripts call it as channels.open
     from training_container.trainer.data import record_datasets  # noqa: PLC0415  # imports TensorFlow, see above
 
     folders = folders or Folders.from_environment(os.environ)
-    place = cluster or Ranks.of_horovod()
+    place = cluster or RankPosition.of_horovod()
     reading = reading or ReadOptions()
     channels = declared(folders)
     if folder is not None:

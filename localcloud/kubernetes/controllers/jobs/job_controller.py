@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from localcloud.kubernetes.client import Client
-    from localcloud.kubernetes.events import Recorder
+    from localcloud.kubernetes.events import EventRecorder
     from localcloud.kubernetes.store import Key, Object
 
 _FIRST_BACK_OFF, _MAX_BACK_OFF = 10.0, 600.0
@@ -52,7 +52,7 @@ class JobController(Controller):
         events: Its recorder.
     """
 
-    def __init__(self, client: Client, events: Recorder) -> None:
+    def __init__(self, client: Client, events: EventRecorder) -> None:
         super().__init__(client)
         self._events = events
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from localcloud.kubernetes.client import Client
-    from localcloud.kubernetes.events import Recorder
+    from localcloud.kubernetes.events import EventRecorder
     from localcloud.kubernetes.resources import Resource
     from localcloud.kubernetes.store import Key, Object
 
@@ -39,7 +39,7 @@ class MpiOperator(Controller):
         events: Its recorder.
     """
 
-    def __init__(self, client: Client, events: Recorder) -> None:
+    def __init__(self, client: Client, events: EventRecorder) -> None:
         super().__init__(client)
         self._events = events
 

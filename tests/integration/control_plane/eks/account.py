@@ -22,7 +22,7 @@ from traingrid.aws.s3_uri import S3Uri
 from traingrid.backends.eks.jobs import ClusterJobs
 from traingrid.deploy.cluster_access import access_objects
 from traingrid.grid.deployment import Deployment
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 from traingrid.job.job import Job
 from traingrid.kubernetes.client import JOB, POD, Client, Kind
 
@@ -97,7 +97,7 @@ class ClusterAccount(Account):
         settings = yaml.safe_load(deployment.grid.to_environment())
         eks = {"cluster": "research", "namespace": "training", "service_account": "training"}
         settings["regions"] = {HOME: None, OTHER: {"eks": eks}}
-        return replace(deployment, grid=Grid.model_validate(settings))
+        return replace(deployment, grid=GridSettings.model_validate(settings))
 
 
 def submitted(account: ClusterAccount, request: pytest.FixtureRequest, **fields: Any) -> Line:

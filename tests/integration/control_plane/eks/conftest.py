@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from localcloud.credentials.environments import user_environment
-from localcloud.faults.plan import Capacity, Plan
+from localcloud.faults.plan import Capacity, FaultPlan
 from localcloud.kubernetes.controllers.provisioner import node_of
 from localcloud.server.local_cloud import LocalCloud
 from localcloud.settings import Settings
@@ -32,10 +32,10 @@ def account(cloud: LocalCloud) -> Iterator[ClusterAccount]:
 @pytest.fixture
 def one_node(cloud: LocalCloud, account: ClusterAccount, instance_type: str) -> Iterator[None]:
     """A cluster with one node of a type, which gets no other ones until the fault plan is empty."""
-    cloud.faults.set(Plan(capacity=(Capacity(region=OTHER),)))
+    cloud.faults.set(FaultPlan(capacity=(Capacity(region=OTHER),)))
     path, node = "/api/v1/nodes", node_of("only", OTHER, instance_type, labels={})
     account.cluster._json("POST", path, None, json.dumps(node).encode())
     account.cluster._json("PUT", f"{path}/only/status", None, json.dumps(node).encode())
     yield
-    cloud.faults.set(Plan())
+    cloud.faults.set(FaultPlan())
     account.cluster._json("DELETE", f"{path}/only", None, b"")

@@ -12,7 +12,7 @@ from traingrid.aws.clients import client
 from traingrid.backends import inventory_of
 from traingrid.kubernetes.client import JOB
 from traingrid.ledger.ledger import CANCEL_ALL
-from traingrid.submission.cancel import Wanted
+from traingrid.submission.cancel import CancelTarget
 
 WITHOUT_HANDLER = "\n".join(line for line in TRAIN.splitlines() if "SIGTERM" not in line)
 
@@ -76,7 +76,7 @@ def test_the_cancel_command_stops_a_training_job_of_a_cluster(
     (job,) = inventory.listed("InProgress", line.submission)
     assert (job.backend, inventory.is_ours(job, line.item()), inventory.stop(job)) == ("eks", True, True)
     wait_until(lambda: [listed.state for listed in inventory.listed(submission=line.submission)] == ["Stopped"])
-    assert Wanted(submission=line.submission).scope == CANCEL_ALL
+    assert CancelTarget(submission=line.submission).scope == CANCEL_ALL
 
 
 def test_the_reconciler_records_the_end_without_a_child(

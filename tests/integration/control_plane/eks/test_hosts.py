@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from localcloud.faults.plan import CallFault, Capacity, Plan
+from localcloud.faults.plan import CallFault, Capacity, FaultPlan
 from localcloud.server.local_cloud import LocalCloud
 from tests.integration.control_plane.account import OTHER
 from tests.integration.control_plane.child_process import ended
@@ -67,7 +67,7 @@ def test_no_host_trains_before_the_last_one_has_a_node(
     wait_until(lambda: "The pod has no node" in line.item().reason)
     item = line.item()
     assert (item.phase, item.training_started_at) == ("Pending", 0)
-    cloud.faults.set(Plan())
+    cloud.faults.set(FaultPlan())
     code, output = ended(child)
     assert (code, line.item().state) == (0, "Completed"), output
     assert "InProgress (Pending): The pod has no node: " in output
@@ -81,7 +81,7 @@ def test_an_mpijob_whose_worker_fails_before_the_launcher_has_a_node_ends_with_i
     cloud: LocalCloud, account: ClusterAccount, request: pytest.FixtureRequest, watched: bool
 ) -> None:
     killed = CallFault(effect="kill_before", service="s3", caller="pods/*-worker-*/prepare")
-    cloud.faults.set(Plan(calls=(killed,), capacity=(Capacity(region=OTHER),)))
+    cloud.faults.set(FaultPlan(calls=(killed,), capacity=(Capacity(region=OTHER),)))
     line = submitted(account, request, instance_count=2, eks_kind="mpijob", instance_type="ml.m5.4xlarge", retries=0)
     child = line.child()
     try:

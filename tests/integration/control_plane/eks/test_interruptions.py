@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from localcloud.faults.plan import CallFault, Plan
+from localcloud.faults.plan import CallFault, FaultPlan
 from localcloud.server.local_cloud import LocalCloud
 from tests.integration.control_plane.child_process import Line, ended
 from tests.integration.control_plane.eks.account import (
@@ -59,14 +59,14 @@ def slow_uploads(cloud: LocalCloud, account: ClusterAccount) -> dict[str, tuple[
         CallFault(effect="delay", service="s3", caller=f"pods/*/{line.name}-*/results", seconds=UPLOAD_SECONDS, times=1)
         for line in lines.values()
     ]
-    cloud.faults.set(Plan(calls=tuple(slow)))
+    cloud.faults.set(FaultPlan(calls=tuple(slow)))
     children = {kind: line.child() for kind, line in lines.items()}
     try:
         return {kind: (line, *ended(children[kind])) for kind, line in lines.items()}
     finally:
         for child in children.values():
             child.kill()
-        cloud.faults.set(Plan())
+        cloud.faults.set(FaultPlan())
 
 
 @pytest.mark.parametrize("kind", ["job", "mpijob"])

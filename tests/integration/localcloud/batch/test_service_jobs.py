@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from localcloud.faults.plan import Plan, Quota
+from localcloud.faults.plan import CapacityQuota, FaultPlan
 from localcloud.server.local_cloud import LocalCloud
 from tests.integration.localcloud.compute import wait_until
 from tests.integration.localcloud.training_side import SageMaker
@@ -125,11 +125,11 @@ def test_waiting_for_a_sagemaker_quota_does_not_count_as_an_attempt(
     make: Callable[..., Queue], cloud: LocalCloud
 ) -> None:
     queue = make()
-    cloud.faults.set(Plan(quotas=(Quota(instance_type="ml.c5.xlarge", instances=0),)))
+    cloud.faults.set(FaultPlan(quotas=(CapacityQuota(instance_type="ml.c5.xlarge", instances=0),)))
     job = queue.submit()
     waiting = wait_until(lambda: ((found := queue.job(job)).get("statusReason") and found) or {})
     assert "ResourceLimitExceeded" in waiting["statusReason"]
-    cloud.faults.set(Plan())
+    cloud.faults.set(FaultPlan())
     assert len(queue.reached(job, "SUCCEEDED", "FAILED")["attempts"]) == 1
 
 

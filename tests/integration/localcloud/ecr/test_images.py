@@ -10,13 +10,13 @@ from localcloud.ecr.process_images import ProcessImage
 from localcloud.server.local_cloud import LocalCloud
 from tests.integration.localcloud.compute import ACCOUNT, wait_until
 from traingrid.errors import TraingridError
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 
 
 @pytest.fixture
-def pushed_by_hand() -> Grid:
+def pushed_by_hand() -> GridSettings:
     """Return a grid that references its image by a tag."""
-    return Grid.model_validate(
+    return GridSettings.model_validate(
         {
             "name": "pushed",
             "home": "us-east-1",
@@ -83,13 +83,13 @@ def test_a_registry_with_replication_rules_refuses_a_second_set(client: Callable
     assert not client("ecr", "sa-east-1").describe_registry()["replicationConfiguration"]["rules"]
 
 
-def test_pushing_the_checkouts_images_requires_a_deployed_grid(cloud: LocalCloud, pushed_by_hand: Grid) -> None:
+def test_pushing_the_checkouts_images_requires_a_deployed_grid(cloud: LocalCloud, pushed_by_hand: GridSettings) -> None:
     with pytest.raises(TraingridError, match=r"not deployed there\. Deploy it first: npx cdk deploy"):
         list(push_images(cloud.endpoint_url, pushed_by_hand))
 
 
 def test_the_checkouts_images_are_pushed_to_every_region_only_once(
-    cloud: LocalCloud, client: Callable[..., Any], pushed_by_hand: Grid
+    cloud: LocalCloud, client: Callable[..., Any], pushed_by_hand: GridSettings
 ) -> None:
     grid = pushed_by_hand
     for region in grid.regions:

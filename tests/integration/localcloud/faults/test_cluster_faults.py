@@ -11,7 +11,7 @@ from botocore.credentials import Credentials
 
 from localcloud.credentials.secret import DUMMY_KEY
 from localcloud.eks.clusters import running_cluster
-from localcloud.faults.plan import CallFault, Plan, Stub
+from localcloud.faults.plan import CallFault, FaultPlan, Stub
 from localcloud.kubernetes.resources import JOB
 from localcloud.processes.process_group import ProcessGroup
 from localcloud.server.local_cloud import LocalCloud
@@ -35,7 +35,7 @@ Client = Callable[..., Any]
 @pytest.fixture(autouse=True)
 def no_faults_afterwards(cloud: LocalCloud) -> Iterator[None]:
     yield
-    cloud.faults.set(Plan())
+    cloud.faults.set(FaultPlan())
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def sent_by(cloud: LocalCloud, client: Client, keys: Credentials) -> Sender:
 
 def strike(cloud: LocalCloud, effect: str, action: str, **fields: Any) -> None:
     fault = CallFault.model_validate({"effect": effect, "service": "kubernetes", "action": action, **fields})
-    cloud.faults.set(Plan(calls=(fault,), stubs=(Stub(),)))
+    cloud.faults.set(FaultPlan(calls=(fault,), stubs=(Stub(),)))
 
 
 def created(cloud: LocalCloud, name: str) -> int:
@@ -117,10 +117,10 @@ def phases(user: Sender, job: str) -> list[str]:
 
 def test_stub_pods_end_without_processes(cloud: LocalCloud, user: Sender) -> None:
     failing = Stub(name="fails", outcome="Failed", reason="AlgorithmError: no luck, exit code: 7")
-    cloud.faults.set(Plan(stubs=(failing, Stub(seconds=1.0))))
+    cloud.faults.set(FaultPlan(stubs=(failing, Stub(seconds=1.0))))
     for name in ("succeeds", "fails"):
         assert user.ask("POST", JOBS, training_job(name, "there-is-no-such-image", 2))[0] == 201
-    cloud.faults.set(Plan())  # a stub is decided when its object is created
+    cloud.faults.set(FaultPlan())  # a stub is decided when its object is created
     wait_until(lambda: phases(user, "succeeds") == ["Succeeded"] * 2)
     wait_until(lambda: set(phases(user, "fails")) == {"Failed"})
     _, pods = user.ask("GET", f"{PODS}?labelSelector=batch.kubernetes.io/job-name=fails")
@@ -129,7 +129,7 @@ def test_stub_pods_end_without_processes(cloud: LocalCloud, user: Sender) -> Non
 
 
 def test_a_stub_pod_that_is_deleted_takes_its_time_to_stop(cloud: LocalCloud, user: Sender) -> None:
-    cloud.faults.set(Plan(stubs=(Stub(seconds=600.0, stop_seconds=1.5),)))
+    cloud.faults.set(FaultPlan(stubs=(Stub(seconds=600.0, stop_seconds=1.5),)))
     user.ask("POST", JOBS, training_job("stops", "there-is-no-such-image", 1, terminationGracePeriodSeconds=600))
     wait_until(lambda: phases(user, "stops") == ["Running"])
     begun = time.monotonic()
@@ -139,7 +139,7 @@ def test_a_stub_pod_that_is_deleted_takes_its_time_to_stop(cloud: LocalCloud, us
 
 
 def test_the_record_names_the_principal_and_the_object(cloud: LocalCloud, user: Sender) -> None:
-    cloud.faults.set(Plan(stubs=(Stub(),)))
+    cloud.faults.set(FaultPlan(stubs=(Stub(),)))
     user.ask("POST", JOBS, training_job("recorded", "image", 1))
     user.ask("GET", f"{JOBS}/recorded")
     user.ask("DELETE", f"{JOBS}/recorded", {"propagationPolicy": "Background"})
@@ -151,7 +151,7 @@ def test_the_record_names_the_principal_and_the_object(cloud: LocalCloud, user: 
 
 
 def test_the_pods_of_a_suspended_job_do_not_count_as_failed(cloud: LocalCloud, user: Sender) -> None:
-    cloud.faults.set(Plan(stubs=(Stub(seconds=2.0),)))
+    cloud.faults.set(FaultPlan(stubs=(Stub(seconds=2.0),)))
     user.ask("POST", JOBS, training_job("preempted", "there-is-no-such-image", 2))
     wait_until(lambda: phases(user, "preempted") == ["Running"] * 2)
     cluster = running_cluster(cloud, "123456789012", REGION, "faulty")

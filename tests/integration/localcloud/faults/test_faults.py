@@ -15,7 +15,7 @@ from botocore.exceptions import ClientError, ConnectionClosedError, HTTPClientEr
 
 from localcloud.faults.events import FaultyWay
 from localcloud.faults.faults import CallPlace, Faults
-from localcloud.faults.plan import CallFault, Capacity, EventFault, Lag, Plan, Quota, Stub
+from localcloud.faults.plan import CallFault, Capacity, CapacityQuota, EventFault, FaultPlan, Lag, Stub
 from localcloud.processes.process_group import ProcessGroup, group_of
 from localcloud.server.local_cloud import LocalCloud
 from localcloud.server.page_client import ask
@@ -29,7 +29,7 @@ _numbers = count()
 @pytest.fixture(autouse=True)
 def no_faults_afterwards(cloud: LocalCloud) -> Iterator[None]:
     yield
-    cloud.faults.set(Plan())
+    cloud.faults.set(FaultPlan())
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def create(queues: Any) -> tuple[str, Exception | None]:
 
 
 def strike(cloud: LocalCloud, **fault: Any) -> None:
-    cloud.faults.set(Plan(calls=(CallFault(service="sqs", **fault),)))
+    cloud.faults.set(FaultPlan(calls=(CallFault(service="sqs", **fault),)))
 
 
 def test_a_call_with_a_lost_reply_takes_effect(cloud: LocalCloud, queues: Any) -> None:
@@ -95,7 +95,7 @@ def test_an_internal_error_occurs_before_or_after_the_effect(
 def test_a_throttled_call_returns_the_services_own_error(
     cloud: LocalCloud, client: Client, service: str, operation: str, code: str
 ) -> None:
-    cloud.faults.set(Plan(calls=(CallFault(effect="throttle", service=service),)))
+    cloud.faults.set(FaultPlan(calls=(CallFault(effect="throttle", service=service),)))
     throttled = client(service)
     throttled.meta.events.register("needs-retry.*", lambda **_: None)
     throttled.meta.events.unregister(f"needs-retry.{throttled.meta.service_model.service_id.hyphenize()}")
@@ -115,14 +115,14 @@ def test_a_throttled_call_returns_the_services_own_error(
 def test_a_call_with_expired_credentials_returns_the_services_own_error(
     cloud: LocalCloud, client: Client, service: str, operation: str, code: str
 ) -> None:
-    cloud.faults.set(Plan(calls=(CallFault(effect="expire", service=service),)))
+    cloud.faults.set(FaultPlan(calls=(CallFault(effect="expire", service=service),)))
     with pytest.raises(ClientError) as raised:
         getattr(client(service), operation)()
     assert raised.value.response["Error"]["Code"] == code
 
 
 def test_a_fraction_of_calls_is_throttled_in_the_named_region(cloud: LocalCloud, client: Client) -> None:
-    plan = Plan(seed=3, calls=(CallFault(effect="throttle", service="sagemaker", region="eu-west-1", share=0.5),))
+    plan = FaultPlan(seed=3, calls=(CallFault(effect="throttle", service="sagemaker", region="eu-west-1", share=0.5),))
     cloud.faults.set(plan)
     client("sagemaker", "us-east-1").list_training_jobs()
     assert not any(cloud.faults.of_call(CallPlace("sagemaker", "X", "us-east-1", "")) for _ in range(200))
@@ -135,7 +135,7 @@ def test_a_fraction_of_calls_is_throttled_in_the_named_region(cloud: LocalCloud,
 
 def test_a_delay_applies_in_addition_to_another_fault(cloud: LocalCloud, queues: Any) -> None:
     delay = CallFault(effect="delay", service="sqs", seconds=0.3)
-    cloud.faults.set(Plan(calls=(delay, CallFault(effect="error_before", service="sqs"))))
+    cloud.faults.set(FaultPlan(calls=(delay, CallFault(effect="error_before", service="sqs"))))
     started = time.monotonic()
     assert create(queues)[1] is not None
     assert time.monotonic() - started >= 0.3
@@ -198,7 +198,7 @@ def test_an_unknown_field_of_a_plan_is_refused_over_http(cloud: LocalCloud) -> N
 
 def sent(plan: EventFault, events: int) -> list[int]:
     faults = Faults()
-    faults.set(Plan(events=(plan,)))
+    faults.set(FaultPlan(events=(plan,)))
     way, arrived = FaultyWay(faults), list[int]()
     for number in range(events):
         way.send("aws.sagemaker", partial(arrived.append, number))
@@ -253,7 +253,7 @@ def ended(client: Client, name: str) -> dict[str, Any]:
 def test_jobs_without_capacity_fail_as_often_as_planned(
     cloud: LocalCloud, client: Client, launch: Callable[..., str]
 ) -> None:
-    cloud.faults.set(Plan(capacity=(Capacity(region="us-east-1", seconds=0.1, times=1),), stubs=(Stub(),)))
+    cloud.faults.set(FaultPlan(capacity=(Capacity(region="us-east-1", seconds=0.1, times=1),), stubs=(Stub(),)))
     first = ended(client, launch())
     assert (first["TrainingJobStatus"], first["FailureReason"][:15]) == ("Failed", "CapacityError: ")
     assert ended(client, launch())["TrainingJobStatus"] == "Completed"
@@ -262,8 +262,8 @@ def test_jobs_without_capacity_fail_as_often_as_planned(
 def test_a_quota_counts_the_instances_of_running_jobs(
     cloud: LocalCloud, client: Client, launch: Callable[..., str]
 ) -> None:
-    quota = Quota(region="us-east-1", instance_type="ml.p3.*", instances=3)
-    cloud.faults.set(Plan(quotas=(quota,), stubs=(Stub(seconds=30),)))
+    quota = CapacityQuota(region="us-east-1", instance_type="ml.p3.*", instances=3)
+    cloud.faults.set(FaultPlan(quotas=(quota,), stubs=(Stub(seconds=30),)))
     running = launch(2)
     with pytest.raises(ClientError) as raised:
         launch(2)
@@ -278,7 +278,7 @@ def test_a_quota_counts_the_instances_of_running_jobs(
 def test_a_quota_is_raised_after_the_planned_number_of_refusals(
     cloud: LocalCloud, client: Client, launch: Callable[..., str]
 ) -> None:
-    cloud.faults.set(Plan(quotas=(Quota(region="us-east-1", instances=0, times=2),), stubs=(Stub(),)))
+    cloud.faults.set(FaultPlan(quotas=(CapacityQuota(region="us-east-1", instances=0, times=2),), stubs=(Stub(),)))
     for _ in range(2):
         with pytest.raises(ClientError, match="is 0 Instances"):
             launch()
@@ -289,7 +289,7 @@ def test_a_quota_is_raised_after_the_planned_number_of_refusals(
 def test_a_new_job_is_invisible_at_first_but_reserves_its_name(
     cloud: LocalCloud, client: Client, launch: Callable[..., str]
 ) -> None:
-    cloud.faults.set(Plan(lags=(Lag(seconds=1.5),), stubs=(Stub(),)))
+    cloud.faults.set(FaultPlan(lags=(Lag(seconds=1.5),), stubs=(Stub(),)))
     name, sagemaker = launch(), client("sagemaker")
     with pytest.raises(ClientError, match=r"Requested resource not found\."):
         sagemaker.describe_training_job(TrainingJobName=name)
@@ -302,14 +302,14 @@ def test_a_new_job_is_invisible_at_first_but_reserves_its_name(
 def test_a_stub_ends_as_planned_without_a_process(
     cloud: LocalCloud, client: Client, launch: Callable[..., str]
 ) -> None:
-    cloud.faults.set(Plan(stubs=(Stub(seconds=0.1, outcome="Failed", reason="AlgorithmError: no, exit code: 3"),)))
+    cloud.faults.set(FaultPlan(stubs=(Stub(seconds=0.1, outcome="Failed", reason="AlgorithmError: no, exit code: 3"),)))
     failed = ended(client, launch())
     assert failed["FailureReason"] == "AlgorithmError: no, exit code: 3"
     assert failed["BillableTimeInSeconds"] == 1
 
 
 def test_a_stub_stops_after_its_stop_seconds(cloud: LocalCloud, client: Client, launch: Callable[..., str]) -> None:
-    cloud.faults.set(Plan(stubs=(Stub(seconds=60, stop_seconds=0.5),)))
+    cloud.faults.set(FaultPlan(stubs=(Stub(seconds=60, stop_seconds=0.5),)))
     name = launch()
     wait_until(lambda: client("sagemaker").describe_training_job(TrainingJobName=name)["SecondaryStatus"] == "Training")
     begun = time.monotonic()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from localcloud.faults.plan import Plan, Stub
+from localcloud.faults.plan import FaultPlan, Stub
 from localcloud.server.local_cloud import LocalCloud
 from stacks.training_job_permissions import creation_conditions
 from tests.integration.localcloud.compute import role
@@ -14,7 +14,7 @@ from tests.integration.localcloud.iam.test_iam import caller, refused
 from tests.integration.localcloud.training_side import SageMaker
 from tests.support.file_systems import REGION, Network, a_lustre, a_network, an_efs
 from traingrid import names
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 
 Client = Callable[..., Any]
 CREATE = "sagemaker:CreateTrainingJob"
@@ -33,9 +33,9 @@ def listed(client: Client, where: Network) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def child(cloud: LocalCloud, client: Client, where: Network, listed: dict[str, str]) -> Any:
     """Return SageMaker's client of a role with the conditions of a child, whose jobs are stubs."""
-    cloud.faults.set(Plan(stubs=(Stub(),)))
+    cloud.faults.set(FaultPlan(stubs=(Stub(),)))
     region = {"subnets": where.subnets, "security_groups": [where.group], "file_systems": listed}
-    grid = Grid.model_validate(
+    grid = GridSettings.model_validate(
         {
             "name": "traingrid",
             "home": REGION,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from localcloud.faults.plan import Capacity, Plan
+from localcloud.faults.plan import Capacity, FaultPlan
 from localcloud.kubernetes.controllers.node_lifecycle import NodeTimes
 from localcloud.kubernetes.controllers.provisioner import CAPACITY_TYPE, node_of
 from localcloud.sagemaker.backend import TrainingBackend
@@ -311,12 +311,12 @@ def test_auto_mode_creates_nodes_for_training_jobs_but_not_for_labels_of_managed
 def test_a_region_without_capacity_leaves_pods_pending(
     cloud: LocalCloud, cluster: Cluster, client: Callable[..., Any]
 ) -> None:
-    cloud.faults.set(Plan(capacity=(Capacity(instance_type="ml.c5.2xlarge"),)))
+    cloud.faults.set(FaultPlan(capacity=(Capacity(instance_type="ml.c5.2xlarge"),)))
     start(cluster, client, "empty", "pass", hosts=1, nodeSelector={"node.kubernetes.io/instance-type": "c5.2xlarge"})
     wait_until(lambda: cluster.pods("empty"))
     name = cluster.pods("empty")[0]["metadata"]["name"]
     wait_until(lambda: "InsufficientCapacityError" in cluster.reasons(name))
-    cloud.faults.set(Plan())
+    cloud.faults.set(FaultPlan())
     wait_until(lambda: "Complete" in cluster.conditions("empty"))
 
 

@@ -18,7 +18,7 @@ from botocore.exceptions import ClientError
 
 from localcloud.batch import scheduler
 from localcloud.credentials.environments import user_environment
-from localcloud.faults.plan import Plan, Stub
+from localcloud.faults.plan import FaultPlan, Stub
 from localcloud.limits import linked_roles
 from localcloud.limits.account_limits import RequestRefusedError
 from localcloud.limits.instance_quotas import training_quotas
@@ -145,7 +145,7 @@ def test_training_jobs_are_refused_until_the_quota_is_raised(young: LocalCloud) 
         "StoppingCondition": {"MaxRuntimeInSeconds": 600},
     }
     client("s3").create_bucket(Bucket="models")
-    young.faults.set(Plan(stubs=(Stub(seconds=60),)))
+    young.faults.set(FaultPlan(stubs=(Stub(seconds=60),)))
     with pytest.raises(ClientError, match=r"'ml.m5.large for training job usage' is 0 Instances") as error:
         sagemaker.create_training_job(TrainingJobName="refused", **request)
     assert code_of(error) == "ResourceLimitExceeded"

@@ -5,7 +5,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from localcloud.ecr.pulls import ImageNotFoundError, resolve
-from localcloud.faults.plan import Plan, Stub
+from localcloud.faults.plan import FaultPlan, Stub
 from localcloud.sagemaker.assumed_data import hold_image, hold_object
 from localcloud.server.local_cloud import LocalCloud
 from tests.integration.localcloud.compute import role
@@ -17,9 +17,9 @@ IMAGE = f"{AWS}.dkr.ecr.us-east-1.amazonaws.com/tensorflow-training:2.14-gpu"
 
 @pytest.fixture(autouse=True)
 def stubs(cloud: LocalCloud) -> Iterator[None]:
-    cloud.faults.set(Plan(stubs=(Stub(),)))
+    cloud.faults.set(FaultPlan(stubs=(Stub(),)))
     yield
-    cloud.faults.set(Plan())
+    cloud.faults.set(FaultPlan())
 
 
 def create(client: Client, name: str, specification: dict[str, str]) -> None:
@@ -54,7 +54,7 @@ def test_a_training_job_finds_only_the_created_image_and_objects(cloud: LocalClo
 def test_a_stub_accepts_features_that_real_training_jobs_lack(cloud: LocalCloud, client: Client) -> None:
     hold_object(ACCOUNT, "us-east-1", "campaigns", "a/train/part-0")
     create(client, "algorithm", {"AlgorithmName": "my-algorithm"})
-    cloud.faults.set(Plan())
+    cloud.faults.set(FaultPlan())
     with pytest.raises(ClientError, match="Requested resource not found"):
         create(client, "trains", {"AlgorithmName": "my-algorithm"})
 

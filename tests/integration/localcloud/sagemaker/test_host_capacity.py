@@ -8,7 +8,7 @@ import boto3
 import pytest
 
 from localcloud.credentials.secret import DUMMY_KEY
-from localcloud.faults.plan import Plan, Stub
+from localcloud.faults.plan import FaultPlan, Stub
 from localcloud.sagemaker import host_capacity
 from localcloud.server.local_cloud import LocalCloud
 from localcloud.settings import Settings
@@ -67,11 +67,11 @@ def test_waiting_jobs_can_be_stopped_and_stubs_use_no_capacity(small: LocalCloud
     running = training.waiting("import time; print(1, flush=True); time.sleep(600)", hosts=3)
     waiting = training.create(NOTES)
     wait_until(lambda: training.job(waiting)["SecondaryStatus"] == "Pending")
-    small.faults.set(Plan(stubs=(Stub(),)))
+    small.faults.set(FaultPlan(stubs=(Stub(),)))
     try:
         assert training.run()["TrainingJobStatus"] == "Completed"
     finally:
-        small.faults.set(Plan())
+        small.faults.set(FaultPlan())
     training.api.stop_training_job(TrainingJobName=waiting)
     assert training.ended(waiting)["TrainingJobStatus"] == "Stopped"
     assert "TrainingStartTime" not in training.job(waiting)

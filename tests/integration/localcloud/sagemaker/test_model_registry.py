@@ -19,7 +19,7 @@ from traingrid.aws.clients import client, renew
 from traingrid.cli.main import cli
 from traingrid.errors import UsageError
 from traingrid.job.initial_model import InitialModel
-from traingrid.job.job import Job, Replica
+from traingrid.job.job import Job, JobReplica
 from traingrid.job.state import JobState
 from traingrid.submission.metric_history import MetricHistory
 from traingrid.submission.metric_points import MetricPoint
@@ -162,7 +162,7 @@ def test_a_job_that_moved_names_the_image_of_the_region_in_which_it_trained(
 ) -> None:
     there = IMAGE.replace(REGION, OTHER)
     here = f"{IMAGE.partition(':')[0]}@sha256:{'a' * 64}"
-    replica = Replica(inputs={}, output=f"s3://{BUCKET}/x/", image=here)
+    replica = JobReplica(inputs={}, output=f"s3://{BUCKET}/x/", image=here)
     changes: dict[str, Any] = {"image": there, "replicas": {REGION: replica}}
     having(monkeypatch, status(), sample_job(OTHER).model_copy(update=changes))
     made = model_registry.register(plane, SUBMISSION, 0, group)

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from localcloud.faults.plan import Plan as FaultPlan
-from localcloud.faults.plan import Stub
+from localcloud.faults.plan import FaultPlan, Stub
 from localcloud.sagemaker.assumed_data import hold_image, hold_object
 from localcloud.sagemaker.backend import TrainingBackend
 from localcloud.sagemaker.training_plans import PAGE, Plan

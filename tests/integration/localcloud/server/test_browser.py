@@ -20,7 +20,7 @@ from botocore.config import Config
 from botocore.credentials import Credentials
 
 from localcloud.credentials.secret import DUMMY_KEY
-from localcloud.faults.plan import Plan
+from localcloud.faults.plan import FaultPlan
 from localcloud.server.local_cloud import LocalCloud
 from localcloud.server.request_filter import RequestFilter
 from tests.support.packages import chromium, needs
@@ -190,7 +190,7 @@ def test_a_page_of_another_site_can_neither_change_nor_read_data(
     requests = ("POST /mine", "POST /", "OPTIONS /mine/put.zip", "GET /mine/private", "POST /localcloud/faults")
     assert {f"{request} 403" for request in requests} == {one for one in arrived if "favicon" not in one}
     assert [entry["action"] for entry in cloud.record.entries(after=entries)] == []
-    assert cloud.faults.plan == Plan()
+    assert cloud.faults.plan == FaultPlan()
     assert not [result for result in site.reports.values() if "private content" in result]
 
 

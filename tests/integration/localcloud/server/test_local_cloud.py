@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 from moto.sagemaker.models import sagemaker_backends
 
 from localcloud.credentials.secret import server_secret
-from localcloud.faults.plan import Plan, Stub
+from localcloud.faults.plan import FaultPlan, Stub
 from localcloud.processes.loopback import is_local
 from localcloud.server import lifecycle
 from localcloud.server.local_cloud import LocalCloud
@@ -152,7 +152,9 @@ def test_the_port_is_closed_after_a_stop_even_if_the_serving_thread_is_slow(
 
 def test_training_jobs_created_while_the_server_stops_do_not_start(tmp_path: Path) -> None:
     with LocalCloud(Settings(data_dir=tmp_path)) as own:
-        own.faults.set(Plan(stubs=(Stub(seconds=60, stop_seconds=1),)))  # the stop waits a second for the first job
+        own.faults.set(
+            FaultPlan(stubs=(Stub(seconds=60, stop_seconds=1),))
+        )  # the stop waits a second for the first job
         side = SageMaker(client_of(own.endpoint_url))
         first, request = side.create(), side.request()
         job = sagemaker_backends[ACCOUNT]["us-east-1"].training_jobs[first]

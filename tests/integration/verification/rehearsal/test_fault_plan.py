@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from localcloud.faults.plan import Plan
+from localcloud.faults.plan import FaultPlan
 from verification.rehearsal.fault_plan import plan_of
 from verification.rehearsal.rehearsal import read_script
 
@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[4]
 JOBS = read_script(ROOT / "examples/imagenet/manifest.csv", ROOT / "grid.yaml").jobs
 
 
-def kills(plan: Plan) -> list[str]:
+def kills(plan: FaultPlan) -> list[str]:
     return [fault.caller for fault in plan.calls if fault.effect.startswith("kill") and fault.caller != "lambda/*"]
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from localcloud.faults.plan import CallFault, EventFault, Plan, Stub
+from localcloud.faults.plan import CallFault, EventFault, FaultPlan, Stub
 from tests.support import deployment
 from tests.support.packages import needs
 from traingrid.cli.main import cli
@@ -143,7 +143,7 @@ def test_a_rehearsal_with_violations_exits_with_1_and_keeps_the_record(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     killed = CallFault(effect="kill_after", action="CreateTrainingJob", caller="batch/*/1")
     unheard = EventFault(source="aws.sagemaker", drop=1.0)
-    plan = Plan(calls=(killed,), events=(unheard,), stubs=(Stub(seconds=1.0),))
+    plan = FaultPlan(calls=(killed,), events=(unheard,), stubs=(Stub(seconds=1.0),))
     monkeypatch.setattr(rehearsal, "plan_of", lambda *_: plan)
     result = rehearse(tmp_path, MANIFEST)
     assert isinstance(result.exception, TraingridError), result.output

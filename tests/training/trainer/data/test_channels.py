@@ -13,7 +13,7 @@ import tensorflow as tf
 from tests.training.streams import feed
 from training_container.contract.training_job import Folders
 from training_container.trainer.data import channels, record_index
-from training_container.trainer.data.channels import ChannelError, Ranks, ReadOptions
+from training_container.trainer.data.channels import ChannelError, RankPosition, ReadOptions
 from training_container.trainer.data.record_datasets import is_mounted
 
 IN_ORDER = ReadOptions(shuffle_files=False, shuffle_records=0)
@@ -43,8 +43,8 @@ def write_records(path: Path, *records: str) -> Path:
     return path
 
 
-def place(rank: int, size: int, local_rank: int | None = None, local_size: int | None = None) -> Ranks:
-    return Ranks(
+def place(rank: int, size: int, local_rank: int | None = None, local_size: int | None = None) -> RankPosition:
+    return RankPosition(
         rank=rank,
         size=size,
         local_rank=rank if local_rank is None else local_rank,
@@ -245,7 +245,7 @@ def test_a_stream_of_the_host_is_read_by_its_only_rank(job: Job, tmp_path: Path)
     ],
 )
 def test_a_channel_that_these_ranks_cannot_read_is_explained(
-    job: Job, settings: Mapping[str, Mapping[str, str]], ranks: Ranks, words: str
+    job: Job, settings: Mapping[str, Mapping[str, str]], ranks: RankPosition, words: str
 ) -> None:
     with pytest.raises(ChannelError, match=words):
         channels.open("train", cluster=ranks, folders=job(settings))

@@ -21,7 +21,7 @@ from tests.training.records import SMALL, batches, with_
 from tests.training.streams import feed, wrapped
 from training_container.contract.training_job import Folders
 from training_container.trainer.data import channels
-from training_container.trainer.data.channels import Ranks, ReadOptions
+from training_container.trainer.data.channels import RankPosition, ReadOptions
 from training_container.trainer.data.corrupt_records import RecordError
 from training_container.trainer.data.input import training_data, validation_data
 from training_container.trainer.demux import demultiplexer
@@ -66,7 +66,7 @@ def labels(records: list[bytes]) -> list[int]:
 
 
 def read(folders: Folders, rank: int = 0, ranks: int = 1) -> list[bytes]:
-    place = Ranks(rank=rank, size=ranks, local_rank=rank, local_size=ranks)
+    place = RankPosition(rank=rank, size=ranks, local_rank=rank, local_size=ranks)
     train = channels.open("train", cluster=place, folders=folders, reading=IN_ORDER)
     return [bytes(record) for record in train.records(0).as_numpy_iterator()]
 
@@ -206,7 +206,7 @@ def test_the_error_of_a_stream_reaches_all_ranks_of_a_host(job: Callable[..., Fo
 def test_a_killed_translation_is_an_error_and_no_end(job: Callable[..., Folders]) -> None:
     folders = job("pairs", PAIRS * 20_000)
     train = channels.open(
-        "train", folders=folders, reading=IN_ORDER, cluster=Ranks(rank=0, size=1, local_rank=0, local_size=1)
+        "train", folders=folders, reading=IN_ORDER, cluster=RankPosition(rank=0, size=1, local_rank=0, local_size=1)
     )
     records = train.records(0).as_numpy_iterator()
     next(records)
@@ -223,7 +223,7 @@ def test_a_label_outside_of_the_classes_names_the_hyperparameter(job: Callable[.
 
 def test_the_translation_ends_when_its_reader_leaves(job: Callable[..., Folders]) -> None:
     folders = job("pairs", PAIRS * 20_000)
-    place = Ranks(rank=0, size=1, local_rank=0, local_size=1)
+    place = RankPosition(rank=0, size=1, local_rank=0, local_size=1)
     train = channels.open("train", folders=folders, reading=IN_ORDER, cluster=place)
     assert len(list(train.records(0).take(3))) == 3
     assert demultiplexer._running[-1].wait(20) == 0

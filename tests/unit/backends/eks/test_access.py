@@ -10,7 +10,7 @@ from traingrid.backends.eks.access import Access
 from traingrid.backends.eks.jobs import ClusterJobs
 from traingrid.backends.eks.log import unreadable
 from traingrid.grid.deployment import Deployment
-from traingrid.grid.model import Grid
+from traingrid.grid.model import GridSettings
 from traingrid.kubernetes.errors import ApiError, NoReplyError, error_of
 from traingrid.names import Part
 
@@ -34,7 +34,7 @@ def access(part: Part = "use", account: str = "", role: str = "") -> Access:
     if account:
         grid = deployment.grid.model_dump(exclude_defaults=True) | {"account": deployment.account}
         grid["regions"][REGION]["account"] = account
-        deployment = replace(deployment, grid=Grid.model_validate(grid))
+        deployment = replace(deployment, grid=GridSettings.model_validate(grid))
     return ClusterJobs(deployment, REGION, lambda *_: None, role).access
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.eks_jobs import CLUSTER_ARN, NAME, at, found, pod, running, terminated, training_object
-from traingrid.backends.eks.found import Found
+from traingrid.backends.eks.cluster_job import ClusterJob
 from traingrid.backends.eks.pods import seconds_of
 from traingrid.backends.eks.state import seen_of, tags_in
 from traingrid.job.failures import of_end
@@ -85,7 +85,7 @@ def with_proxy(made: dict[str, Any], state: dict[str, Any] | None = None, phase:
     return made
 
 
-RUNNING: dict[str, tuple[Found, str, str]] = {
+RUNNING: dict[str, tuple[ClusterJob, str, str]] = {
     "created just now": (found(), "Starting", ""),
     "suspended by Kueue": (found(suspend=True), "Queued", "It waits because its object is suspended"),
     "suspended MPIJob": (found(mpi=True, suspend=True), "Queued", ""),
@@ -187,7 +187,7 @@ RUNNING: dict[str, tuple[Found, str, str]] = {
 
 
 @pytest.mark.parametrize(("one", "phase", "reason"), RUNNING.values(), ids=list(RUNNING))
-def test_a_training_job_that_has_not_ended(one: Found, phase: str, reason: str) -> None:
+def test_a_training_job_that_has_not_ended(one: ClusterJob, phase: str, reason: str) -> None:
     seen = seen_of(one, seconds_of(at(40)))
     assert (seen.state, seen.phase) == ("InProgress", phase)
     assert seen.reason.startswith(reason)
@@ -199,7 +199,7 @@ def test_a_training_job_that_has_not_ended(one: Found, phase: str, reason: str) 
 LOW = "The node was low on resource: memory"
 """The kubelet's message of a node-pressure eviction (nodeLowMessageFmt in pkg/kubelet/eviction/helpers.go)."""
 
-ENDED: dict[str, tuple[Found, str, str, str]] = {
+ENDED: dict[str, tuple[ClusterJob, str, str, str]] = {
     "completed": (found(SUCCEEDED, conditions=COMPLETE), "Completed", "", ""),
     "MPIJob succeeded": (found(mpi=True, conditions=[{"type": "Succeeded"}]), "Completed", "", ""),
     "completed before a deletion": (found(SUCCEEDED, conditions=COMPLETE, deleted=at(70)), "Completed", "", ""),
@@ -704,7 +704,7 @@ ENDED: dict[str, tuple[Found, str, str, str]] = {
 
 
 @pytest.mark.parametrize(("one", "state", "failure", "reason"), ENDED.values(), ids=list(ENDED))
-def test_an_ended_training_job(one: Found, state: str, failure: str, reason: str) -> None:
+def test_an_ended_training_job(one: ClusterJob, state: str, failure: str, reason: str) -> None:
     seen = seen_of(one)
     assert seen.ended
     assert seen.state == state

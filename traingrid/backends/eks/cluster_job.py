@@ -21,7 +21,7 @@ _COMPLETE, _FAILED = ("Complete", "Succeeded"), ("Failed",)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class ClusterJob:
     """A training job in a cluster.
 
     Attributes:
