@@ -8,6 +8,10 @@ from conformance.sources import model, page, schema
 
 @claim(
     page("https://docs.aws.amazon.com/general/latest/gr/sagemaker.html"),
+    page(
+        "https://github.com/aws/amazon-sagemaker-examples/issues/1543",
+        "account-level service limit 'ml.p3.8xlarge for training job usage' is 2 Instances",
+    ),
     used_by="traingrid/deploy/checkup/quotas.py",
 )
 def quotas_of_training_are_listed_by_instance_type(aws: Aws) -> None:

@@ -81,7 +81,10 @@ def training_job_changes_are_events(aws: Aws) -> None:
 
 
 @claim(
-    page("https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-cross-region.html"),
+    page(
+        "https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-events-structure.html",
+        "Identifies the AWS Region where the event originated",
+    ),
     used_by="stacks/event_forwarding.py lambda/record_job_event.py",
 )
 def forwarded_event_keeps_its_region(aws: Aws) -> None:

@@ -52,7 +52,13 @@ def failed_event_is_tried_three_times(aws: Aws) -> None:
     assert record["responsePayload"]["errorMessage"] == "no good"
 
 
-@claim(page(_ASYNC), used_by="stacks/event_function.py lambda/accept_manifest.py")
+@claim(
+    page(
+        "https://repost.aws/knowledge-center/lambda-function-duplicate-invocations",
+        "same request ID indicate that the Lambda service retried the function",
+    ),
+    used_by="stacks/event_function.py lambda/accept_manifest.py",
+)
 def retry_has_the_same_request_id(aws: Aws) -> None:
     """The three attempts for an event have the same request id."""
     name, logs = _failure(aws)["function"], aws.client("logs")

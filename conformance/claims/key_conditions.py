@@ -66,7 +66,10 @@ _CALLS: Mapping[str, Callable[[Aws, str], Calls]] = {
 
 @claim(
     page(_REFERENCE, "request made on the principal's behalf comes from a specified AWS service"),
-    page("https://docs.aws.amazon.com/kms/latest/developerguide/conditions-kms.html"),
+    page(
+        "https://docs.aws.amazon.com/kms/latest/developerguide/conditions-kms.html",
+        "KMS key to requests from specified AWS services",
+    ),
     used_by="stacks/keys.py",
 )
 def key_may_be_limited_to_a_service(aws: Aws) -> None:
@@ -87,7 +90,10 @@ def key_may_be_limited_to_a_service(aws: Aws) -> None:
 
 @claim(
     page(_REFERENCE, "aliases associated with the AWS KMS key"),
-    page("https://docs.aws.amazon.com/kms/latest/developerguide/alias-authorization.html"),
+    page(
+        "https://docs.aws.amazon.com/kms/latest/developerguide/alias-authorization.html",
+        "based on the aliases associated with the KMS key",
+    ),
     used_by="stacks/keys.py",
 )
 def key_may_be_limited_to_its_alias(aws: Aws) -> None:
@@ -107,7 +113,10 @@ def key_may_be_limited_to_its_alias(aws: Aws) -> None:
 
 
 @claim(
-    page("https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html"),
+    page(
+        "https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html",
+        "restricts the key to a single log group ARN",
+    ),
     page(
         "https://github.com/hashicorp/terraform-provider-aws/issues/29282",
         "is not allowed to be used with Arn",
@@ -131,7 +140,10 @@ def key_may_be_limited_to_log_groups(aws: Aws) -> None:
 
 
 @claim(
-    page("https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-rule-event-delivery.html"),
+    page(
+        "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-key-management.html",
+        "SSE enabled Amazon SQS queues, the following services support aws:SourceArn",
+    ),
     used_by="stacks/keys.py",
 )
 def key_may_be_limited_to_rules(aws: Aws) -> None:

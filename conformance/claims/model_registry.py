@@ -10,6 +10,7 @@ from conformance.sources import model, page
 
 _USED_BY = "traingrid/api/model_registry.py"
 _SDK = "https://github.com/aws/sagemaker-python-sdk/blob/v2.232.0/src/sagemaker/session.py"
+_TERRAFORM = "https://github.com/hashicorp/terraform-provider-aws/blob/050ac11163cab8cdae5936a7f40b0e528ff780df/"
 
 
 @claim(page(_SDK, '["Cannot create already existing", "already exists"]'), used_by=_USED_BY)
@@ -27,7 +28,13 @@ def model_group_is_created_once(aws: Aws) -> None:
         sagemaker.create_model_package_group(ModelPackageGroupName=name)
 
 
-@claim(page(_SDK), used_by=_USED_BY)
+@claim(
+    page(
+        f"{_TERRAFORM}internal/service/sagemaker/model_package_group.go",
+        'ErrMessageContains(err, "ValidationException", "does not exist")',
+    ),
+    used_by=_USED_BY,
+)
 def missing_model_group_is_refused(aws: Aws) -> None:
     """DescribeModelPackageGroup of a missing group is refused with ValidationException, and the word "exist"."""
     with refused("ValidationException", text="exist"):

@@ -50,7 +50,10 @@ def namespace_of_metrics_may_be_limited(aws: Aws) -> None:
 
 @claim(
     page(f"{_REFERENCE}list_amazondynamodb.html", "the first partition key of the table"),
-    page("https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/specifying-conditions.html"),
+    page(
+        "https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/specifying-conditions.html",
+        "users to access only the items where the partition key value matches",
+    ),
     used_by="stacks/watcher_permissions.py stacks/dataset_registration.py",
 )
 def partition_of_an_item_may_be_limited(aws: Aws) -> None:

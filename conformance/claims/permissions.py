@@ -141,7 +141,13 @@ def create_training_job_needs_add_tags(aws: Aws) -> None:
     _without(aws, "sagemaker:AddTags", lambda it: (it.create, it.pass_role))
 
 
-@claim(page(_SAGEMAKER), used_by="stacks/watcher_permissions.py")
+@claim(
+    page(
+        "https://docs.aws.amazon.com/sagemaker/latest/dg/api-permissions-reference.html",
+        "resource-level restrictions are not available on List- calls",
+    ),
+    used_by="stacks/watcher_permissions.py",
+)
 def list_training_jobs_knows_no_resource(aws: Aws) -> None:
     """ListTrainingJobs is allowed by a statement for all resources, but not by one for training jobs."""
     acting_with(aws, allow("sagemaker:ListTrainingJobs"))("sagemaker").list_training_jobs(MaxResults=1)

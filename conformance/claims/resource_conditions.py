@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _KEYS = "https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html"
 _S3 = "https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazons3.html"
+_TRANSPORT = page(_KEYS, "you can allow specific actions only if the request is sent using")
 _NOT_DENIED = {"Bool": {"aws:SecureTransport": "false"}}
 _DENIED = {"Bool": {"aws:SecureTransport": "true"}}
 """All clients here use TLS: the value of the product's denial, and the other value, whose denial must apply to them."""
@@ -28,7 +29,7 @@ def _deny(actions: str, *resources: str, **conditions: Any) -> dict[str, Any]:
 
 
 @claim(
-    page(_KEYS),
+    _TRANSPORT,
     page(_S3, "Filters access by the TLS version used by the client"),
     used_by="stacks/buckets.py",
 )
@@ -48,7 +49,7 @@ def bucket_knows_the_transport(aws: Aws) -> None:
             s3.get_object(Bucket=name, Key="denied/x")
 
 
-@claim(page(_KEYS), used_by="stacks/dead_letters.py stacks/alarm_topic.py")
+@claim(_TRANSPORT, used_by="stacks/dead_letters.py stacks/alarm_topic.py")
 def queue_and_topic_know_the_transport(aws: Aws) -> None:
     """SQS and SNS compare aws:SecureTransport of a request, so a denial of plain HTTP admits TLS."""
     sqs, sns, name = aws.client("sqs"), aws.client("sns"), aws.name("transport")
@@ -73,7 +74,10 @@ def queue_and_topic_know_the_transport(aws: Aws) -> None:
 
 
 @claim(
-    page("https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-use-resource-based.html"),
+    page(
+        "https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-use-resource-based.html",
+        "To add permissions that enable EventBridge rules to invoke an SQS queue",
+    ),
     used_by="stacks/dead_letters.py stacks/event_function.py stacks/event_forwarding.py",
 )
 def queue_admits_events_of_a_rule(aws: Aws) -> None:
@@ -121,6 +125,7 @@ def bus_may_be_limited_to_a_role(aws: Aws) -> None:
 @documented(
     page(
         "https://docs.aws.amazon.com/vpc/latest/privatelink/vpc-endpoints-access.html",
+        "global context keys that reference system-generated identifiers (for example, aws:PrincipalAccount",
     ),
     page(_KEYS, "the account to which the requesting principal belongs"),
     used_by="stacks/endpoints.py",

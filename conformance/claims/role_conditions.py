@@ -159,7 +159,14 @@ def for_all_values_is_true_without_values(aws: Aws) -> None:
     _create_if(aws, _on(aws, **subnets, Null={"sagemaker:VpcSubnets": "false"}), allowed=False)
 
 
-@claim(page(_KEYS), used_by=_CONDITIONS, trainings=1)
+@claim(
+    page(
+        "https://docs.aws.amazon.com/sagemaker/latest/dg/security_iam_id-based-policy-examples.html",
+        "specific tag values by using RequestTag condition keys",
+    ),
+    used_by=_CONDITIONS,
+    trainings=1,
+)
 def tags_of_the_request_may_be_demanded(aws: Aws) -> None:
     """aws:RequestTag refuses a training job whose tag has another value."""
     for value, allowed in ((aws.run, True), ("another", False)):

@@ -246,7 +246,14 @@ def kept_bucket_is_taken_over(aws: Aws) -> None:
     assert stack.id_of("Bucket") == name
 
 
-@claim(page(_IMPORT), used_by="docs/deploy.md")
+@claim(
+    page(
+        "https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/validate-stack-deployments.html",
+        "resource name conflict detection run on all supported operations",
+    ),
+    page("https://github.com/aws/aws-cdk/issues/16686", "cdk-wiserentr-stack-dev-user-docs already exists"),
+    used_by="docs/deploy.md",
+)
 def existing_bucket_is_in_the_way(aws: Aws) -> None:
     """Without ImportExistingResources, a stack with the name of an existing bucket fails: already exists."""
     name, stack = bucket(aws), Stack(aws)

@@ -8,6 +8,7 @@ from conformance.resources.training import Training
 from conformance.sources import model, page
 
 _FILES = "https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-training-algo-running-container.html"
+_EC2 = "https://github.com/awsdocs/amazon-ec2-user-guide/blob/e3707c431483ec0ffffcabebd36cf799ba682cd0/doc_source/"
 _CONTRACT = "training_container/contract/training_job.py"
 
 
@@ -19,7 +20,15 @@ def hyperparameters_are_a_file_of_texts(aws: Aws) -> None:
     assert report["hyperparameters"]["lr"] == "0.1"
 
 
-@claim(page(_FILES), used_by=_CONTRACT, trainings=1)
+@claim(
+    page(_FILES, "name of the network interface that is exposed to your container"),
+    page(
+        "https://github.com/aws/sagemaker-training-toolkit/blob/v5.1.0/src/sagemaker_training/environment.py",
+        "current_instance_type: Type of EC2 instance",
+    ),
+    used_by=_CONTRACT,
+    trainings=1,
+)
 def container_knows_its_instance_type(aws: Aws) -> None:
     """resourceconfig.json contains the host name algo-1, the instance type and the network interface."""
     training = Training.of(aws)
@@ -150,7 +159,7 @@ def log_streams_are_named_after_job_and_host(aws: Aws) -> None:
 
 
 @claim(
-    page("https://docs.aws.amazon.com/sagemaker/latest/dg/cmn-info-instance-types.html"),
+    page(f"{_EC2}general-purpose-instances.md", "m5.large 2 8.00"),
     used_by="training_container/launcher/rank_environment.py",
     not_modelled="instance types and their speed: every host has this machine's cores",
     trainings=1,

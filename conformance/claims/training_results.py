@@ -73,7 +73,10 @@ def model_holds_the_files_of_all_hosts(aws: Aws) -> None:
 
 
 @claim(
-    page("https://docs.aws.amazon.com/sagemaker/latest/dg/define-train-metrics.html"),
+    page(
+        "https://docs.aws.amazon.com/sagemaker/latest/dg/training-metrics.html",
+        "list of the metric values that it computes in its final iteration",
+    ),
     used_by="traingrid/backends/sagemaker.py traingrid/child/progress.py",
     trainings=1,
 )

@@ -59,7 +59,10 @@ def child_starts_with_a_limited_trust(aws: Aws) -> None:
         "https://docs.aws.amazon.com/codebuild/latest/userguide/setting-up-service-role.html",
         "is the owner of the CodeBuild project and",
     ),
-    page("https://github.com/hashicorp/terraform-provider-aws/issues/4233"),
+    page(
+        "https://github.com/hashicorp/terraform-provider-aws/issues/4233",
+        "CodeBuild is not authorized to perform: sts:AssumeRole",
+    ),
     used_by="stacks/build_project.py stacks/replication_wait.py",
 )
 def build_starts_with_a_limited_trust(aws: Aws) -> None:
@@ -94,7 +97,10 @@ def role_trusts_one_role_of_an_account(aws: Aws) -> None:
 
 
 @documented(
-    page("https://docs.aws.amazon.com/vpc/latest/userguide/flow-logs-iam-role.html"),
+    page(
+        "https://docs.aws.amazon.com/vpc/latest/userguide/flow-logs-iam-role.html",
+        "use the aws:SourceAccount and aws:SourceArn condition keys",
+    ),
     used_by="stacks/flow_log.py",
     why="flow logs take 10 minutes, and their deliveries to localcloud's logs are empty",
 )
@@ -103,7 +109,14 @@ def flow_log_is_delivered_with_a_limited_trust(aws: Aws) -> None:
 
 
 @documented(
-    page("https://docs.aws.amazon.com/eks/latest/userguide/pod-id-abac.html"),
+    page(
+        "https://docs.aws.amazon.com/eks/latest/userguide/pod-id-abac.html",
+        "keys for tags that are added to the AssumeRole request",
+    ),
+    page(
+        "https://docs.aws.amazon.com/eks/latest/userguide/pod-id-role.html",
+        "restrict which service accounts, namespaces, and clusters can use this role",
+    ),
     used_by="stacks/eks_access.py localcloud/eks/pod_identity.py",
     why="it takes a pod on a node of a cluster",
 )
@@ -112,7 +125,10 @@ def pod_is_known_by_the_tags_of_its_session(aws: Aws) -> None:
 
 
 @documented(
-    page("https://docs.aws.amazon.com/efs/latest/ug/iam-access-control-nfs-efs.html"),
+    page(
+        "https://docs.aws.amazon.com/efs/latest/ug/iam-access-control-nfs-efs.html",
+        "by clients that are not using file system mount targets",
+    ),
     page(
         "https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonelasticfilesystem.html",
         "whether the file system is accessed via mount targets",
