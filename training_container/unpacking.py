@@ -48,7 +48,7 @@ class FolderConflictError(ArchiveError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
+class ArchiveLimits:
     """The most that an archive may contain.
 
     Attributes:
@@ -62,7 +62,7 @@ class Limits:
     hint: str
 
     @classmethod
-    def of_archive(cls, size: int, hint: str) -> Limits:
+    def of_archive(cls, size: int, hint: str) -> ArchiveLimits:
         """Return limits that no model reaches, for an archive of some bytes.
 
         Weights hardly compress, while zeros shrink to a thousandth (https://zlib.net/zlib_tech.html).
@@ -70,7 +70,7 @@ class Limits:
         return cls(size=max(4 * 2**30, 100 * size), members=2_000_000, hint=hint)
 
     @classmethod
-    def of_disk(cls, folder: Path, hint: str) -> Limits:
+    def of_disk(cls, folder: Path, hint: str) -> ArchiveLimits:
         """Return the limits of the disk of a folder, which leave room for other files.
 
         Args:
@@ -82,7 +82,7 @@ class Limits:
         return cls(size=max(0, disk.f_bavail * disk.f_frsize - _DISK_RESERVE), members=members, hint=hint)
 
 
-def unpack(archive: Path, folder: Path, limits: Limits) -> list[str]:
+def unpack(archive: Path, folder: Path, limits: ArchiveLimits) -> list[str]:
     """Unpack an archive beside a folder, and move its files into the folder once all of them are complete.
 
     A link to a file of the archive becomes another name of this file. Other links are left out.
@@ -120,7 +120,7 @@ def unpack(archive: Path, folder: Path, limits: Limits) -> list[str]:
 class _Forward:
     """Reads an archive forward only, within its limits: a header can neither point back nor fill the memory."""
 
-    def __init__(self, stream: Any, limits: Limits) -> None:
+    def __init__(self, stream: Any, limits: ArchiveLimits) -> None:
         self._stream, self._limits, self._at, self._header = stream, limits, 0, 0
 
     def start_header(self) -> None:
@@ -171,7 +171,7 @@ class _Unpacking:
     """
 
     root: Path
-    limits: Limits
+    limits: ArchiveLimits
     size: int = 0
     links: dict[PurePosixPath, PurePosixPath | None] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
@@ -314,7 +314,7 @@ def _target(path: PurePosixPath, member: tarfile.TarInfo) -> PurePosixPath | Non
     return None
 
 
-def _too_large(limits: Limits) -> TooLargeError:
+def _too_large(limits: ArchiveLimits) -> TooLargeError:
     return TooLargeError(f"its files have more than {limits.size:,} bytes. {limits.hint}")
 
 

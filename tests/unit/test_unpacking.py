@@ -288,7 +288,7 @@ def test_the_oldest_python_of_debian_unpacks(pack: Pack, tmp_path: Path) -> None
     python = next((path for path in [Path("/usr/bin/python3.11")] if path.exists()), sys.executable)
     script = (
         "import sys; sys.path.insert(0, sys.argv[1]); from pathlib import Path; import unpacking as u; "
-        "print(u.unpack(Path(sys.argv[2]), Path(sys.argv[3]), u.Limits.of_archive(1, '')))"
+        "print(u.unpack(Path(sys.argv[2]), Path(sys.argv[3]), u.ArchiveLimits.of_archive(1, '')))"
     )
     archive = pack((member("a/b"), b"x"), member("c", tarfile.SYMTYPE, "/etc/passwd"))
     command = [python, "-I", "-c", script, ROOT / "training_container", archive, tmp_path / "target"]

@@ -27,7 +27,7 @@ from pathlib import Path
 
 from training_container.contract.launch_options import gpu_count
 from training_container.contract.training_job import TrainingJob
-from training_container.unpacking import ArchiveError, Limits, unpack
+from training_container.unpacking import ArchiveError, ArchiveLimits, unpack
 
 COMPILING_SECONDS = 3600.0
 """The time that ranks may need to compile their kernels: TensorFlow's warning names 30 minutes or longer."""
@@ -77,7 +77,7 @@ def restore(job: TrainingJob, environment: Mapping[str, str]) -> None:
                 print(f"{archive.name} is incomplete or corrupt; kernels are compiled again.", flush=True)
                 continue
             shutil.rmtree(folder, ignore_errors=True)
-            unpack(archive, folder, Limits.of_disk(folder.parent, _HINT))
+            unpack(archive, folder, ArchiveLimits.of_disk(folder.parent, _HINT))
         except (OSError, ArchiveError) as error:
             print(f"{archive.name} cannot be unpacked; kernels are compiled again: {error}.", flush=True)
             continue

@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from training_container.contract.launch_options import Script
 from training_container.contract.training_job import ContractError, Folders
 from training_container.launcher import script_packages
-from training_container.unpacking import ArchiveError, Limits, shown, unpack
+from training_container.unpacking import ArchiveError, ArchiveLimits, shown, unpack
 
 # The name of an archive that `traingrid submit` has uploaded. Users of `traingrid upload` may write to its bucket, too.
 _HASH_NAME = re.compile(r"([0-9a-f]{64})\.tar\.gz")
@@ -91,7 +91,7 @@ def _unpack(archive: Path, uri: str, target: Path) -> None:
         raise ContractError(f"The script's archive {uri} does not exist on this host.")
     _verify(archive, uri)
     try:
-        left_out = unpack(archive, target, Limits.of_disk(archive.parent, "Set a larger volume_gb"))
+        left_out = unpack(archive, target, ArchiveLimits.of_disk(archive.parent, "Set a larger volume_gb"))
         print(shown(left_out), end="\n" * bool(left_out), flush=True)
     except (ArchiveError, OSError) as error:
         raise ContractError(

@@ -69,7 +69,7 @@ def _unpacked(archive: Path, part: MergePart) -> MergePart:
     print(f"Unpacking the model of {part}, {archive.stat().st_size:,} bytes ...")
     try:
         left_out = unpacking.unpack(
-            archive, part.folder, unpacking.Limits.of_disk(part.folder.parent, "Set a larger volume_gb")
+            archive, part.folder, unpacking.ArchiveLimits.of_disk(part.folder.parent, "Set a larger volume_gb")
         )
     except (unpacking.ArchiveError, OSError) as error:
         raise MergeError(f"The model of {part} cannot be unpacked: {error}.") from error

@@ -16,7 +16,7 @@ import os
 from pathlib import Path
 
 from training_container.contract.training_job import ContractError, Folders
-from training_container.unpacking import ArchiveError, Limits, shown, unpack
+from training_container.unpacking import ArchiveError, ArchiveLimits, shown, unpack
 
 CHANNEL = "model"
 """The name of the channel."""
@@ -51,7 +51,7 @@ def folder(folders: Folders | None = None) -> Path | None:
 def _unpack(archive: Path, target: Path) -> None:
     """Unpack an archive; the target appears when it is complete."""
     try:
-        left_out = unpack(archive, target, Limits.of_disk(target.parent, "Set a larger volume_gb"))
+        left_out = unpack(archive, target, ArchiveLimits.of_disk(target.parent, "Set a larger volume_gb"))
     except (ArchiveError, OSError) as error:
         raise ContractError(f"The initial model {archive} cannot be unpacked: {error}.") from error
     print(shown(left_out), end="\n" * bool(left_out), flush=True)

@@ -121,7 +121,7 @@ class FaultyGrid(SubmittingGrid):
 
         Args:
             stub_seconds: Duration of a training job.
-            parts: Fields of `localcloud.faults.plan.Plan`.
+            parts: Fields of `localcloud.faults.plan.FaultPlan`.
         """
         stubs = (*parts.pop("stubs", ()), Stub(seconds=stub_seconds))
         self.cloud.faults.set(FaultPlan(seed=self.seed, stubs=stubs, **parts))

@@ -166,7 +166,7 @@ from pathlib import Path
 from traingrid.aws.clients import client
 from traingrid.pod.archive import upload_folder
 from traingrid.pod.download import Downloads
-from traingrid.pod.objects import Place, StoredObject
+from traingrid.pod.objects import S3Location, StoredObject
 
 def peak():
     status = Path("/proc/self/status").read_text()
@@ -175,9 +175,9 @@ def peak():
 s3, folder, size = client("s3", "us-east-1"), Path(sys.argv[1]), int(sys.argv[2])
 before = peak()
 if sys.argv[3] == "upload":
-    upload_folder(s3, folder, Place("out", "model.tar.gz"))
+    upload_folder(s3, folder, S3Location("out", "model.tar.gz"))
 else:
-    stored = StoredObject(place=Place("data", "large"), size=size, etag='"e"', path="large")
+    stored = StoredObject(place=S3Location("data", "large"), size=size, etag='"e"', path="large")
     Downloads(s3, {}).fetch([stored], folder, "Channel train")
 print(json.dumps([before, peak()]))
 """
