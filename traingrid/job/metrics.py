@@ -28,7 +28,7 @@ def metric_regex(name: str) -> str:
 
 
 def shortened(metrics: dict[str, str]) -> dict[str, str]:
-    """Return metrics as files store them: an empty expression stands for `metric_regex`, which is 200 characters long.
+    """Return metrics as files store them: an empty expression means that of `metric_regex`, to save its 190 characters.
 
     A manifest cannot have an empty one, because SageMaker's MetricRegex has at least one character.
     """

@@ -170,10 +170,9 @@ class Reconciler:
         active = self._active(self.regions, reach, since, listed_by)
         for part in (part for submission in submissions.values() for part in submission.damaged):
             reach.damaged(part)
-        live = (item for submission in submissions.values() for item in submission.live.values())
+        live = [item for submission in submissions.values() for item in submission.live.values()]
         active += self._active(elsewhere(live, self.regions), reach, since, listed_by)
         done.running = len(active)
-        live = (item for submission_ in submissions.values() for item in submission_.live.values())
         done.lines = dict(Counter(JobState.WAITING if item.phase == QUEUED else item.state for item in live))
         self._stop_unwanted(active, submissions, reach, until, done)
         running = {job.name for job in active}
