@@ -79,11 +79,11 @@ def _is_service(principals: Any, service: str) -> bool:
     return service in listed(principals.get("Service", [])) or "*" in listed(principals.get("AWS", []))
 
 
-def _names(principals_: Any, principal: str) -> bool:
+def _names(element: Any, principal: str) -> bool:
     """Return True if a statement's Principal includes the principal.
 
     https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_principal.html
     """
-    principals = listed(principals_.get("AWS", [])) if isinstance(principals_, dict) else [principals_]
+    principals = listed(element.get("AWS", [])) if isinstance(element, dict) else [element]
     account = principal.split(":")[4]
     return any(name in ("*", principal, account, f"arn:aws:iam::{account}:root") for name in principals)

@@ -91,8 +91,8 @@ def refused(user: User, target: Target, access: Access) -> ApiError:
     return forbidden(target.resource, target.name, text)
 
 
-def _includes(values: Iterable[str] | None, value_: str) -> bool:
-    return any(value in ("*", value_) for value in values or ())
+def _includes(values: Iterable[str] | None, requested: str) -> bool:
+    return any(value in ("*", requested) for value in values or ())
 
 
 def _includes_resource(values: Iterable[str] | None, resource: str) -> bool:

@@ -268,13 +268,13 @@ class Functions:
         with self._lock:
             stale = [sandbox for sandbox in self._idle if not self._usable(sandbox, spec)]
             self._idle = [sandbox for sandbox in self._idle if sandbox not in stale]
-            sandbox_ = next((sandbox for sandbox in self._idle if sandbox.spec == spec), None)
-            if sandbox_:
-                self._idle.remove(sandbox_)
+            idle_sandbox = next((sandbox for sandbox in self._idle if sandbox.spec == spec), None)
+            if idle_sandbox:
+                self._idle.remove(idle_sandbox)
         for sandbox in stale:
             self._close(sandbox)
-        if sandbox_:
-            return sandbox_
+        if idle_sandbox:
+            return idle_sandbox
         sandbox = Sandbox(self._cloud, spec, self._all)
         if self._stopped:
             self._close(sandbox)

@@ -177,7 +177,7 @@ def _check_channels(channels: Sequence[Channel], role_arn: str, account: str, re
     for name in names:
         if names.count(name) > 1:
             _refuse(f"Invalid InputDataConfig. Channel names must be unique, but '{name}' is used more than once")
-    for channel in (channel_ for channel_ in channels if channel_.uri):
+    for channel in (data_channel for data_channel in channels if data_channel.uri):
         _check_pipe_only(channel)
         _check_data(channel, role_arn, account, region)
 

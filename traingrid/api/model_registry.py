@@ -171,7 +171,7 @@ class _Registry:
         """Return the version that an earlier call has created, or None."""
         pages = self._sagemaker.get_paginator("list_model_packages").paginate(ModelPackageGroupName=self.group)
         try:
-            listed = [summary_ for page in pages for summary_ in page["ModelPackageSummaryList"]]
+            listed = [package for page in pages for package in page["ModelPackageSummaryList"]]
         except ClientError as error:
             if _is_missing(error):
                 return None

@@ -195,10 +195,10 @@ def _looked_at(job: TrainingJob, item: JobItem | None, region: Inventory, *, det
     None for a training job that has been deleted since.
     """
     if details or (job.active and not owns(item, job)):
-        details_ = region.details(job)
-        if details_ is None:
+        described = region.details(job)
+        if described is None:
             return None
-        job = replace(job, state=details_.state, ended_at=details_.ended_at, details=details_ if details else None)
+        job = replace(job, state=described.state, ended_at=described.ended_at, details=described if details else None)
     return job if _fits(job, item) else replace(job, ours=region.has_our_tag(job))
 
 

@@ -203,11 +203,17 @@ class CopyStore:
         uploads: list[tuple[Any, Upload]] = []
         pages = self._s3.get_paginator("list_multipart_uploads")
         for page in pages.paginate(Bucket=target.bucket, Prefix=target.key):
-            for upload_ in page.get("Uploads", []):
-                if upload_["Key"] == target.key:
-                    algorithm, kind = upload_.get("ChecksumAlgorithm") or "", upload_.get("ChecksumType") or ""
+            for listed_upload in page.get("Uploads", []):
+                if listed_upload["Key"] == target.key:
+                    algorithm, kind = (
+                        listed_upload.get("ChecksumAlgorithm") or "",
+                        listed_upload.get("ChecksumType") or "",
+                    )
                     uploads.append(
-                        (upload_["Initiated"], Upload(id=upload_["UploadId"], algorithm=algorithm, kind=kind))
+                        (
+                            listed_upload["Initiated"],
+                            Upload(id=listed_upload["UploadId"], algorithm=algorithm, kind=kind),
+                        )
                     )
         return [upload for _, upload in sorted(uploads, key=lambda pair: (pair[0], pair[1].id))]
 

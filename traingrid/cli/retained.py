@@ -63,7 +63,7 @@ def retained(grid_file: Path, *, output: Output) -> None:
         console().print(_table(resources))
     commands = [
         (stack_or_resource.region, stack_or_resource.name, stack_or_resource.remove) for stack_or_resource in resources
-    ] + [(resource_.region, resource_.what, resource_.fix) for resource_ in left]
+    ] + [(leftover.region, leftover.what, leftover.fix) for leftover in left]
     for region, resource, command in commands:
         echo(printable(f"{region} {resource}: {command}"))
     stacks = _stacks(grid) + [stack.what.removeprefix("stack ") for stack in left]

@@ -49,7 +49,9 @@ def manifest_of(rule: DatasetRule, item: DatasetItem, deployment: Deployment) ->
     try:
         parse(manifest, deployment)
     except ManifestError as error:
-        wrong = "; ".join(f"{error_.field} {shown(error_.value)}: {error_.reason}" for error_ in error.errors[:5])
+        wrong = "; ".join(
+            f"{field_error.field} {shown(field_error.value)}: {field_error.reason}" for field_error in error.errors[:5]
+        )
         raise UsageError(f"the rule {rule.name} of on_dataset generates an invalid line: {wrong}.", _NEXT) from None
     return manifest
 

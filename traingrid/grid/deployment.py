@@ -141,18 +141,18 @@ class Deployment:
             self.account_of(region), region, repository, alias.tag or f"{names.BUILT_TAG}-{alias.target}"
         )
 
-    def _framework(self, alias: str, image_: Image) -> FrameworkImage:
+    def _framework(self, alias: str, settings: Image) -> FrameworkImage:
         """Return AWS's own image for an alias; without a deployment, its tag is partial and its registry a default.
 
         The images of algorithms with known rules are complete also without a deployment.
         """
         if alias in self.frameworks:
             return self.frameworks[alias]
-        image = f"{image_.framework}-training:{image_.version}-{image_.target}"
+        image = f"{settings.framework}-training:{settings.version}-{settings.target}"
         planned = FrameworkImage(image=image, registry=DEEP_LEARNING_CONTAINERS)
-        if image_.algorithm:
-            algorithm = built_in(image_.algorithm, image_.version or "")
-            image = algorithm.image if algorithm else f"{image_.algorithm}:{image_.version}"
+        if settings.algorithm:
+            algorithm = built_in(settings.algorithm, settings.version or "")
+            image = algorithm.image if algorithm else f"{settings.algorithm}:{settings.version}"
             elsewhere = algorithm.registries if algorithm else {}
             planned = FrameworkImage(image=image, registry=SOME_ACCOUNT, elsewhere=elsewhere)
         return planned

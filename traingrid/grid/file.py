@@ -156,7 +156,7 @@ def _meant(word: str, choices: tuple[str, ...]) -> str:
 def _example(key: KeyPath, field: FieldInfo | None, value: object = None) -> str:
     """Return an example of a field, other than its invalid value; empty if there is none."""
     examples = [] if field is None else field.examples or []
-    other_examples = [example_ for example_ in examples if (type(example_), example_) != (type(value), value)]
+    other_examples = [candidate for candidate in examples if (type(candidate), candidate) != (type(value), value)]
     if not other_examples:
         return ""
     example = other_examples[0]

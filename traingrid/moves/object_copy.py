@@ -116,10 +116,10 @@ class ObjectCopy:
         for tries in range(_TRIES):
             target_head = self.target_store.head(target)
             if target_head:
-                evidence_ = evidence(source_head, target_head, mark)
-                if evidence_ is None:
+                proof = evidence(source_head, target_head, mark)
+                if proof is None:
                     raise TargetDiffersError(target, "its checksum, ETag or size differs")
-                return evidence_
+                return proof
             if tries:
                 self.sleep(backoff_seconds(tries, 10.0))
             if stopped() or not self._write(source, source_head, target, stopped):

@@ -130,7 +130,7 @@ def candidates(
         UsageError: A deadline has passed, or a line may train on EKS.
     """
     durations = Durations(facts.runs)
-    candidates_ = []
+    plannable = []
     for index, line in enumerate(lines):
         job = job_of_line(line, index, deployment, _NO_SUBMISSION)
         if any(place.backend == "eks" for place in candidates_of(job)):
@@ -145,7 +145,7 @@ def candidates(
         size = next((place.replica.size for place in places.by_region.values() if place.replica), None)
         by_type = _durations(line, job, durations, size)
         allowed = line.settings.instance_types or ()
-        candidates_.append(
+        plannable.append(
             PlannableLine(
                 line=line,
                 values=values[line.number],
@@ -157,7 +157,7 @@ def candidates(
                 skipped=tuple(name for name in allowed if name not in by_type),
             )
         )
-    return candidates_
+    return plannable
 
 
 def pools_of(candidates: Sequence[PlannableLine], facts: Facts, now: datetime) -> list[Pool]:
@@ -203,9 +203,9 @@ def _durations(line: Line, job: Job, durations: Durations, size: int | None) -> 
     recipe, settings = recipe_of(job), line.settings
     types = dict.fromkeys((job.instance_type, *(settings.instance_types or ())))
     past = {name: durations.of_past_runs(recipe, name, size) for name in types}
-    durations_ = {name: duration for name, duration in past.items() if duration}
-    if job.instance_type not in durations_:
+    duration_by_type = {name: duration for name, duration in past.items() if duration}
+    if job.instance_type not in duration_by_type:
         source = LINE if settings.estimated_runtime else MAX_RUNTIME if settings.max_runtime else GUESS
         seconds = settings.estimated_runtime or job.max_runtime_seconds
-        durations_[job.instance_type] = Duration(hours=seconds / _SECONDS, source=source)
-    return durations_
+        duration_by_type[job.instance_type] = Duration(hours=seconds / _SECONDS, source=source)
+    return duration_by_type

@@ -69,8 +69,8 @@ class _Search:
             (job, int(self.chosen[job])),
             *((int(evicted_job), int(self.chosen[evicted_job])) for evicted_job in evicted),
         ]
-        for moved_job, choice_ in before:
-            self._room.take(moved_job, choice_, -1)
+        for moved_job, placed in before:
+            self._room.take(moved_job, placed, -1)
         after: list[tuple[int, int]] = []
         if self._room.fits(job, choice):
             self._room.take(job, choice)
@@ -82,10 +82,10 @@ class _Search:
             if self._cost(after) < self._cost(before) - LEAST_SAVING:
                 self._keep(after)
                 return True
-        for moved_job, choice_ in after:
-            self._room.take(moved_job, choice_, -1)
-        for moved_job, choice_ in before:
-            self._room.take(moved_job, choice_)
+        for moved_job, placed in after:
+            self._room.take(moved_job, placed, -1)
+        for moved_job, placed in before:
+            self._room.take(moved_job, placed)
         return False
 
     def _evicted(self, job: int, choice: int) -> NDArray[np.int64] | None:

@@ -100,7 +100,7 @@ class Plan:
         for move in self.moves:
             places[move.place.uri].append(move.place)
         once = (
-            max(place_.transfer for place_ in shared) + max(place.storage for place in shared)
+            max(region_place.transfer for region_place in shared) + max(place.storage for place in shared)
             for shared in places.values()
         )
         return max(math.fsum(move.place.dollars for move in self.moves) - math.fsum(once), 0.0)

@@ -254,12 +254,12 @@ def _unreadable(
         if submission_item.is_submitted
         else []
     )
-    statuses_ = {}
+    unreadable_jobs = {}
     for index in (*items, *lost):
         part = items.get(index) or lines.get(index) or lines.get(None) or damaged[0]
         job = statuses.get(index) or JobStatus(index=index, region="", name=f"job {index}", state=JobState.PENDING)
-        statuses_[index] = replace(job, phase=UNREADABLE, reason=part.sentence)
-    return statuses_
+        unreadable_jobs[index] = replace(job, phase=UNREADABLE, reason=part.sentence)
+    return unreadable_jobs
 
 
 def _with_cancel(job: JobStatus, cancel: Cancel | None) -> JobStatus:

@@ -35,7 +35,7 @@ def early_stops(
         return []
     stops = []
     for trial, curve in running.items():
-        epoch = max((epoch_ for epoch_, _ in curve), default=0)
+        epoch = max((reached for reached, _ in curve), default=0)
         best = best_until(curve, epoch, objective)
         values = [
             value for complete_curve in complete if (value := best_until(complete_curve, epoch, objective)) is not None
@@ -50,5 +50,5 @@ def early_stops(
 
 def best_until(curve: Curve, epoch: int, objective: Objective) -> float | None:
     """Return the best value of a curve up to an epoch; None if it has none."""
-    values = [value for epoch_, value in curve if epoch_ <= epoch]
+    values = [value for reached, value in curve if reached <= epoch]
     return objective.best(iter(values)) if values else None

@@ -163,8 +163,8 @@ class SweepSpec(SpecPart):
     def combination(self, number: int) -> Parameters:
         """Return one of all combinations; the last hyperparameter changes fastest."""
         values = [dict.fromkeys(dimension.values() or ()) for dimension in self.space.values()]
-        values_ = next(itertools.islice(itertools.product(*values), number, None))
-        return dict(zip(self.space, values_, strict=True))
+        grid_point = next(itertools.islice(itertools.product(*values), number, None))
+        return dict(zip(self.space, grid_point, strict=True))
 
     def identity(self, lines: list[Mapping[str, Any]]) -> dict[str, Any]:
         """Return the part of the specification that must not change while the sweep exists.

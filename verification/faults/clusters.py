@@ -49,7 +49,7 @@ def grant_access(cloud: LocalCloud, deployment: Deployment) -> None:
         if settings.eks is None:
             continue
         cluster = cluster_in(cloud, region)
-        served = {(resource_.api_version, resource_.kind): resource_ for resource_ in cluster.api.resources}
+        served = {(api_resource.api_version, api_resource.kind): api_resource for api_resource in cluster.api.resources}
         for definition in access_objects(deployment.grid.name, settings.eks):
             resource = served[definition["apiVersion"], definition["kind"]]
             cluster.client.create(resource, definition["metadata"].get("namespace", ""), definition)

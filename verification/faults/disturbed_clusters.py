@@ -115,9 +115,9 @@ def drained(grid: FaultyGrid, disruptions: int) -> Outcome:
         settled(grid, submissions[-1:])
     for submission in submissions:
         until(lambda current=submission: grid.recorded(current), "every end is recorded")  # type: ignore[misc]  # see kills.py
-    ids = [submission_.id for submission_ in submissions]
+    ids = [deployed.id for deployed in submissions]
     return Outcome(
-        volume=f"{struck.total()} disruptions, {sum(submission_.lines for submission_ in submissions)} lines",
+        volume=f"{struck.total()} disruptions, {sum(deployed.lines for deployed in submissions)} lines",
         struck=struck.total(),
         violations=[*grid.audit(*ids), *otherwise_ended(grid, submissions, {"Completed"})],
         facts={"ways": dict(struck), "training_jobs": created(grid, ids), "states": states(grid, submissions)},

@@ -51,9 +51,9 @@ def failover(grid: FaultyGrid, lines: int) -> Outcome:
             struck += kills_of(grid)
     for submission in submissions:
         until(lambda current=submission: grid.recorded(current), "every end is recorded")  # type: ignore[misc]  # see kills.py
-    ids = [submission_.id for submission_ in submissions]
+    ids = [deployed.id for deployed in submissions]
     return Outcome(
-        volume=f"{len(struck)} kills, {sum(submission_.lines for submission_ in submissions)} lines",
+        volume=f"{len(struck)} kills, {sum(deployed.lines for deployed in submissions)} lines",
         struck=len(struck),
         violations=[
             *grid.audit(*ids),

@@ -96,9 +96,9 @@ class GridMachine(ModelGrid, RuleBasedStateMachine):
         wait = CAPACITY_WAIT if replicas or " " in backends else ""
         rows = ["region,s3_uri,retries,backend,capacity_wait," + ",".join(f"replica.{region}" for region in REGIONS)]
         for number in range(lines):
-            region_, other_region = REGIONS[number % 2], REGIONS[(number + 1) % 2]
+            home, other_region = REGIONS[number % 2], REGIONS[(number + 1) % 2]
             cells = [f"s3://data-{other_region}/x" if replicas and region == other_region else "" for region in REGIONS]
-            rows.append(",".join([region_, f"s3://data-{region_}/{number}", str(retries), backends, wait, *cells]))
+            rows.append(",".join([home, f"s3://data-{home}/{number}", str(retries), backends, wait, *cells]))
         uri = S3Uri(self.deployment.manifest_bucket, f"manifests/{len(self.manifests)}.csv")
         body = "\n".join(rows).encode()
         reply = self.account.bucket.put_object(Bucket=uri.bucket, Key=uri.key, Body=body)

@@ -125,17 +125,17 @@ def struck(faults: Faults, created: int) -> list[Struck]:
     for fault, call in faults.struck_calls():
         who = _WHO.get(call.caller.partition("/")[0], "other")
         of_calls.setdefault(f"{who}: {_EFFECTS[fault.effect]}", Counter())[call.action] += 1
-    faults_ = [
+    planned_faults = [
         Struck(what=kind, times=calls.total(), where=", ".join(f"{call} {n}" for call, n in calls.most_common(4)))
         for kind, calls in sorted(of_calls.items())
     ]
     for part, word in (("drop", "lost"), ("duplicate", "repeated"), ("delay", "late"), ("reorder", "overtaken")):
         times = sum(number for name, number in counts.items() if name.startswith("events/") and name.endswith(part))
-        faults_.append(Struck(what=f"event {word}", times=times))
+        planned_faults.append(Struck(what=f"event {word}", times=times))
     for part, word in (("capacity", "no capacity for a training job"), ("quotas", "quota used up")):
         times = sum(number for name, number in counts.items() if name.startswith(f"{part}/"))
-        faults_.append(Struck(what=word, times=times))
-    faults_ += [
+        planned_faults.append(Struck(what=word, times=times))
+    planned_faults += [
         Struck(what=f"training job unknown for {lag.seconds:g} s", times=created) for lag in faults.plan.lags[:1]
     ]
-    return [kind_of_fault for kind_of_fault in faults_ if kind_of_fault.times]
+    return [kind_of_fault for kind_of_fault in planned_faults if kind_of_fault.times]

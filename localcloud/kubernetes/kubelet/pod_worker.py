@@ -256,7 +256,7 @@ class PodWorker:
         times = [
             restarting.restart_at for restarting in (*self._init, *self._main) if restarting.restart_at is not None
         ]
-        rests = [time_ - time.monotonic() for time_ in times]
+        rests = [deadline - time.monotonic() for deadline in times]
         rests += [remaining for remaining in (self._rest_of_deadline(), seconds) if remaining is not None]
         try:
             news = self._news.get(timeout=max(0.0, min(rests)) if rests else None)
@@ -309,9 +309,11 @@ class PodWorker:
             has_reason = self._reason is not None
         for container in (*self._init, *self._main):
             container.restart_at = None
-        sidecars = [container_ for container_ in self._init if container_.is_sidecar]
+        sidecars = [worker_container for worker_container in self._init if worker_container.is_sidecar]
         main_containers = [
-            container_ for container_ in (*self._init, *self._main) if not container_.is_sidecar and container_.runs
+            worker_container
+            for worker_container in (*self._init, *self._main)
+            if not worker_container.is_sidecar and worker_container.runs
         ]
         if has_reason:
             for container in main_containers:

@@ -1,6 +1,8 @@
 """Names: local names are nouns of the domain, and a class name has one meaning in a distribution."""
 
 import ast
+import builtins
+import keyword
 from collections import Counter, defaultdict
 from functools import cache
 from pathlib import Path
@@ -41,6 +43,18 @@ def test_names_are_nouns_of_the_domain(folder: str) -> None:
         if name.strip("_") in VAGUE
     )
     assert vague.total() <= MOST_VAGUE[folder], "\n".join(vague)
+
+
+@pytest.mark.parametrize("folder", MOST_VAGUE)
+def test_an_underscore_at_the_end_only_avoids_a_name_of_python(folder: str) -> None:
+    reserved = {*keyword.kwlist, *keyword.softkwlist, *dir(builtins)}
+    others = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path, tree in trees(folder).items()
+        for name in bound(tree)
+        if name.strip("_") and name.endswith("_") and not name.endswith("__") and name[:-1] not in reserved
+    ]
+    assert not others
 
 
 @pytest.mark.parametrize("folder", MOST_TWICE)

@@ -204,7 +204,7 @@ class _Objects:
             missing = "Role" if role is None else "RoleBinding"
             return self._place.finding(checked, Verdict.WRONG, f"the {missing} {name} does not exist", self._apply)
         subjects = {subject.get("name") for subject in binding.get("subjects") or []}
-        lacking = [access_ for access_ in _accesses(RULES[part]) if not _grants(role, *access_)]
+        lacking = [required for required in _accesses(RULES[part]) if not _grants(role, *required)]
         if lacking or group not in subjects or (binding.get("roleRef") or {}).get("name") != name:
             why = f"the Role {name} or its RoleBinding differs from that of this version"
             return self._place.finding(checked, Verdict.WRONG, why, self._apply)

@@ -78,9 +78,9 @@ def things_of(
     deployment = Deployment(
         grid=grid, account=account, table="", manifest_bucket="", images=json.loads(training_images or "{}")
     )
-    for alias, image_ in grid.images.items():
-        if image_.build and image_.target not in deployment.images:
-            yield _not_built(region, alias, image_, read=bool(training_images))
+    for alias, settings in grid.images.items():
+        if settings.build and settings.target not in deployment.images:
+            yield _not_built(region, alias, settings, read=bool(training_images))
             continue
         uri = deployment.image_uri(alias, region)
         if names.repository_uri(account, region, "") in uri:

@@ -56,7 +56,7 @@ def mpi_operator(place: CheckedCluster, client: Client) -> Finding:
         deployments = [operator] if operator and _is_running(operator) else []
     if not deployments:
         return _unknown(place, f"it has no Deployment in {where}, so its version is not checked")
-    findings = [_judged(place, deployment_) for deployment_ in deployments]
+    findings = [_judged(place, operator_deployment) for operator_deployment in deployments]
     return next((finding for finding in findings if finding.verdict is not Verdict.GOOD), findings[0])
 
 

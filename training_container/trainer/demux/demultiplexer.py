@@ -108,7 +108,7 @@ def _run(command: list[str], folder: Path) -> None:
     if not _folders:
         atexit.register(_end)
     _folders.add(folder)
-    for process in [process_ for process_ in _running if process_.poll() is not None]:
+    for process in [child for child in _running if child.poll() is not None]:
         _close(process)
     path = os.pathsep.join([str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     _running.append(
