@@ -31,7 +31,7 @@ class LogStream:
             raise ResourceNotFoundException
         if stream in log_group.streams:
             raise ResourceAlreadyExistsException
-        log_group.streams[stream] = StoredLogStream(log_group, stream)
+        self._stored = log_group.streams[stream] = StoredLogStream(log_group, stream)
         self._group, self._stream = group, stream
         self._lines: list[dict[str, object]] = []
         self._lock = threading.Lock()
@@ -59,8 +59,13 @@ class LogStream:
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
-            if lines and self._group in self._backend.groups:  # the group may have been deleted
+            if lines and self._exists():
                 self._backend.put_log_events(self._group, self._stream, lines)
+
+    def _exists(self) -> bool:
+        """Return False if the stream has been deleted, also with its group, and even if others have their names now."""
+        log_group = self._backend.groups.get(self._group)
+        return log_group is not None and log_group.streams.get(self._stream) is self._stored
 
 
 def ensure_group(account: str, region: str, group: str) -> None:

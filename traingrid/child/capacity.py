@@ -20,7 +20,15 @@ from traingrid.backoff import PAUSE_CAP, backoff_seconds
 from traingrid.job.failures import CAPACITY, SHORTAGE
 from traingrid.job.state import JobState
 from traingrid.ledger.errors import ItemError
-from traingrid.ledger.shortages import FIRST_SECONDS, CapacityPool, after_failure, claimed, ended, given_up
+from traingrid.ledger.shortages import (
+    FIRST_SECONDS,
+    CapacityPool,
+    after_failure,
+    after_probe,
+    claimed,
+    ended,
+    given_up,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -159,6 +167,9 @@ class Capacity:
         if read is None or read.is_over(now):
             return None
         if read.probe != training_job:
+            read = self._after_probe(read, now)
+            if read.is_over(now):
+                return None
             if not read.is_due(now):
                 return read
             new = claimed(read, training_job, now)
@@ -167,6 +178,22 @@ class Capacity:
             _log(f"{training_job} tests if there is capacity for {pool} again", "capacity_probe", new)
         self._is_probe = True
         return None
+
+    def _after_probe(self, read: Shortage, now: float) -> Shortage:
+        """Return the shortage after its probe if the probe's line shows that it has ended, otherwise as it was read.
+
+        The probe's child reports its result, unless the child is lost, or another child of its line was faster.
+        """
+        probe = names.parse_training_job(self.attempt.grid, read.probe)
+        try:
+            item = self.attempt.ledger.job(probe.submission, probe.index) if probe else None
+        except ItemError:
+            return read
+        new = after_probe(read, item, probe.attempt, now) if probe and item else read
+        if new == read or not self._replace(read, new):
+            return read
+        _log(f"{read.probe} has ended. {new.sentence()}", "capacity_probe_ended", new)
+        return new
 
     def _probed(self) -> Shortage | None:
         """Return the shortage of which this attempt is, or was, the probe."""

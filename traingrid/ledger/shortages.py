@@ -9,12 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Self
 
+from traingrid.job.failures import CAPACITY
+from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.ledger.errors import ItemError
 from traingrid.ledger.field_types import NUMBER, TEXT, WHOLE, check_types
 from traingrid.ledger.timestamps import timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from traingrid.ledger.items import JobItem
 
 SHORTAGES = "capacity"
 """The partition key of the items. It never collides with a submission id, which is hexadecimal."""
@@ -155,6 +159,30 @@ def claimed(read: Shortage, training_job: str, now: float) -> Shortage:
 def given_up(read: Shortage, now: float) -> Shortage:
     """Return the shortage after its probe ended without showing if there is capacity, so that another job may probe."""
     return replace(read, probe="", until=int(now))
+
+
+def after_probe(read: Shortage, item: JobItem, attempt: int, now: float) -> Shortage:
+    """Return the shortage after its probe, as far as the item of the probe's line shows that it has ended.
+
+    Args:
+        read: The recorded shortage.
+        item: The item of the probe's line.
+        attempt: The number of the probe's attempt, which may not be opened yet.
+        now: The time in seconds since 1970.
+
+    Returns:
+        The recorded shortage if the probe has not ended.
+    """
+    probe = item.attempts().get(attempt)
+    if probe is None:
+        return given_up(read, now) if item.state in FINAL_STATES else read
+    if probe.region != read.pool.region:
+        return given_up(read, now)  # another child of the line was faster, and chose another Region
+    if probe.failure == CAPACITY.name and probe.state in FINAL_STATES:
+        return after_failure(read, read.pool, read.probe, now) or read
+    if probe.state == JobState.COMPLETED or probe.billable_seconds:
+        return ended(read)
+    return given_up(read, now) if probe.state in FINAL_STATES else read
 
 
 def ended(read: Shortage) -> Shortage:

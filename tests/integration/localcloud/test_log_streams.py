@@ -122,3 +122,25 @@ def test_lines_are_kept_if_the_clock_moves_back(
     stream.write("second")
     stream.flush()
     assert messages(client, group, "clock") == ["first", "second"]
+
+
+@pytest.mark.parametrize("deletes", ["stream", "group"])
+@pytest.mark.parametrize("has_successor", [False, True])
+def test_lines_of_a_deleted_stream_are_dropped(
+    client: Callable[..., Any], cloud: LocalCloud, deletes: str, has_successor: bool
+) -> None:
+    logs, group = client("logs"), f"/deleted/{deletes}/{has_successor}"
+    log_streams.ensure_group(ACCOUNT, REGION, group)
+    stream = LogStream(ACCOUNT, REGION, group, "same")
+    stream.write("of the deleted stream")
+    if deletes == "stream":
+        logs.delete_log_stream(logGroupName=group, logStreamName="same")
+    else:
+        logs.delete_log_group(logGroupName=group)
+        log_streams.ensure_group(ACCOUNT, REGION, group)  # as the next local cloud of this process does
+    if has_successor:
+        LogStream(ACCOUNT, REGION, group, "same")
+    stream.flush()
+    assert len(logs.describe_log_streams(logGroupName=group)["logStreams"]) == has_successor
+    if has_successor:
+        assert messages(client, group, "same") == []

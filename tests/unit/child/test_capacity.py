@@ -17,6 +17,7 @@ from traingrid.aws.outage import patient
 from traingrid.backends.base import LaunchError
 from traingrid.child.capacity import CAPACITY_CALLS, Capacity
 from traingrid.child.supervisor import LetGoError
+from traingrid.job.facts import JobFacts
 from traingrid.job.failures import INVALID_REQUEST
 from traingrid.job.job import Job
 from traingrid.job.state import JobState
@@ -219,6 +220,61 @@ def test_after_a_lost_probe_another_job_probes(job: Job, ledger: Ledger) -> None
     assert item.state == "Completed"
     assert PROBE_SECONDS <= sum(time.naps) <= PROBE_SECONDS + 90
     assert shortage_of(ledger, job).until == 0
+
+
+def of_probe(state: JobState, failure: str = "", billable_seconds: int = 0) -> AttemptFacts:
+    facts: AttemptFacts = {"region": "us-east-1", "training_job": NAME, "state": state, "failure": failure}
+    return {**facts, "billable_seconds": billable_seconds}
+
+
+@pytest.mark.parametrize(
+    ("end", "failures"),
+    [
+        (of_probe(JobState.FAILED, "capacity"), 2),
+        (of_probe(JobState.FAILED, "training_error", billable_seconds=30), 1),
+        (of_probe(JobState.COMPLETED, billable_seconds=30), 1),
+        (of_probe(JobState.STOPPED, "stopped_by_user"), 1),
+        (of_probe(JobState.FAILED, "invalid_request"), 1),
+    ],
+)
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_other_children_report_a_probe_whose_child_did_not(
+    job: Job, ledger: Ledger, end: AttemptFacts, failures: int, goes_on: bool
+) -> None:
+    ledger.open_job("0123abcd", job)
+    recorded(ledger, claimed(short(pool_of(job)), NAME, FIRST_MOMENT))
+    if goes_on:
+        assert ledger.next_attempt(job_key(), end, "eu-west-1")
+    else:
+        end_of_line: JobFacts = {"state": end["state"], "failure": end["failure"], "training_job": NAME}
+        assert ledger.record_job(job_key(), end_of_line | {"billable_seconds": end["billable_seconds"]})
+    backend, time, at_create = FakeBackend(TRAINING, COMPLETED), FakeTime(), list[Shortage]()
+    backend.on_create = lambda: at_create.append(shortage_of(ledger, job))
+    other = job.model_copy(update={"index": 1, "name": "other"})
+    assert supervisor(other, backend, ledger, time).run().state == "Completed"
+    (shortage,) = at_create
+    assert shortage.failures == failures
+    waited = shortage.until - PROBE_SECONDS - FIRST_MOMENT if shortage.probe else 0
+    least = 2 * FIRST_SECONDS if failures > 1 else 0
+    assert least <= waited <= least + 2 * FIRST_SECONDS
+
+
+def test_a_probe_that_its_line_does_not_use_is_given_up(roaming: Job, ledger: Ledger) -> None:
+    ledger.open_job("0123abcd", roaming, roaming.regions)
+    probed = recorded(ledger, claimed(short(pool_of(roaming, "eu-west-1")), NEXT, FIRST_MOMENT))
+    waiting = capacity_of(roaming.model_copy(update={"region": "eu-west-1"}), ledger, FakeTime(), index=1)
+    assert waiting.shortage() == probed, "its attempt may begin"
+    assert ledger.next_attempt(job_key(), of_probe(JobState.STOPPED), "us-west-2")
+    assert waiting.shortage() is None, "its attempt has begun elsewhere"
+
+
+def test_a_probe_that_goes_on_is_waited_for(job: Job, ledger: Ledger) -> None:
+    ledger.open_job("0123abcd", job)
+    probed = recorded(ledger, claimed(short(pool_of(job)), NAME, FIRST_MOMENT))
+    waiting = capacity_of(job, ledger, FakeTime(), index=1)
+    for state in (JobState.PENDING, JobState.WAITING, JobState.IN_PROGRESS):
+        ledger.record_job(job_key(), {"state": state, "training_job": NAME})
+        assert waiting.shortage() == probed
 
 
 def test_a_child_that_replaces_the_probes_child_reports_its_result(job: Job, ledger: Ledger) -> None:
