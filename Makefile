@@ -21,16 +21,16 @@ SOURCES := app.py batch_job bench conformance docs_site examples lambda localclo
 ##@ Try it
 ENGINE ?= sagemaker
 demo: setup  ## Train four Horovod clusters in four Regions of a local AWS, from one manifest; with ENGINE=mixed two on Kubernetes
-	.venv/bin/python -m examples.digits.demo --engine $(ENGINE) $(if $(KEEP),--keep)
+	.venv/bin/python -m examples digits --engine $(ENGINE) $(if $(KEEP),--keep)
 
 demo-launchers: setup  ## Run a script with mpi and one without a launcher on two hosts each of a local AWS; with ENGINE=eks on Kubernetes
-	.venv/bin/python -m examples.launchers.demo --engine $(ENGINE)
+	.venv/bin/python -m examples launchers --engine $(ENGINE)
 
 demo-torch: setup-control setup-torch  ## Train PyTorch on two hosts of two ranks, kill a host, resume, and compare the numbers; with ENGINE=eks on Kubernetes
-	.venv/bin/python -m examples.torch_ddp.demo --engine $(ENGINE)
+	.venv/bin/python -m examples torch_ddp --engine $(ENGINE)
 
 demo-catalog: setup  ## Register four campaigns by upload, plan with one move, train, and print accuracy and dollars with SQL
-	.venv/bin/python -m examples.catalog.demo
+	.venv/bin/python -m examples catalog
 
 ##@ Deploy into AWS, or a local AWS
 GRID ?= grid.yaml

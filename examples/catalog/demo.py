@@ -120,7 +120,3 @@ def traingrid(work: Path, words: str, *, shown: bool = True) -> str:
     if process.returncode:
         raise TraingridError(f"traingrid {words} ended with exit code {process.returncode}.")
     return "".join(lines)
-
-
-if __name__ == "__main__":
-    sys.exit(digits.run(sys.argv[1:], main))

@@ -3,7 +3,7 @@
 AWS is localcloud, and its clients are the real ones: the CDK CLI deploys the real templates, the manifest is uploaded
 to S3, and from then on this program only watches.
 
-    python -m examples.digits.demo --input-mode Pipe --streams rank
+    python -m examples digits --input-mode Pipe --streams rank
 
 The input mode is a field of the manifest, and the results are about the same in every mode. With --engine mixed, two of
 the Regions train on Kubernetes clusters of Amazon EKS: one as an Indexed Job, and one as an MPIJob with two hosts. With
@@ -18,7 +18,6 @@ import os
 import shlex
 import shutil
 import signal
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -40,7 +39,7 @@ from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli.console import console
 from traingrid.cli.live_status import watch_submission
 from traingrid.cli.status_table import reasons
-from traingrid.errors import INTERRUPTED, TraingridError
+from traingrid.errors import TraingridError
 from traingrid.submission.status import JobStatus, SubmissionStatus
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -149,7 +148,7 @@ def own_folder(work: Path) -> Path:
 
 def options_of(arguments: Sequence[str]) -> tuple[dict[str, str], Path, bool]:
     """Return the options of the command line: fields of all lines, the grid, and whether the local AWS stays."""
-    parser = argparse.ArgumentParser(prog="python -m examples.digits.demo", description=(__doc__ or "").split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m examples digits", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--input-mode", choices=("File", "FastFile", "Pipe"), help="how hosts receive the data")
     parser.add_argument("--streams", choices=("host", "rank"), help="in Pipe mode: one stream per host or per rank")
     parser.add_argument("--engine", choices=GRID_FILES, default="sagemaker", help="the services that train")
@@ -232,19 +231,3 @@ def timed(what: str, act: Callable[[], Result]) -> Result:
 def print_text(text: str) -> None:
     """Print text verbatim."""
     out.print(text, markup=False, soft_wrap=True)
-
-
-def run(arguments: Sequence[str], program: Callable[[Sequence[str]], int] = main) -> int:
-    """Run a demo; print an error or interrupt as one sentence, and return an exit code."""
-    try:
-        return program(arguments)
-    except TraingridError as error:
-        print(f"Error: {error}", file=sys.stderr)
-        return error.exit_code
-    except KeyboardInterrupt:  # leaving the context manager has stopped the local AWS
-        print("Interrupted. The demo's local AWS and its training jobs are stopped.", file=sys.stderr)
-        return INTERRUPTED
-
-
-if __name__ == "__main__":
-    sys.exit(run(sys.argv[1:]))

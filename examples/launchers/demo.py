@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -99,7 +98,3 @@ def is_expected(files: dict[str, Any]) -> bool:
         return bool(files["sum.json"] == {"ranks": HOSTS, "total": sum(range(1, HOSTS + 1))})
     parts = [files.get(f"records-{host}.json", {}) for host in range(HOSTS)]
     return all(parts) and len({name for part in parts for name in part}) == sum(map(len, parts))
-
-
-if __name__ == "__main__":
-    sys.exit(digits.run(sys.argv[1:], main))

@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -169,7 +168,3 @@ def equal(submission: Submission, work: Path) -> bool:
     compared = subprocess.run(program, capture_output=True, text=True, check=False)
     digits.print_text(compared.stdout + compared.stderr)
     return compared.returncode == 0
-
-
-if __name__ == "__main__":
-    sys.exit(digits.run(sys.argv[1:], main))

@@ -4,17 +4,18 @@ import json
 import subprocess
 from contextlib import suppress
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
-import examples.catalog.demo
 import examples.digits.demo
 import examples.launchers.demo
 import examples.torch_ddp.demo
+from examples import __main__ as program
 from tests.support.sample_deployment import sample_deployment
 from traingrid import names
 from traingrid.aws.s3_uri import S3Uri
@@ -22,6 +23,8 @@ from traingrid.grid.deployment import Deployment
 from traingrid.grid.file import load_grid
 from traingrid.manifest.parse import parse
 from traingrid.submission.files import jobs_of_lines
+
+INTERRUPTED = "Interrupted. The demo's local AWS and its training jobs are stopped.\n"
 
 
 def listening() -> set[int]:
@@ -34,11 +37,9 @@ def listening() -> set[int]:
     return {int(row[1].partition(":")[2], 16) for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in ours}
 
 
-@pytest.mark.parametrize(
-    "demo", [examples.digits.demo, examples.catalog.demo, examples.launchers.demo, examples.torch_ddp.demo]
-)
+@pytest.mark.parametrize("name", program.DEMOS)
 def test_an_interrupted_demo_stops_its_local_aws_and_prints_one_sentence(
-    demo: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ports: list[int] = []
 
@@ -47,12 +48,24 @@ def test_an_interrupted_demo_stops_its_local_aws_and_prints_one_sentence(
         assert ports[0] in listening()
         raise KeyboardInterrupt
 
+    demo = import_module(f"examples.{name}.demo")
     monkeypatch.setattr(demo, "WORK", tmp_path)
     monkeypatch.setattr(demo, "deploy", interrupted)
     monkeypatch.setattr("os.environ", {})
-    assert examples.digits.demo.run([], demo.main) == 130
-    assert capsys.readouterr().err == "Interrupted. The demo's local AWS and its training jobs are stopped.\n"
+    assert program.run(name, []) == 130
+    assert capsys.readouterr().err == INTERRUPTED
     assert ports[0] not in listening()
+
+
+def test_a_demo_that_is_interrupted_while_its_modules_load_prints_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(_name: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(program, "import_module", interrupted)
+    assert program.run("digits", []) == 130
+    assert capsys.readouterr().err == INTERRUPTED
 
 
 def test_another_terminal_reaches_the_run_by_the_printed_commands(

@@ -1,0 +1,34 @@
+"""`python -m examples NAME`: run the demo of a folder; print an error or an interrupt as one sentence."""
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from traingrid.errors import INTERRUPTED, TraingridError
+
+DEMOS = ("digits", "launchers", "torch_ddp", "catalog")
+
+
+def run(name: str, arguments: Sequence[str]) -> int:
+    """Run a demo, and return an exit code.
+
+    The demo's module is imported here, because the imports alone take seconds, in which a user may press Ctrl-C.
+
+    Args:
+        name: The folder of the demo.
+        arguments: The demo's options.
+    """
+    try:
+        return int(import_module(f"examples.{name}.demo").main(arguments))
+    except TraingridError as error:
+        print(f"Error: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:  # leaving the context manager has stopped the local AWS
+        print("Interrupted. The demo's local AWS and its training jobs are stopped.", file=sys.stderr)
+        return INTERRUPTED
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == [] or sys.argv[1] not in DEMOS:
+        sys.exit(f"Name one of the demos: {', '.join(DEMOS)}.")
+    sys.exit(run(sys.argv[1], sys.argv[2:]))
