@@ -8,12 +8,13 @@ from typing import Any
 from conformance.aws import Aws, refused
 from conformance.claim import claim
 from conformance.resources.functions import function
-from conformance.resources.storage import bucket, shared_bucket
+from conformance.resources.storage import bucket
 from conformance.resources.templates import Stack
 from conformance.sources import model, page
 
 _RETENTION = "https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-attribute-deletionpolicy.html"
 _IMPORT = "https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/import-resources-automatically.html"
+_CHANGE_SET = "by-a-claim"
 _ANSWERS = """
 import json, urllib.request
 def handler(event, context):
@@ -30,9 +31,17 @@ def _group(name: str, policy: str) -> dict[str, Any]:
     return {"Type": "AWS::Logs::LogGroup", "Properties": {"LogGroupName": name}, "DeletionPolicy": policy}
 
 
-def _taken(aws: Aws, after: str) -> dict[str, Any]:
-    """Return a resource that cannot be created, after another one: a bucket that already exists."""
-    return {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": shared_bucket(aws)}, "DependsOn": after}
+def _broken(aws: Aws, after: str) -> dict[str, Any]:
+    """Return a resource that cannot be created, after another one: the policy of a bucket that does not exist.
+
+    CloudFormation finds some errors, such as a name in use, before it creates anything
+    (https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/validate-stack-deployments.html); not this one.
+    """
+    name = aws.name("absent")
+    statement = {"Effect": "Deny", "Principal": "*", "Action": "s3:*", "Resource": f"arn:aws:s3:::{name}/*"}
+    policy = {"Version": "2012-10-17", "Statement": [statement]}
+    properties = {"Bucket": name, "PolicyDocument": policy}
+    return {"Type": "AWS::S3::BucketPolicy", "Properties": properties, "DependsOn": after}
 
 
 def _protected_table(name: str) -> dict[str, Any]:
@@ -72,7 +81,7 @@ def retained_resource_outlives_its_stack(aws: Aws) -> None:
 def failed_creation_leaves_nothing(aws: Aws) -> None:
     """If the creation of a stack fails, a resource with RetainExceptOnCreate is deleted."""
     stack, name = Stack(aws), f"/{aws.name('not-kept')}"
-    resources = {"Kept": _group(name, "RetainExceptOnCreate"), "Broken": _taken(aws, "Kept")}
+    resources = {"Kept": _group(name, "RetainExceptOnCreate"), "Broken": _broken(aws, "Kept")}
     assert stack.deploy(resources) == "ROLLBACK_COMPLETE"
     assert _groups(aws, name) == []
 
@@ -88,7 +97,7 @@ def failed_creation_leaves_nothing(aws: Aws) -> None:
 def protected_table_stops_a_rollback(aws: Aws) -> None:
     """A failed creation cannot delete a table with deletion protection: the stack becomes ROLLBACK_FAILED."""
     stack, name, dynamodb = Stack(aws), aws.name("protected"), aws.client("dynamodb")
-    status = stack.deploy({"Table": _protected_table(name), "Broken": _taken(aws, "Table")})
+    status = stack.deploy({"Table": _protected_table(name), "Broken": _broken(aws, "Table")})
     dynamodb.update_table(TableName=name, DeletionProtectionEnabled=False)
     aws.wait(lambda: dynamodb.describe_table(TableName=name)["Table"]["TableStatus"] == "ACTIVE", name)
     assert status == "ROLLBACK_FAILED"
@@ -104,7 +113,7 @@ def protected_table_stops_a_rollback(aws: Aws) -> None:
 def stack_that_was_never_created_is_not_updated(aws: Aws) -> None:
     """A stack in ROLLBACK_COMPLETE cannot be updated. It must be deleted first, which `cdk deploy` does."""
     stack, name = Stack(aws), f"/{aws.name('not-updated')}"
-    resources = {"Group": _group(name, "Delete"), "Broken": _taken(aws, "Group")}
+    resources = {"Group": _group(name, "Delete"), "Broken": _broken(aws, "Group")}
     assert stack.deploy(resources) == "ROLLBACK_COMPLETE"
     change = {"StackName": stack.name, "ChangeSetName": "again", "ChangeSetType": "UPDATE"}
     body = json.dumps({"Resources": {"Group": _group(name, "Delete")}})
@@ -124,7 +133,7 @@ def resource_that_waits_for_a_failed_one_is_never_created(aws: Aws) -> None:
     stack, name, dynamodb = Stack(aws), aws.name("last"), aws.client("dynamodb")
     table = {**_protected_table(name), "DependsOn": ["Group", "Broken"]}
     group = _group(f"/{aws.name('first')}", "RetainExceptOnCreate")
-    status = stack.deploy({"Group": group, "Broken": _taken(aws, "Group"), "Table": table})
+    status = stack.deploy({"Group": group, "Broken": _broken(aws, "Group"), "Table": table})
     assert status == "ROLLBACK_COMPLETE"
     with refused("ResourceNotFoundException"):
         dynamodb.describe_table(TableName=name)
@@ -141,7 +150,7 @@ def failed_update_is_rolled_back(aws: Aws) -> None:
     """A failed update ends with UPDATE_ROLLBACK_COMPLETE, and its changes are reverted."""
     stack, name, other = Stack(aws), f"/{aws.name('before')}", f"/{aws.name('added')}"
     assert stack.deploy({"Group": _group(name, "Delete")}) == "CREATE_COMPLETE", stack.reasons()
-    resources = {"Group": _group(name, "Delete"), "Added": _group(other, "Delete"), "Broken": _taken(aws, "Added")}
+    resources = {"Group": _group(name, "Delete"), "Added": _group(other, "Delete"), "Broken": _broken(aws, "Added")}
     assert stack.deploy(resources) == "UPDATE_ROLLBACK_COMPLETE"
     assert _groups(aws, name) == [name]
     assert _groups(aws, other) == []
@@ -210,14 +219,14 @@ def stack_is_deleted_by_force_after_a_failure(aws: Aws) -> None:
     assert stack.ended() in ("", "DELETE_COMPLETE")
 
 
-def _take_over(aws: Aws, stack: Stack, resources: dict[str, Any]) -> str:
-    what = {"StackName": stack.name, "ChangeSetName": "take-over"}
+def _by_change_set(aws: Aws, stack: Stack, resources: dict[str, Any], *, importing: bool) -> str:
+    what = {"StackName": stack.name, "ChangeSetName": _CHANGE_SET}
     aws.undo.later(f"stack {stack.name}", stack.delete)
     stack.api.create_change_set(
         **what,
         ChangeSetType="CREATE",
         TemplateBody=json.dumps({"Resources": resources}),
-        ImportExistingResources=True,
+        ImportExistingResources=importing,
         Tags=aws.tags(),
     )
     status = aws.wait(lambda: _change_set(stack, what), "the change set")
@@ -241,7 +250,7 @@ def kept_bucket_is_taken_over(aws: Aws) -> None:
     name, stack = bucket(aws), Stack(aws)
     aws.client("s3").put_object(Bucket=name, Key="k", Body=b"x")
     kept = {"Type": "AWS::S3::Bucket", "DeletionPolicy": "RetainExceptOnCreate", "Properties": {"BucketName": name}}
-    assert _take_over(aws, stack, {"Bucket": kept}).endswith("COMPLETE"), stack.reasons()
+    assert _by_change_set(aws, stack, {"Bucket": kept}, importing=True).endswith("COMPLETE"), stack.reasons()
     assert stack.status() in ("CREATE_COMPLETE", "IMPORT_COMPLETE"), stack.reasons()
     assert stack.id_of("Bucket") == name
 
@@ -252,14 +261,19 @@ def kept_bucket_is_taken_over(aws: Aws) -> None:
         "resource name conflict detection run on all supported operations",
     ),
     page("https://github.com/aws/aws-cdk/issues/16686", "cdk-wiserentr-stack-dev-user-docs already exists"),
+    page("https://github.com/serverless/serverless/issues/13248", "AWS::EarlyValidation::ResourceExistenceCheck"),
     used_by="docs/deploy.md",
 )
 def existing_bucket_is_in_the_way(aws: Aws) -> None:
-    """Without ImportExistingResources, a stack with the name of an existing bucket fails: already exists."""
+    """Without ImportExistingResources, a stack with the name of an existing bucket fails, or its change set does."""
     name, stack = bucket(aws), Stack(aws)
     kept = {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": name}}
-    assert stack.deploy({"Bucket": kept}) == "ROLLBACK_COMPLETE"
-    assert "already exists" in stack.reasons()
+    if (status := _by_change_set(aws, stack, {"Bucket": kept}, importing=False)) == "FAILED":
+        failed = stack.api.describe_change_set(StackName=stack.name, ChangeSetName=_CHANGE_SET)
+        assert "AWS::EarlyValidation::ResourceExistenceCheck" in failed["StatusReason"]
+    else:
+        assert status == "ROLLBACK_COMPLETE"
+        assert "already exists" in stack.reasons()
 
 
 @claim(
