@@ -40,6 +40,28 @@ def test_every_link_leads_to_a_file_and_a_heading(page: Path) -> None:
     assert broken == []
 
 
+DIAGRAM = re.compile(r"^### (The way of .+?)$.*?```mermaid\n(.*?)```", re.MULTILINE | re.DOTALL)
+IN_DIAGRAM = re.compile(r"([\w/]+\.(?:py|cc))(?:: ([^\]]*))?")
+IDENTIFIER = re.compile(r"\b(?:[A-Z]\w+|[a-z]+(?:_[a-z]+)+)\b")
+FOLDERS = (ROOT, ROOT / "traingrid", ROOT / "training_container/trainer", ROOT / "training_container")
+
+
+def test_the_ways_name_files_and_what_is_in_them() -> None:
+    ways = DIAGRAM.findall((ROOT / "ARCHITECTURE.md").read_text())
+    assert [title for title, _ in ways] == [
+        "The way of a line",
+        "The way of a grid.yaml key",
+        "The way of a training record",
+    ]
+    for title, diagram in ways:
+        for name, content in IN_DIAGRAM.findall(diagram):
+            files = [folder / name for folder in FOLDERS if (folder / name).is_file()]
+            assert files, f"{title}: {name}"
+            words = set(re.findall(r"\w+", files[0].read_text()))
+            own = IN_DIAGRAM.split(content)[0]  # the names before the next file
+            assert set(IDENTIFIER.findall(own)) <= words, f"{title}: {name}: {own}"
+
+
 def test_the_index_lists_every_page() -> None:
     listed = {link.partition("#")[0] for link in links(DOCS / "README.md")}
     pages = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")}
