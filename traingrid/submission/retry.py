@@ -78,10 +78,7 @@ class Retrier:
     """Retries jobs of a deployment.
 
     Attributes:
-        deployment: The grid.
-        ledger: The ledger.
         storage: Reads and writes a submission's lines.
-        batch: The job queue.
         children: Returns the states of the lines' Batch children.
         at_once: The number of lines that are reopened concurrently.
     """
@@ -101,7 +98,6 @@ class Retrier:
         """Return the plan of a retry. Reads only.
 
         Args:
-            submission: The submission's id.
             lines: The lines of a corrected manifest; then only changed jobs are retried. Without it, all failed and
                 stopped jobs are retried unchanged.
             index: The index of the only job to retry; by default all failed and stopped jobs.
@@ -118,7 +114,6 @@ class Retrier:
         """Retry the jobs of a plan.
 
         Args:
-            todo: The plan.
             by: The user who requests the retry.
             on_array: Called with the id and the number of jobs of each Batch job as soon as it is submitted.
 

@@ -53,7 +53,6 @@ class Guard:
     """ASGI middleware that refuses all requests but those of the page.
 
     Args:
-        app: The application.
         port: The port on which the server listens.
         known: The secrets.
     """
