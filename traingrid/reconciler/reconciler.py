@@ -70,7 +70,7 @@ GRACE_SECONDS = 120.0
 
 A dead child may have sent a create request that SageMaker has not answered (the client's timeouts are 10 s to connect
 and 60 s to read, traingrid/aws/clients.py). A new training job may not be visible yet. A retry opens its lines before
-its array exists (`retrying.SLICE_SECONDS`). The value is less than the interval between two sweeps, so that the second
+its array exists (`retry.SLICE_SECONDS`). The value is less than the interval between two sweeps, so that the second
 sweep acts at the latest.
 """
 

@@ -48,7 +48,7 @@ SLICE_SECONDS = 45.0
 """The time after which a slice is submitted, counted from its first line.
 
 Until the array is recorded, an open line looks abandoned, and the reconciler closes abandoned lines after
-`reconciling.GRACE_SECONDS`. The rest of that time is for the array: SubmitJob alone may take 70 s
+`reconciler.GRACE_SECONDS`. The rest of that time is for the array: SubmitJob alone may take 70 s
 (traingrid/aws/clients.py).
 """
 # After these failures a retry moves the job to its next candidate.
