@@ -54,7 +54,6 @@ class Guard:
 
     Args:
         port: The port on which the server listens.
-        known: The secrets.
     """
 
     def __init__(self, app: ASGIApp, port: int, page_secrets: Secrets) -> None:
