@@ -40,7 +40,6 @@ def build_app(grid: GridSettings, *, layer: Path = LAYER, app: App | None = None
     The same grid and files always produce the same templates: nothing is looked up in AWS.
 
     Args:
-        grid: The grid to deploy.
         layer: Folder with a subfolder `python` that holds the libraries that the Lambda runtime lacks; for
             `catalog: dsql`, it also has the subfolder `catalog/python`.
         app: The app to add the stacks to; None creates one.

@@ -41,11 +41,8 @@ class Scenario:
     """A workload whose first Region has no capacity during its first `SHORT_SECONDS`.
 
     Attributes:
-        name: Its name.
-        retries: The lines' `retries`.
         replicas: Whether each line has a replica in a Region with capacity.
         children_per_second: Rate at which children start.
-        lines: Number of lines.
     """
 
     name: str
@@ -82,8 +79,6 @@ class Run:
     Attributes:
         calls: Accepted CreateTrainingJob calls.
         in_vain: Those whose training job found no capacity.
-        completed: Lines that completed.
-        failed: Lines that failed.
         half_requested: Time at which half of the lines had requested the training job that completed.
         all_requested: Time at which all of them had.
     """

@@ -40,7 +40,6 @@ class _Server(ThreadingHTTPServer):
     """The server that takes the place of AWS.
 
     Attributes:
-        command: The measured command.
         seconds: Its processor time, once it has sent a request.
     """
 

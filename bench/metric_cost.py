@@ -28,7 +28,6 @@ class Item:
     Attributes:
         what: The requests or the storage.
         count: The number of units.
-        price: The price of a unit.
     """
 
     what: str

@@ -55,7 +55,6 @@ def draw(root: Path, packages: Mapping[str, list[Path]], seed: int, count: int) 
         root: The folder that names of files are relative to.
         packages: The files of each package.
         seed: Mutants of the same code are the same for the same seed.
-        count: The number of mutants.
     """
     shuffled = {}
     for package, files in packages.items():

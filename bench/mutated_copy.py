@@ -36,11 +36,7 @@ _HANGING = "a test that did not end"
 
 @dataclass(frozen=True)
 class MutatedCopy:
-    """A copy of the tree, so that nothing that reads the checkout sees a mutant.
-
-    Attributes:
-        root: The root of the copy.
-    """
+    """A copy of the tree, so that nothing that reads the checkout sees a mutant."""
 
     root: Path
 
@@ -60,7 +56,6 @@ class MutatedCopy:
         """Return the first test that fails with a mutant.
 
         Args:
-            mutant: The mutant.
             files: The test files, in their order.
             without: Tests that are not run.
         """

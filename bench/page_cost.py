@@ -36,7 +36,6 @@ class Situation:
     """The ledger that the page shows.
 
     Attributes:
-        title: Its description.
         open_submissions: The number of submissions with open jobs.
         jobs: The number of jobs of each, from the first open one on.
         old: The number of other submissions, with 100 jobs each.

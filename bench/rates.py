@@ -43,11 +43,9 @@ class Scenario:
     """A workload.
 
     Attributes:
-        name: Its name.
         regions: Training Regions, to which the lines are assigned in turn.
         hosts: Instances per training job.
         minutes: Shortest and longest training.
-        lines: Number of lines.
     """
 
     name: str

@@ -14,11 +14,7 @@ GROUPS = 3
 
 
 class ReachingTests:
-    """The tests of a tree.
-
-    Args:
-        root: The root of the tree.
-    """
+    """The tests of a tree."""
 
     def __init__(self, root: Path) -> None:
         folders = ("traingrid", "lambda", "batch_job", "tests/unit", "tests/integration", "tests/support")

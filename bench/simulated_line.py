@@ -157,11 +157,8 @@ def run_line(
     """Run the child of one line until it ends.
 
     Args:
-        deployment: The grid.
-        job: The line's job.
         lines: Number of lines in its array.
         seconds: Duration of the training.
-        chance: Source of randomness.
 
     Returns:
         The duration in seconds, and the calls.

@@ -39,7 +39,6 @@ class Benchmark:
     Attributes:
         name: Its target of `make`, or its module if it has none.
         arguments: The arguments of Python.
-        python: Its Python.
         needs: The requirements without which it does not run.
         uses: The requirements without which a part of it does not run.
         tested_by: The test file that runs it at a tiny size instead, if one does.

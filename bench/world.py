@@ -74,8 +74,6 @@ class World:
     """A deployed grid.
 
     Attributes:
-        cloud: The localcloud.
-        grid: The grid.
         work: Folder for logs.
     """
 
@@ -118,7 +116,6 @@ class World:
 
         Args:
             name: The name of its object.
-            lines: The number of its lines.
             content: Its content; by default that of `lines`.
         """
         before = len(self.cloud.record.entries())

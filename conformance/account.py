@@ -37,7 +37,6 @@ def account_place(  # noqa: PLR0913 - the user gives the first four
         account: Account id given by the user.
         regions: The home Region and a second Region.
         budget: Maximum estimated cost in dollars.
-        claims: The claims to check.
         agreed: Asks the user a question, and returns True for yes.
         session: Creates the clients; by default a session with the environment's credentials.
 

@@ -30,7 +30,6 @@ class Place:
     """The place of a run.
 
     Attributes:
-        account: Account id.
         regions: The home Region and a second Region.
         session: Creates clients with the user's credentials.
         endpoint: Endpoint URL of a localcloud; None for AWS's own endpoints.
@@ -56,7 +55,6 @@ class Aws:
     """Clients, names and shared resources of one run.
 
     Attributes:
-        place: The place of the run.
         run: The run's id, which is part of every name.
         undo: Deletes the run's resources.
         interrupted: Set when the run is interrupted: checks then give up, and only the deletion still polls.
@@ -182,7 +180,6 @@ def refused(*codes: str, text: str = "") -> Iterator[None]:
     """Assert that AWS refuses the call in the block with one of these error codes.
 
     Args:
-        codes: Expected error codes.
         text: Expected part of the message.
     """
     try:

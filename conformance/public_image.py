@@ -36,8 +36,6 @@ class PublicImage:
 
         Args:
             ecr: Client of Amazon ECR.
-            repository: The repository's name.
-            tag: The tag.
         """
         manifest = self._manifest(TAG)
         described = json.loads(manifest)

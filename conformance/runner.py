@@ -43,8 +43,6 @@ class Result:
     """Result of one claim in one place.
 
     Attributes:
-        claim: The claim.
-        outcome: The outcome.
         detail: Why it is not met; empty otherwise.
         seconds: Duration of the check.
     """
@@ -88,8 +86,6 @@ def run(
     """Check claims, and delete all resources created for them, even if the run is interrupted.
 
     Args:
-        place: The place of the run.
-        claims: The claims to check.
         workers: Number of concurrent checks.
         instances: Number of concurrent training instances.
         on_result: Called with each result as soon as it is known.

@@ -34,7 +34,6 @@ def page(url: str, phrase: str = "") -> Source:
     """Return a public web page: AWS documentation, or an issue that quotes a reply from a real account.
 
     Args:
-        url: Its address.
         phrase: Text of the page that supports the claim, without markup, so that a reader can find it again. It is
             empty if the page could not be read, or was read and does not state the claim.
     """

@@ -35,7 +35,6 @@ def on_files(files: Files, *, config: "MkDocsConfig") -> Files:
 
     Args:
         files: The files of docs/, and those of the theme.
-        config: The site's configuration.
 
     Returns:
         The files, including those of the root folder and the linked sources.
@@ -58,11 +57,6 @@ def on_page_markdown(markdown: str, *, page: "Page", files: Files, **_: object) 
     GitHub, as CommonMark, also begins a list right after a paragraph, needs three spaces in a numbered list instead of
     four, and ignores words after the language of a code block.
 
-    Args:
-        markdown: The page's text.
-        page: The page.
-        files: The site's files.
-
     Returns:
         The text. Links to files that do not exist are unchanged, and MkDocs reports them.
     """
@@ -81,10 +75,6 @@ def on_page_content(html: str, *, page: "Page", **_: object) -> str:
     """Return a page's HTML without the backslashes that GitHub requires before bars in a table's code.
 
     A list or a code block that is still part of a paragraph is a warning, which ends a strict build.
-
-    Args:
-        html: The page's content.
-        page: The page.
     """
     if left := _LEFT.search(html):
         _LOG.warning("Doc file '%s' has Markdown that is not rendered: %s", page.file.src_uri, left.group(1))

@@ -16,7 +16,6 @@ def run(name: str, arguments: Sequence[str]) -> int:
 
     Args:
         name: The folder of the demo.
-        arguments: The demo's options.
     """
     try:
         return int(import_module(f"examples.{name}.demo").main(arguments))

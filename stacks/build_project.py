@@ -27,8 +27,6 @@ class BuildProject(Construct):
     them failed (https://docs.aws.amazon.com/codebuild/latest/userguide/build-spec-ref.html).
 
     Attributes:
-        role: The role of the builds.
-        project: The project.
         compute: Compute type of its hosts.
         repository_name: The repository in the home Region that a build pushes to or reads.
     """

@@ -18,7 +18,6 @@ class CatalogCluster(Construct):
 
     Attributes:
         endpoint: Its host name.
-        arn: Its ARN.
     """
 
     def __init__(self, scope: Construct, identifier: str) -> None:

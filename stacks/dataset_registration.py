@@ -78,9 +78,6 @@ def let_read_datasets(role: iam.Role, grid: GridSettings, regions: list[str], ke
     """Allow a role to read markers, and to list data buckets, in Regions of one account.
 
     Args:
-        role: The role.
-        grid: The grid.
-        regions: The Regions.
         key: The key of the Region, for a role in the Region's stack; without it, keys are named by their alias.
     """
     if not regions:

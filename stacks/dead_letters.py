@@ -40,7 +40,6 @@ def noticed(
     alarm on a queue notifies once, however many events arrive.
 
     Args:
-        scope: Scope of the queue.
         identifier: Construct id of the queue in `scope`.
         pattern: EventBridge's pattern of the events on the Region's default bus.
         what: Description of the rule: the meaning of the events.

@@ -34,7 +34,6 @@ class EksAccess(Construct):
     (createOnlyProperties of both types in its registry), and updates groups and the role in place.
 
     Args:
-        grid: The grid.
         region: The Region, which has a cluster.
         pods: The execution role.
         acting: The ARNs of the roles with which the parts of the control plane act in another account; empty in the

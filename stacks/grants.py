@@ -22,10 +22,7 @@ def grant(
     """Allow a role some actions on some resources.
 
     Args:
-        role: The role.
-        actions: IAM actions.
         resources: ARNs or their patterns.
-        conditions: IAM's conditions.
         because: The reason for each "*" in `resources`. It is recorded as the acknowledgment of cdk-nag's rule IAM5 for
             exactly these resources, so that any other wildcard of the role is still a finding.
 
@@ -66,9 +63,7 @@ def acknowledge(construct: IConstruct, rule: str, reason: str, *, checkov: str =
     """Record why a construct breaks a rule of cdk-nag.
 
     Args:
-        construct: The construct.
         rule: The rule's id, as the finding shows it.
-        reason: The reason.
         checkov: The id of checkov's equivalent rule, if it has one.
     """
     acknowledge_all(construct, {rule: reason})

@@ -83,7 +83,6 @@ class ImageBuild(BuildProject):
     only a new tag makes CloudFormation start the build, and update the stacks that use the digest.
 
     Args:
-        recipe: The inputs of the image.
         repository_name: The repository that it is pushed to.
         replicas: The Regions that it is replicated to, in the format of `replication.places`.
         log_group: Name of the log group of the builds.

@@ -19,7 +19,6 @@ def framework_images(grid: GridSettings, *, python: Path = PYTHON) -> dict[str, 
     """Return the images of the aliases that name a framework or an algorithm. Without such aliases, run nothing.
 
     Args:
-        grid: The grid.
         python: The Python interpreter of the environment in which the SDK is installed.
 
     Raises:

@@ -30,7 +30,6 @@ class Orchestrator(Construct):
     """A Fargate compute environment, its queue, and the definition of the job that runs the orchestrator's image.
 
     Args:
-        grid: The grid.
         image: URI of the image.
         image_tag: Tag of the image, for people.
         environment: The environment variables of a child.

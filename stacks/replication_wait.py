@@ -25,7 +25,6 @@ class ReplicationWait(BuildProject):
         role_name: Name of its role, which the repositories of other accounts allow.
         repository_name: Name of the repository, the same in every Region.
         replicas: The Regions, in the format of `replication.places`.
-        log_group: Name of the log group.
     """
 
     def __init__(

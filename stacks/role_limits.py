@@ -20,9 +20,6 @@ MAX_MANAGED_POLICIES = 10
 def refuse_long_policies(assembly: CloudAssembly) -> None:
     """Check the roles of all stacks.
 
-    Args:
-        assembly: The synthesized templates.
-
     Raises:
         UsageError: A role has more managed policies than IAM's quota.
     """

@@ -148,7 +148,6 @@ def follow(job: TrainingJob, config: Config | None, stop_file: Path, connected: 
     """Start the ranks, forward their output, and return 0, 143 after a stop, or 1 after writing output/failure.
 
     Args:
-        job: The job.
         config: The hyperparameters of the image's trainer; None for a script.
         stop_file: The file that exists when the training was asked to stop.
         connected: The other hosts, whose failure ends the ranks of this one.
@@ -252,7 +251,6 @@ def end_leftovers(launcher: "subprocess.Popen[bytes]", spared: int | None) -> No
     Ranks end their own leftovers, so this only finds some if the launcher, or a rank's keeper, was killed.
 
     Args:
-        launcher: The launcher of the ranks.
         spared: The process that writes the metric history; it continues.
     """
     launcher.wait()

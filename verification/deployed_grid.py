@@ -34,7 +34,6 @@ class DeployedGrid:
     """A deployed grid in a localcloud whose children are forked.
 
     Attributes:
-        cloud: The localcloud.
         plane: The control plane that the CLI uses.
         fork_client: The process that forks the children.
     """
@@ -56,7 +55,6 @@ class DeployedGrid:
         """Wait until Batch jobs have ended; training jobs may still run.
 
         Args:
-            batch_jobs: Their ids.
             seconds: Minimum timeout of each; a job with many lines has a longer one.
 
         Raises:
@@ -117,7 +115,6 @@ def deployed(
     This process has a user's environment for the localcloud during the block.
 
     Args:
-        grid_file: The grid's configuration file.
         settings: Settings of the localcloud; its data folder also receives the CLI's logs.
         first: Function that every child calls before the orchestrator, as "module:function".
         prepare: Prepares the account before the deployment.

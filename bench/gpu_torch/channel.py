@@ -26,8 +26,6 @@ def write_job(base: Path, settings: Settings, started: float) -> None:
     """Write a job of one host and one rank, whose script is rank.py, to a folder in place of /opt/ml.
 
     Args:
-        base: The folder.
-        settings: The settings of the measurement.
         started: The time at which the job starts, in seconds since the epoch.
     """
     hyperparameters = {

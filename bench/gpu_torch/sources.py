@@ -57,7 +57,6 @@ class FromRecords:
 
     Attributes:
         prefetched: The batches that may be ready before a block begins, which would falsify its time.
-        decoder: Decodes a record.
     """
 
     collate: Any = None

@@ -15,8 +15,6 @@ class Interval:
 
     Attributes:
         median: The median of the rounds.
-        low: The lower end.
-        high: The upper end.
         confidence: The probability that such an interval contains the median of all possible rounds.
     """
 

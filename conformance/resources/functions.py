@@ -19,8 +19,6 @@ def function(aws: Aws, code: str, **more: Any) -> str:
     """Create a function whose code defines `handler(event, context)`, and return its name.
 
     Args:
-        aws: The place.
-        code: The code.
         more: Further parameters of CreateFunction; without Role, the function has the role that claims share.
     """
     api, name = aws.client("lambda"), aws.name("function")

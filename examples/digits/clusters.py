@@ -46,10 +46,6 @@ def grid_file_of(arguments: Sequence[str], engines: Mapping[str, Path], document
 def create_clusters(cloud: LocalCloud, grid_file: Path) -> dict[str, str]:
     """Create the cluster of each Region with `eks`, and apply the grid's access to it.
 
-    Args:
-        cloud: The local AWS.
-        grid_file: The grid.
-
     Returns:
         The namespace of the grid in each cluster, by the cluster's ARN, which is its name in the kubeconfig.
 
@@ -70,8 +66,6 @@ def create_cluster(
     """Create a cluster as its owner does, apply a grid's access to it, and return its ARN.
 
     Args:
-        cloud: The local AWS.
-        grid: The grid.
         region: A Region of the grid with `eks`.
         with_operator: Install the MPI operator.
         account: The cluster's account, if it is not that of the local AWS.
@@ -93,10 +87,7 @@ def kubectl(cloud: LocalCloud, cluster: str, *arguments: str, standard_input: st
     """Run kubectl on a cluster as its administrator, and return its output.
 
     Args:
-        cloud: The local AWS.
         cluster: The cluster's ARN.
-        arguments: The arguments.
-        standard_input: The standard input.
 
     Raises:
         TraingridError: kubectl failed.

@@ -107,7 +107,6 @@ def another_terminal(endpoint_url: str, grid_file: Path, work: Path) -> str:
 
     Args:
         endpoint_url: The address of this run's local AWS.
-        grid_file: The grid.
         work: This run's folder, which is removed after its end.
     """
     file = work / "environment.sh"

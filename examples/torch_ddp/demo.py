@@ -115,7 +115,6 @@ def kill_a_host(submission: Submission, lose: Callable[[str], bool]) -> str:
     """Kill the second host of the interrupted job after some checkpoints, and return the job's name.
 
     Args:
-        submission: The submission.
         lose: Ends the second host of the training job of this name; returns False if there is none.
 
     Raises:

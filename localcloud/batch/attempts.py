@@ -42,7 +42,6 @@ class Attempt:
     """Runs one attempt in its own thread.
 
     Attributes:
-        job: The attempted job.
         environment: The compute environment whose vCPUs the attempt uses.
         timed_out: True if the job's timeout ended the attempt.
     """

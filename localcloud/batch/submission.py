@@ -34,7 +34,6 @@ def read(backend: BatchBackend, request: Mapping[str, Any]) -> Submission:
     """Check a SubmitJob request against a Region's queues and definitions.
 
     Args:
-        backend: The Batch backend of the Region.
         request: The request's body, with the API's member names.
 
     Raises:

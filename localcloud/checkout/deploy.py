@@ -23,7 +23,6 @@ def deploy(endpoint: str, grid_file: Path, work: Path) -> None:
 
     Args:
         endpoint: Address of the localcloud.
-        grid_file: The grid file.
         work: Folder for the CLI's logs and for cdk.out.
 
     Raises:

@@ -56,7 +56,6 @@ class Provisioned:
 
     Attributes:
         logical_resource_id: Its name in the template.
-        cf_resource_type: Its type.
         physical_resource_id: The value of `Ref`.
         attributes: The values of `Fn::GetAtt`.
         properties: The resolved properties of its creation or last update.
@@ -121,7 +120,6 @@ class Context:
         """Convert properties to the input of an API operation.
 
         Args:
-            service: Service.
             operation: Operation, for example "CreateFunction".
             properties: CloudFormation's properties, whose names differ from the API's only in case.
 

@@ -36,9 +36,6 @@ class Deployment:
     Attributes:
         resources: The stack's resources and its template.
         clients: Clients of the server's own APIs.
-        account: Account.
-        region: Region.
-        stack_name: Name of the stack.
         kind: "CREATE", "UPDATE" or "DELETE", for the event texts.
         note: Receives the events: logical id, physical id, type, status, reason.
         importing: True if existing resources are imported, as ImportExistingResources requests

@@ -51,7 +51,6 @@ class DeployedStack(Stack):
 
         Args:
             template: The template's text.
-            parameters: Its parameters.
             kind: "CREATE" or "UPDATE".
             importing: True if existing resources are imported.
         """

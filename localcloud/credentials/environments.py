@@ -27,7 +27,6 @@ def user_environment(
     """Return AWS variables with which any SDK or tool uses this server and no other endpoint.
 
     Args:
-        endpoint_url: The server's address.
         region: Default Region of the client.
         account_id: Account of the user, if it is not the server's account.
         secret: Secret of a server in another process; by default, of the server in this process.
@@ -60,9 +59,7 @@ def child_environment(
     """Return the complete environment of a child process, which inherits no other variables.
 
     Args:
-        endpoint_url: The server's address.
         home: `HOME` of the child, a folder of the server.
-        region: The Region of the child.
         role_arn: Role whose temporary credentials the child gets; None gives it the user's keys.
         extra: Additional variables, which override the others.
 
@@ -103,9 +100,6 @@ def closed_environment(account_id: str) -> Iterator[None]:
 
     moto asks boto3 for the list of Regions, which would otherwise read the user's profile; and CloudFormation here
     calls the other services over HTTP, which no proxy could reach.
-
-    Args:
-        account_id: The server's account.
     """
     before = dict(os.environ)
     for name in before:

@@ -89,9 +89,7 @@ def push(ecr_client: Any, repository: str, tag: str, image: ProcessImage) -> str
 
     Args:
         ecr_client: boto3 client of the target Region.
-        repository: Name of the repository.
         tag: Tag of the image; an existing tag moves, unless the repository's tags are immutable.
-        image: The process of the image.
 
     Returns:
         The image's digest.

@@ -24,13 +24,10 @@ class AccessEntry:
     """An access entry.
 
     Attributes:
-        arn: The ARN of the entry.
-        principal_arn: The ARN of its principal.
         principal: The principal at the time of the creation.
         username: The template of the Kubernetes user name.
         groups: The Kubernetes groups.
         policies: The scope of each associated access policy, by the policy's ARN.
-        tags: Its tags.
         created: Time of the creation, in seconds since 1970.
         modified: Time of the last change.
     """

@@ -41,8 +41,6 @@ class Authorizer:
         (https://kubernetes.io/docs/reference/access-authn-authz/rbac/#discovery-roles).
 
         Args:
-            token: The bearer token.
-            verb: The verb.
             target: The target; None for the discovery and for paths that are not served.
 
         Raises:

@@ -34,9 +34,6 @@ class ClusterCalls:
     """The faults and the record of the requests to one cluster.
 
     Args:
-        faults: The plan.
-        record: The record.
-        region: The cluster's Region.
         cluster: The cluster's name.
     """
 

@@ -43,14 +43,12 @@ class Cluster:
     """A cluster.
 
     Attributes:
-        arn: Its ARN.
         request: The request of CreateCluster.
         network: The VPC and the subnets.
         plane: Its API and controllers, which run.
         mode: The authentication mode.
         entries: The access entries, by the ARN of the principal.
         associations: The Pod Identity associations, by id.
-        tags: Its tags.
         created: Time of the creation, in seconds since 1970.
     """
 
@@ -140,8 +138,6 @@ class Clusters:
 
         Args:
             request: The request of CreateCluster.
-            account: The account.
-            region: The Region.
             creator: The ARN of the principal that becomes its administrator; empty for none.
 
         Raises:

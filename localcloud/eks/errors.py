@@ -10,7 +10,6 @@ class RefusedError(Exception):
     Args:
         code: The error's code, as in the service model.
         status: The HTTP status, as in the service model.
-        message: The reason.
     """
 
     def __init__(self, code: str, status: HTTPStatus, message: str) -> None:

@@ -30,12 +30,7 @@ class Association:
     """An association.
 
     Attributes:
-        identifier: Its id.
-        arn: Its ARN.
-        namespace: The namespace.
-        service_account: The service account.
         role: The ARN of the role.
-        tags: Its tags.
         with_tags: True if the session has tags with the cluster, namespace and service account.
         created: Time of the creation, in seconds since 1970.
         modified: Time of the last change.
@@ -111,7 +106,6 @@ def environment(association: Association | None, cluster_arn: str, endpoint_url:
 
     Args:
         association: The association of the pod's service account.
-        cluster_arn: The ARN of the cluster.
         endpoint_url: The address of this server.
 
     Returns:

@@ -20,7 +20,6 @@ class Principal:
 
     Attributes:
         kind: "role", "user" or "root".
-        account: Its account.
         name: Its name without the path.
         identifier: The id that IAM gave it; another one after it is deleted and created again.
         arn: Its ARN, with the path.

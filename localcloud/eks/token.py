@@ -33,7 +33,6 @@ def arn_of(token: str, cluster: str, port: int) -> str:
     """Return the ARN of the principal that signed a token.
 
     Args:
-        token: The token.
         cluster: The name of the cluster, which the signature includes.
         port: The port of this server.
 

@@ -87,10 +87,7 @@ class Router:
         """Accept an event for a bus; SageMaker's events are sometimes duplicated, as AWS documents.
 
         Args:
-            region: Region of the bus.
-            bus: Its name.
             event: The event; see `LocalCloud.put_event`.
-            account_id: Its account.
         """
         filled = {
             "id": str(uuid.uuid4()),

@@ -24,7 +24,6 @@ def accepts_events_of(bus: EventBus, sender: str, role: str) -> bool:
     """Return True if a bus accepts the events that a rule of an account sends with a role.
 
     Args:
-        bus: The receiving bus.
         sender: Account of the rule.
         role: ARN of the target's role; empty for a target without one, which acts as its account.
     """

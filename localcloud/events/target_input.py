@@ -17,8 +17,6 @@ def target_input(target: Mapping[str, Any], event: Mapping[str, Any], rule_name:
     Args:
         target: The target in the form of PutTargets.
         event: The event in EventBridge's form.
-        rule_name: Name of the rule.
-        rule_arn: Its ARN.
     """
     if "Input" in target:
         return str(target["Input"])

@@ -40,7 +40,6 @@ class FaultyCalls:
 
         Args:
             application: The application that performs the calls.
-            faults: The plan.
             caller_of: Returns the process group that received an access key.
         """
         self._application, self._faults, self._caller_of = application, faults, caller_of

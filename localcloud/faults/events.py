@@ -19,7 +19,6 @@ class FaultyWay:
         """Deliver an event as often and as late as the plan requires.
 
         Args:
-            source: The event's source.
             deliver: Delivers the event once, without waiting for its targets.
         """
         fate = self._faults.event(source)

@@ -141,7 +141,6 @@ class Stub(_Part):
         region: Glob.
         seconds: Training time of such a job.
         stop_seconds: Time between the request to stop and the stop. SageMaker gives a container 120 seconds.
-        outcome: Its final status.
         reason: Its FailureReason, if it fails.
     """
 

@@ -24,9 +24,6 @@ def keys_of(service: str, operation: str, parameters: Mapping[str, Any], region:
 
     Args:
         service: The signing name of the service.
-        operation: The operation.
-        parameters: The parameters of the call.
-        region: The Region of the call.
         account: The account of the caller.
     """
     key: str | None = None

@@ -52,12 +52,8 @@ class ApiRequest:
     """A request.
 
     Attributes:
-        method: The HTTP method.
-        path: The path.
-        query: The parameters.
         content_type: The media type of the body.
         accept: The media types of the reply that the client prefers.
-        body: The body.
     """
 
     method: str
@@ -86,12 +82,7 @@ class Reply:
 class Api:
     """The API of one cluster.
 
-    Args:
-        store: Its objects.
-        resources: The served resources.
-
     Attributes:
-        logs: The logs of the pods.
         webhooks: Functions that change a new object before it is stored, as mutating admission webhooks do.
     """
 

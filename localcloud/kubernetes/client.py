@@ -17,11 +17,7 @@ if TYPE_CHECKING:
 
 
 class Client:
-    """Reads and changes objects; writes are checked as those of other clients.
-
-    Args:
-        api: The API.
-    """
+    """Reads and changes objects; writes are checked as those of other clients."""
 
     def __init__(self, api: Api) -> None:
         self.api, self.store = api, api.store

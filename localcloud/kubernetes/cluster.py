@@ -48,10 +48,6 @@ class RunningCluster:
     """A cluster whose pods are processes on this machine.
 
     Attributes:
-        cloud: The localcloud.
-        name: The name of the cluster.
-        store: Its objects.
-        api: Its API.
         client: A client with all permissions.
         authority: The certificate in PEM that its clients trust.
     """
@@ -75,9 +71,7 @@ class RunningCluster:
         """Create a cluster; `start` serves it.
 
         Args:
-            cloud: The localcloud.
             name: The name of the cluster.
-            region: Its Region.
             account: Its account, which pulls the images of the pods.
             admit: Raises ApiError if the token in the first argument may not use the verb in the second on the target.
             pod_environment: Returns the AWS variables of a pod for its namespace and service account: the credentials

@@ -33,7 +33,6 @@ class EventRecorder:
     """Writes the events of one component. An event that occurs again only increases its count, as client-go does.
 
     Args:
-        client: The client of the API.
         component: The name of the component, for example "kubelet".
     """
 

@@ -16,7 +16,6 @@ class Target:
     """The target of a request.
 
     Attributes:
-        resource: The resource.
         namespace: The namespace; empty for all.
         name: The object's name; empty for all objects.
         subresource: The subresource, for example "status"; empty for the object.
@@ -33,7 +32,6 @@ def target_of(path: str, resources: Iterable[Resource]) -> Target | None:
 
     Args:
         path: The path, for example /apis/batch/v1/namespaces/default/jobs/one/status.
-        resources: The served resources.
     """
     parts = path.strip("/").split("/")
     if parts[0] == "api" and len(parts) > 1:

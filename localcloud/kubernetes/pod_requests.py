@@ -41,8 +41,6 @@ def log(
     """Return the lines of a container's log.
 
     Args:
-        store: The objects.
-        logs: The logs.
         target: The log of a pod.
         query: The parameters of the request.
         stopped: Returns True once the server has ended.

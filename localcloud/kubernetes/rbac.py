@@ -29,7 +29,6 @@ class User:
     """A user of a cluster.
 
     Attributes:
-        name: The user name.
         groups: The groups, including AUTHENTICATED.
     """
 
@@ -42,7 +41,6 @@ class Access:
     """An access that a user asks for.
 
     Attributes:
-        verb: The verb.
         group: The API group.
         resource: The plural of the resource, with the subresource, for example "pods/log".
         namespace: The namespace; empty for all, and for objects without a namespace.

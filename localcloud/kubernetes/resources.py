@@ -19,15 +19,12 @@ class Resource:
 
     Attributes:
         group: The API group; empty for the core group.
-        version: Its version.
         plural: The name in paths.
-        kind: The kind.
         short_names: The names that kubectl also accepts.
         namespaced: Whether objects are in a namespace.
         has_status: Whether the status has a path, so that updates of the object do not change it.
         has_generation: Whether the server counts the changes of its content.
         is_custom: Whether a CustomResourceDefinition describes it; the server then reports other errors.
-        schema: The fields.
     """
 
     group: str

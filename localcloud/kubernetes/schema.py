@@ -33,7 +33,6 @@ class Schema:
     """The schema of a value.
 
     Attributes:
-        type: Its type.
         fields: The schemas of an object's fields by name; empty for an object with any keys.
         required: The names of an object's required fields.
         items: The schema of an array's items, or of the values of an object with any keys.

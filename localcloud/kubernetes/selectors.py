@@ -37,7 +37,6 @@ def selector(labels: str, fields: str, kind: str) -> Callable[[Mapping[str, Any]
     Args:
         labels: The label selector; empty for all objects.
         fields: The field selector; empty for all objects.
-        kind: The kind of the objects.
 
     Raises:
         ApiError: A selector cannot be read.

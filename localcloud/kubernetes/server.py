@@ -39,13 +39,9 @@ class ClusterServer:
     """An HTTPS server of one cluster on this machine.
 
     Args:
-        api: The API.
         certificate: The server's certificate and key.
         admit: Raises ApiError if the token in the first argument may not use the verb in the second on the target.
         calls: The faults and the record of requests; None for neither.
-
-    Attributes:
-        faults: The injected faults.
     """
 
     def __init__(
@@ -95,11 +91,7 @@ class _Http(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Answers the requests of one connection.
-
-    Attributes:
-        cluster: The server.
-    """
+    """Answers the requests of one connection."""
 
     protocol_version = "HTTP/1.1"
     cluster: ClusterServer
@@ -207,7 +199,6 @@ class _Handler(BaseHTTPRequestHandler):
         """Send the lines of a chunked reply, until they end or the client disconnects.
 
         Args:
-            lines: The lines.
             media: The media type.
             breaks: Returns True if the connection breaks after the last line.
         """

@@ -41,7 +41,6 @@ class ServerFaults:
         """Refuse the next requests with 429.
 
         Args:
-            requests: Their number.
             retry_after: The seconds in the header Retry-After.
         """
         with self._lock:

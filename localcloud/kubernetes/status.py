@@ -22,7 +22,6 @@ class ApiError(Exception):
     Attributes:
         code: The HTTP status.
         reason: The machine-readable reason, for example "AlreadyExists".
-        message: The text.
         details: The object that the error concerns, and causes.
     """
 
@@ -73,8 +72,6 @@ def invalid(resource: Resource, name: str, causes: Mapping[str, str]) -> ApiErro
     """Return the error for an object that violates its schema.
 
     Args:
-        resource: Its resource.
-        name: Its name.
         causes: The problems by the path of the field.
     """
     problems = [f"{path}: {problem}" for path, problem in causes.items()]

@@ -44,7 +44,6 @@ class Change:
     Attributes:
         version: The resource version of the cluster after it.
         type: ADDED, MODIFIED or DELETED.
-        resource: The object's resource.
         after: The object after the change; for DELETED, its last state.
         before: The object before the change; None for ADDED.
     """
@@ -57,11 +56,7 @@ class Change:
 
 
 class Store:
-    """The objects of one cluster.
-
-    Args:
-        now: Returns the time.
-    """
+    """The objects of one cluster."""
 
     def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._now = now
@@ -87,9 +82,6 @@ class Store:
         """Store a new object, and return it.
 
         Args:
-            resource: The resource.
-            namespace: The object's namespace.
-            new: The object.
             prepare: Completes the object once it has its uid; the cluster does not change meanwhile.
 
         Raises:
@@ -136,7 +128,6 @@ class Store:
         """Return the objects of a resource in the order of their names, and the resource version of the cluster.
 
         Args:
-            resource: The resource.
             namespace: Only objects in this namespace; by default in all.
             where: Returns True for the objects to return; it must not change them.
         """
@@ -168,9 +159,6 @@ class Store:
         """Replace an object, and return the new one; remove it if it is being deleted and has no finalizers any more.
 
         Args:
-            resource: The resource.
-            namespace: The object's namespace.
-            name: Its name.
             change: Returns the new object for the present one. A `resourceVersion` in it must be the present one.
             of_status: Change only the status; otherwise all else.
 
@@ -204,9 +192,6 @@ class Store:
         """Delete an object, or mark it while it has finalizers or a grace period.
 
         Args:
-            resource: The resource.
-            namespace: The object's namespace.
-            name: Its name.
             finalizers: Returns the finalizers for the present ones, according to the propagation.
             grace_seconds: Returns the grace period of the object. A later deletion can only shorten it.
 

@@ -33,8 +33,6 @@ def accepted(resource: Resource, body: dict[str, Any], field_validation: str) ->
     """Return the object that the server stores for a body, and its warnings.
 
     Args:
-        resource: The resource.
-        body: The body.
         field_validation: The request's parameter: Strict, Warn or Ignore.
 
     Raises:

@@ -34,8 +34,6 @@ def events(
     """Return the events of a watch until its time is over; an expired version is an ERROR event, as in a real server.
 
     Args:
-        store: The objects.
-        target: The watched objects.
         query: The parameters of the request.
         stopped: Returns True once the server has ended.
 
@@ -81,8 +79,6 @@ class _Watch:
     """A watch of a target.
 
     Attributes:
-        store: The objects.
-        target: The watched objects.
         matches: Returns True for the objects that the selectors select.
         ended: Returns True once the watch is over.
     """

@@ -19,7 +19,6 @@ def unpack(archive: bytes, digest: str, parent: Path) -> Path:
     """Unpack a ZIP archive once.
 
     Args:
-        archive: The archive.
         digest: The archive's hash, used as the folder name.
         parent: Folder in which to create it.
 

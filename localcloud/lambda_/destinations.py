@@ -25,11 +25,9 @@ def send_result(
     """Send the record of a finished asynchronous invocation to the configured destinations.
 
     Args:
-        function: The function.
         config: Its event invoke configuration.
         event: The event as JSON.
         outcome: Result of the last attempt.
-        attempts: Number of attempts.
     """
     destination = config.get("DestinationConfig", {}).get("OnFailure" if outcome.error else "OnSuccess", {})
     if destination.get("Destination"):
@@ -45,7 +43,6 @@ def send_to_queue(arn: str, body: str, attributes: dict[str, Any] | None = None)
 
     Args:
         arn: The queue; other kinds of destination are not supported.
-        body: The message.
         attributes: Message attributes in moto's form.
 
     Returns:
@@ -72,9 +69,7 @@ def send_discarded(
     RetryAttemptsExhausted; the condition of records that are too old is not documented.
 
     Args:
-        mapping: The mapping.
         shard: The id of the shard.
-        records: The records.
         invoked: The number of invocations with them.
         expired: True if they are too old.
     """

@@ -36,12 +36,8 @@ class FunctionSpec:
     """The properties of an execution environment; a different spec requires a different environment.
 
     Attributes:
-        name: Function name.
-        arn: Its ARN.
         version: "$LATEST" or a number.
-        region: Its Region.
         role: ARN of its execution role.
-        handler: Handler string.
         timeout: Seconds.
         memory: MB; passed to the function, not enforced.
         log_format: "Text" or "JSON".
@@ -74,7 +70,6 @@ class InvocationResult:
         payload: The handler's result, or AWS's error object, as JSON.
         error: "Unhandled" or None.
         log_tail: The last 4 KB of the log.
-        request_id: The invocation's id.
     """
 
     payload: bytes

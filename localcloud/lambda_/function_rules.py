@@ -33,7 +33,6 @@ def check_function(operation: str, request: dict[str, Any], role: str, arn: str)
         operation: "CreateFunction" or "UpdateFunctionConfiguration".
         request: The request's members.
         role: The ARN of the function's role.
-        arn: The function's ARN.
 
     Raises:
         LambdaClientError: A member is invalid, or Lambda may not assume the role.

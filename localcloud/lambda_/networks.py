@@ -28,7 +28,6 @@ def check_network(network: dict[str, Any] | None, role: str, region: str) -> Non
     Args:
         network: The VpcConfig of the request, if it has one.
         role: The ARN of the function's role.
-        region: The function's Region.
 
     Raises:
         LambdaClientError: The role lacks a permission (https://github.com/webiny/webiny-js/issues/2580), only one of

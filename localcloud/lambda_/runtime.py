@@ -178,9 +178,6 @@ def load_handler(name: str) -> Handler:
     Args:
         name: For example "lambda.accept_manifest.handler": the part before the last dot is the module.
 
-    Returns:
-        The handler.
-
     Raises:
         ImportModuleError: If the module, or one of its imports, is missing.
         HandlerNotFoundError: If the module has no such function.

@@ -57,7 +57,6 @@ def check(spec: Mapping[str, Any], function: LambdaFunction) -> None:
 
     Args:
         spec: The request of CreateEventSourceMapping.
-        function: The function that it names.
 
     Raises:
         LambdaClientError: It is refused.
@@ -130,7 +129,6 @@ class StreamPoller:
 
     Args:
         mapping: The mapping, which an update may change.
-        functions: Runs functions.
     """
 
     def __init__(self, mapping: EventSourceMapping, functions: Functions) -> None:

@@ -35,7 +35,6 @@ class RequestRefusedError(ValueError):
 
     Args:
         code: The error's code, as in Service Quotas' service model.
-        message: The reason.
     """
 
     def __init__(self, code: str, message: str) -> None:
@@ -48,13 +47,7 @@ class IncreaseRequest:
     """A request for an increase.
 
     Attributes:
-        account: The account.
-        region: The Region.
-        quota: The quota.
-        desired: The requested value.
-        id: The request's id.
         status: PENDING, or APPROVED after it is granted.
-        created: Creation time.
     """
 
     account: str

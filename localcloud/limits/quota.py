@@ -27,8 +27,6 @@ class Quota:
     Attributes:
         service: Service code in Service Quotas.
         service_name: The service's full name.
-        code: Quota code.
-        name: Quota name.
         default: AWS's documented default.
         young: Value in the profile `young`.
         grown: Value in the profile `grown`.

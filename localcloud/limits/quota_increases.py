@@ -24,7 +24,6 @@ class Grant(BaseModel):
         region: The Region, or `*` for all.
         service: Service code.
         quota: Code or name of the quota.
-        value: The new value.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

@@ -21,7 +21,6 @@ class Rate:
         action: Glob of the operations; each operation has its own bucket.
         per_second: Tokens added per second.
         burst: Size of the bucket.
-        source: Source of the rate.
         assumed: True if the source reports throttling without a rate; then the rate is our assumption.
         in_region: Values of `per_second` that differ by Region; there, the bucket size equals this value.
     """

@@ -30,7 +30,6 @@ class PriceListError(Exception):
 
     Args:
         code: The error's code, as in the service model.
-        message: The reason.
     """
 
     def __init__(self, code: str, message: str) -> None:
@@ -70,7 +69,6 @@ def get_products(request: Mapping[str, Any], region: str) -> dict[str, Any]:
     """Return one page of the products that match all filters.
 
     Args:
-        request: The request of GetProducts.
         region: The Region of the endpoint.
 
     Raises:

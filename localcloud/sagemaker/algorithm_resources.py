@@ -17,12 +17,7 @@ from traingrid.algorithms.described import described
 
 
 class Algorithms:
-    """The algorithm resources of one account and Region.
-
-    Args:
-        account: The account.
-        region: The Region.
-    """
+    """The algorithm resources of one account and Region."""
 
     def __init__(self, account: str, region: str) -> None:
         self._account, self._region = account, region

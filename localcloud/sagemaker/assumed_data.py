@@ -40,11 +40,7 @@ def hold_object(account: str, region: str, bucket: str, key: str, content: bytes
     """Create an object and, if necessary, its bucket, without sending an event.
 
     Args:
-        account: The account.
         region: Region of the bucket, if the bucket does not exist yet.
-        bucket: The bucket.
-        key: The object.
-        content: Its content.
     """
     s3 = s3_backends[account]["aws"]
     try:
@@ -59,7 +55,6 @@ def hold_algorithm(account: str, region: str, name_or_arn: str, training: Mappin
 
     Args:
         account: The account that trains with it.
-        region: The Region.
         name_or_arn: Its name in this account, or its ARN.
         training: Its TrainingSpecification.
     """
@@ -73,7 +68,6 @@ def hold_image(account: str, image_uri: str) -> None:
 
     Args:
         account: The account that uses the image.
-        image_uri: URI of the image.
 
     Raises:
         InvalidImageError: If the URI is not an ECR URI.

@@ -38,7 +38,6 @@ class TrainingBackend(SageMakerModelBackend):
     """The SageMaker of one account and Region.
 
     Attributes:
-        cloud: The localcloud of the backend.
         capacity: Capacity for the hosts of all Regions on this machine.
         runners: All runners of this localcloud, in every Region.
         plans: The training plans of all accounts and Regions.

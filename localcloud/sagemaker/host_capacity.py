@@ -42,7 +42,6 @@ class HostCapacity:
         """Wait for the capacity of a job, first come, first served, and hold it while the block runs.
 
         Args:
-            hosts: Number of hosts of the job.
             given_up: Set if the job no longer needs to start.
 
         Yields:

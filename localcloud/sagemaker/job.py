@@ -67,12 +67,9 @@ class TrainingJob:
     """One training job.
 
     Attributes:
-        arn: Its ARN.
-        name: TrainingJobName.
         request: The CreateTrainingJob request.
         specification: Its AlgorithmSpecification; for an algorithm resource, with the algorithm's image and metrics.
         tags: Its tags in SageMaker's form; moto's tag operations and search read this attribute.
-        progress: Its statuses.
         lock: Required to change or describe it.
         stop_requested: Set by StopTrainingJob.
     """

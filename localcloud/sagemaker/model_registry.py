@@ -18,12 +18,7 @@ _ECR_REGISTRY = re.compile(r"\d{12}\.dkr[.-]ecr(?:-fips)?\.(?P<region>[a-z0-9-]+
 
 
 class ModelRegistry:
-    """The rules of the model registry of one account and Region.
-
-    Args:
-        account: The account.
-        region: The Region.
-    """
+    """The rules of the model registry of one account and Region."""
 
     def __init__(self, account: str, region: str) -> None:
         self._account, self._region = account, region

@@ -144,11 +144,9 @@ def epoch_order(channel: Channel, order: Sequence[Item], epoch: int, host: int, 
     does not describe how the lines of an augmented manifest are sharded; they are distributed like objects.
 
     Args:
-        channel: The channel.
         order: Its objects in listing order, or its lines.
         epoch: Number of the epoch, from 0.
         host: Number of the host, from 0.
-        hosts: Number of hosts.
     """
     shuffled = list(order)
     if channel.shuffle_seed is not None:

@@ -29,9 +29,6 @@ def check(
 
     Args:
         cloud: Provides the quotas and the fault plan.
-        account: The account.
-        region: The Region.
-        request: The request.
         jobs: The account's jobs in the Region; jobs that have not ended use instances.
 
     Raises:

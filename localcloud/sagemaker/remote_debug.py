@@ -49,7 +49,6 @@ def is_connected(target: str, account: str, region: str) -> bool:
     Args:
         target: `sagemaker-training-job:<name>_algo-<n>`.
         account: The account of the caller.
-        region: The Region of the call.
     """
     match = _TARGET.fullmatch(target)
     job = sagemaker_backends[account][region].training_jobs.get(match["job"]) if match else None

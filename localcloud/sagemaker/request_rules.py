@@ -28,9 +28,6 @@ def check(request: Mapping[str, Any], account: str, region: str, *, stub: bool =
     """Check a request that the service model has accepted.
 
     Args:
-        request: The request.
-        account: The account.
-        region: The Region.
         stub: True if the job will be a stub, which needs none of the features that localcloud lacks.
 
     Raises:

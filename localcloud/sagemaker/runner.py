@@ -53,11 +53,8 @@ class Runner:
     """Manages the instances, containers and transfers of one job.
 
     Args:
-        cloud: The localcloud.
-        job: The job.
         stub: The stub that the fault plan defined at creation; None for a job that really trains.
         capacity: Capacity for hosts on this machine.
-        plans: The training plans.
     """
 
     def __init__(

@@ -40,12 +40,7 @@ class Plan(BaseModel):
 
     Attributes:
         account: The account; the server's own if empty.
-        region: The Region.
-        name: The plan's name.
-        instance_type: The type of its instances.
         instances: Their number; 0 removes the plan.
-        starts_at: The start.
-        ends_at: The end.
         target: The resource that may use the plan.
         failed: True if its payment has failed.
     """

@@ -77,7 +77,6 @@ class Downloader:
         """Download one channel to every host.
 
         Args:
-            channel: The channel.
             folders: The channel's folder on each host.
 
         Raises:

@@ -73,9 +73,6 @@ def up(data_dir: Path, port: int = 0, options: Sequence[str] = ()) -> Running:
         port: TCP port; 0 selects a free one.
         options: Additional options of `python -m localcloud`, for example `["--duplicate-event-rate", "0"]`.
 
-    Returns:
-        The server.
-
     Raises:
         LifecycleError: If it ended or did not answer in time, or another server in the folder does not answer.
     """
@@ -106,9 +103,6 @@ def up(data_dir: Path, port: int = 0, options: Sequence[str] = ()) -> Running:
 
 def down(data_dir: Path) -> bool:
     """Stop the server of a folder and verify that it has ended.
-
-    Args:
-        data_dir: The server's folder.
 
     Returns:
         True if a server was stopped, False if none was running.

@@ -87,7 +87,6 @@ class LocalCloud:
     follow, each with empty state.
 
     Attributes:
-        settings: Its settings.
         data_dir: Absolute path of the folder for work files, logs and the record.
         secret: The secret access key of its users.
         events: The EventBridge of this account.
@@ -103,7 +102,6 @@ class LocalCloud:
         """Create a server.
 
         Args:
-            settings: Its settings.
             secret: Secret access key of its users; a random one by default.
         """
         self.settings = settings or Settings()
@@ -227,7 +225,6 @@ class LocalCloud:
         """Deliver an event of an AWS service to the default bus of a Region, without waiting for its targets.
 
         Args:
-            region: Region of the bus.
             account_id: Account of the bus; by default, the server's own.
             event: `source`, `detail-type` and `detail` (a dict); missing `resources`, `time` (a datetime's ISO form)
                 and `id` are added, `account`, `region` and `version` are always set.

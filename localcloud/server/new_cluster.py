@@ -17,9 +17,6 @@ def new_cluster(running: Running, name: str, region: str, *, with_operator: bool
     """Create a cluster with access entries, whose administrator is the account's user; return its ARN.
 
     Args:
-        running: The server.
-        name: The name of the cluster.
-        region: Its Region.
         with_operator: Install the MPI operator of Kubeflow.
         account: Its account, if it is not the server's.
 

@@ -12,17 +12,12 @@ _SERVICE, _REGION = "localcloud", "us-east-1"  # the server accepts any values f
 
 
 def ask(endpoint: str, secret: str, path: str, body: bytes | None = None, *, timeout: float = 30.0) -> bytes:
-    """Send a GET or POST request to a page of a server.
+    """Send a GET or POST request to a page of a server, and return the body of its response.
 
     Args:
-        endpoint: The server's address.
-        secret: The server's secret.
         path: Path of the page, with its query.
         body: Body of a POST; None for a GET.
         timeout: Seconds to wait for the response.
-
-    Returns:
-        The response's body.
 
     Raises:
         OSError: If the server does not answer, or refuses the request (urllib.error.HTTPError).

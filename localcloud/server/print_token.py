@@ -22,12 +22,7 @@ _EXPIRES_SECONDS = 60
 
 
 def token(running: Running, cluster_arn: str) -> str:
-    """Return a token of the user of the cluster's account.
-
-    Args:
-        running: The server.
-        cluster_arn: The ARN of the cluster.
-    """
+    """Return a token of the user of the cluster's account."""
     _, _, _, region, account, resource = cluster_arn.split(":")
     keys = Credentials(f"{DUMMY_KEY}-{account}", running.secret)
     hooks = botocore.session.get_session().get_component("event_emitter")

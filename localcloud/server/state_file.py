@@ -19,9 +19,6 @@ class Running:
     """A server that was started and has not been stopped.
 
     Attributes:
-        pid: Its process.
-        endpoint: Its address.
-        data_dir: Its folder.
         secret: The secret access key of its users.
     """
 

@@ -52,7 +52,6 @@ def read_call(service: str, request: Request, *, whole_texts: bool = False) -> C
 
     Args:
         service: The service's signing name.
-        request: The request.
         whole_texts: Keep long texts, for a caller that reads them; the record does not.
 
     Returns:

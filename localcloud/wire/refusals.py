@@ -18,7 +18,6 @@ def refusal(environ: dict[str, Any], status: HTTPStatus, code: str, message: str
 
     Args:
         environ: WSGI environment of the request.
-        status: HTTP status.
         code: AWS's error code.
         message: AWS's text, and the next step.
         service: Signing name of the service; "" if it is unknown.

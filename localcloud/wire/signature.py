@@ -17,14 +17,12 @@ class Signature:
     """Scope and signature of a request, as stated by its sender.
 
     Attributes:
-        access_key: Access key id.
         region: Region of the scope.
         service: Signing name of the service, for example "monitoring" for CloudWatch.
         version: 4 or 2.
         presigned: True if the signature is in the query.
         date: The date of the scope, YYYYMMDD; empty in version 2.
         signed_headers: The names of the signed headers, in lower case.
-        value: The signature.
     """
 
     access_key: str

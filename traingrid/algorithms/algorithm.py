@@ -41,10 +41,7 @@ class Use:
     """The part of a training job that an algorithm restricts.
 
     Attributes:
-        hyperparameters: Its hyperparameters.
         channels: Its channels by name.
-        instance_type: Its instance type.
-        instance_count: The number of its instances.
     """
 
     hyperparameters: Mapping[str, str]
@@ -101,7 +98,6 @@ class Algorithm:
     """An algorithm with the rules of its training jobs.
 
     Attributes:
-        name: Its name.
         source: The URL of the page that publishes its hyperparameters; empty for an algorithm resource.
         hyperparameters: All hyperparameters that it accepts.
         aliases: The name in `hyperparameters` of each other name that the algorithm accepts.

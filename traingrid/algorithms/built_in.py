@@ -21,7 +21,6 @@ class BuiltIn:
     """A built-in algorithm whose rules are known.
 
     Attributes:
-        algorithm: Its rules.
         repository: The name of its repository in ECR.
         version: The version, which is the image's tag.
         registries: The account that owns the repository, by Region.

@@ -17,7 +17,6 @@ class Hyperparameter:
     """One hyperparameter of an algorithm.
 
     Attributes:
-        name: The name.
         kind: The type; SageMaker passes every value as text.
         required: True if every job must set it.
         least: The smallest value of an integer or a number; None for no limit.

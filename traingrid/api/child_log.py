@@ -63,14 +63,7 @@ def child_log(plane: ControlPlane, submission: str, index: int) -> Iterator[Chil
 
 
 class PrintedLog:
-    """The log of a training job as its child has printed it, with one stream for each host.
-
-    Args:
-        plane: The control plane.
-        submission: The submission's id.
-        index: The index of the job.
-        training_job: The training job's name.
-    """
+    """The log of a training job as its child has printed it, with one stream for each host."""
 
     def __init__(self, plane: ControlPlane, submission: str, index: int, training_job: str) -> None:
         self._plane, self._submission, self._index, self._name = plane, submission, index, training_job

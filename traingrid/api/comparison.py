@@ -60,8 +60,6 @@ def compare(
     """Compare all jobs of some submissions by a metric.
 
     Args:
-        plane: The control plane.
-        submissions: The ids of the submissions.
         metric: The name of the metric; by default an accuracy or a loss that the jobs have, or their first metric.
         lowest: Whether a lower value is better; by default the name of the metric decides.
 
@@ -103,7 +101,6 @@ def compared_metric(metric: str | None, jobs: Sequence[JobStatus]) -> str:
 
     Args:
         metric: The name of a metric; by default an accuracy or a loss that the jobs have, or their first metric.
-        jobs: The jobs.
 
     Raises:
         UsageError: No job has the metric.

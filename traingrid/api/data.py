@@ -30,7 +30,6 @@ def upload_folder(deployment: Deployment, folder: Path, region: str, name: str |
     """Upload a folder into a Region's data bucket.
 
     Args:
-        deployment: The grid.
         folder: The folder to upload, which contains the channels' folders.
         region: One of the grid's training Regions.
         name: The name of the data set; by default the folder's name.
@@ -90,9 +89,6 @@ def download_models(  # noqa: PLR0913  # one keyword for each option
     the same call continues them.
 
     Args:
-        deployment: The grid.
-        submission: The submission's id.
-        jobs: The jobs.
         target_of: Returns the folder for the files of a job's model.
         progress: Receives a job, the number of bytes that have arrived, and the size of its archive.
         unlimited: If true, archives of any size are unpacked.

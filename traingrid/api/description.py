@@ -54,11 +54,6 @@ class JobDescription:
 def describe(plane: ControlPlane, submission: str, index: int) -> JobDescription:
     """Return the description of a job.
 
-    Args:
-        plane: The control plane.
-        submission: The submission's id.
-        index: The index of the job.
-
     Raises:
         UsageError: The submission or the job does not exist.
     """

@@ -48,8 +48,6 @@ class EventFiles:
     """The TensorBoard data of some submissions, in a local folder with a subfolder for each job.
 
     Attributes:
-        plane: The control plane.
-        submissions: The ids of the submissions.
         folder: The local folder, TensorBoard's logdir.
         errors: The error of each Region that could not be read the last time.
     """

@@ -34,7 +34,6 @@ def with_full_ids(manifest: Path, content: bytes, deployment: Deployment) -> byt
 
     Args:
         manifest: The manifest's path, for errors.
-        content: Its bytes.
         deployment: The grid, whose ledger is listed once if there are short ids.
 
     Raises:

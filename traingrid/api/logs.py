@@ -102,8 +102,6 @@ class LogReader:
     A Region that does not answer does not prevent the logs of others from being read.
 
     Attributes:
-        plane: The control plane.
-        submission: The submission's id.
         index: The index of one job; None for all jobs.
         since: The time from which lines are read, in milliseconds since 1970.
         errors: The last error of each Region whose logs could not be read.
@@ -234,7 +232,6 @@ def matching(
     """Return the lines of a rank in which a pattern is found; with `tail`, only the last of those.
 
     Args:
-        lines: The lines.
         pattern: The pattern; None returns all lines.
         tail: The number of lines.
         rank: The rank; None returns the lines of all ranks.

@@ -28,9 +28,7 @@ def with_value(lines: Sequence[bytes], row: Row, field: str, value: str) -> byte
 
     Args:
         lines: All lines of the manifest, with their ends.
-        row: The row.
         field: The field, which is no mapping.
-        value: The value.
     """
     line = lines[row.number - 1]
     end = line[len(line.rstrip(b"\r\n")) :]

@@ -42,11 +42,8 @@ class OpenMerge:
     """A valid merge, of which nothing is written yet.
 
     Attributes:
-        copies: The models with their copies.
         job: The job that merges them, as it would be in the submission.
         key: The key of its manifest, which follows from the manifest's content.
-        manifest: Its manifest.
-        plane: The control plane.
     """
 
     copies: tuple[ModelCopy, ...]
@@ -100,10 +97,7 @@ def open_merge(plane: ControlPlane, submission: str, indexes: Iterable[int], req
     """Check a merge, and return it; write nothing.
 
     Args:
-        plane: The control plane.
-        submission: The submission's id.
         indexes: The indexes of the jobs whose models are merged; none for all jobs.
-        request: The options.
 
     Raises:
         TraingridError: The models cannot be merged, or must not be copied; the text names the job and the reason. Or

@@ -28,9 +28,7 @@ class ModelCopy:
     """A model, and its copy in the Region of the merge.
 
     Attributes:
-        model: The model.
         head: The facts about its archive.
-        target: The copy.
     """
 
     model: Model
@@ -44,7 +42,6 @@ class MergeCopies:
 
     Attributes:
         moves: The ledger's items of copies.
-        region: The Region of the merge.
     """
 
     moves: Moves
@@ -54,7 +51,6 @@ class MergeCopies:
         """Record that a model is being copied, before its object is written.
 
         Args:
-            copy: The copy.
             is_missing: Whether the object does not exist.
 
         Raises:
@@ -86,7 +82,6 @@ class MergeCopies:
         """Record that a copy is complete and that its merge was submitted.
 
         Args:
-            copy: The copy.
             submission: The submission of the merge, to which the transfer is attributed unless an earlier one has made
                 it.
         """

@@ -37,9 +37,7 @@ class DownloadedModel:
     """A model on this machine.
 
     Attributes:
-        index: The index of its job.
         source: The URI of its archive.
-        folder: The folder with its files.
         bytes: The size of the archive.
         result: "downloaded", or "kept" if the folder already had this model.
     """
@@ -61,7 +59,6 @@ class ModelDownload:
     Attributes:
         s3: The S3 client of the archive's Region.
         source: The archive, a .tar.gz.
-        folder: The folder for its files.
         host: The number of the host whose part of a model this is; 0 for a whole model, or the first part.
         progress: Receives the number of bytes that have arrived, and the size of the archive.
         stop: Set to end the download.
@@ -81,9 +78,6 @@ class ModelDownload:
 
         The archive is complete if it has the size and the ETag that S3 reported at the start, and if its content has
         the length and CRC-32 that gzip stored at its end.
-
-        Args:
-            index: The index of the job.
 
         Raises:
             TraingridError: The connection was lost several times, or the archive is broken.

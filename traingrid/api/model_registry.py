@@ -49,10 +49,7 @@ class RegisteredModel:
 
     Attributes:
         submission: The submission of the job that trained the model.
-        index: The index of the job.
         region: The Region of the job, of the model, and of the registry.
-        group: The model group.
-        version: The number of the version.
         arn: The ARN of the version.
         approval: The approval status: PendingManualApproval, Approved or Rejected.
         model: The S3 URI of the model.
@@ -78,9 +75,6 @@ def register(plane: ControlPlane, submission: str, index: int, group: str, image
     """Register the model of a completed job as a new version of a model group, once.
 
     Args:
-        plane: The control plane.
-        submission: The id of the submission.
-        index: The index of the job.
         group: The name of the model group in the job's Region, which is created if it does not exist.
         image: The URI of the image of the inference container; by default the image that trained the model.
 

@@ -58,7 +58,6 @@ def check_place(where: str, folder: Path, manifest: Path) -> None:
     Args:
         where: The manifest line and its source, for the error.
         folder: The folder, resolved.
-        manifest: The manifest's path.
 
     Raises:
         UsageError: The folder does not exist or may not be uploaded.
@@ -87,7 +86,6 @@ def archive(
 
     Args:
         where: The place of the folder's name, for errors.
-        folder: The folder.
         left_out: More patterns of files to leave out, in the syntax of .gitignore.
         added: The contents of additional files by their names at the archive's top.
 

@@ -37,9 +37,7 @@ class PackedSource:
     """A packed folder.
 
     Attributes:
-        folder: The packed folder.
         uri: The URI of the archive.
-        region: The Region of `uri`.
         files: The number of files in the archive.
         archive: The bytes of the .tar.gz.
         left_out: The paths of environments and files for secrets that are not in the archive.

@@ -48,12 +48,7 @@ _REPORTS_LOOKED_AT = 10
 
 @dataclass(frozen=True, kw_only=True)
 class Uploaded:
-    """A manifest that was uploaded; its report is not known yet.
-
-    Attributes:
-        uri: Its URI.
-        version: Its version.
-    """
+    """A manifest that was uploaded; its report is not known yet."""
 
     uri: S3Uri
     version: str
@@ -86,9 +81,6 @@ def submit_content(
 
     Args:
         manifest: The manifest's path; its name becomes that of the object.
-        content: The bytes to upload.
-        deployment: The grid.
-        progress: Receives the progress.
 
     Raises:
         TraingridError: The manifest is rejected, Batch does not accept its jobs, or the intake does not answer.
@@ -118,8 +110,6 @@ def submit_manifest(
 
     Args:
         manifest: The manifest's path; sources are relative to its folder.
-        deployment: The grid.
-        progress: Receives the progress.
         content: The manifest's bytes; by default those of the file.
         sources: Packed folders to which the manifest refers already.
 

@@ -26,7 +26,6 @@ class SubmittedOnce:
     """A manifest after its upload.
 
     Attributes:
-        submission: The submission's id.
         report: The intake's report; None for a submission that the ledger had before.
     """
 
@@ -38,9 +37,7 @@ def submit_once(plane: ControlPlane, key: str, manifest: bytes) -> SubmittedOnce
     """Upload a manifest unless an earlier call did, and wait for the intake's report unless it is submitted.
 
     Args:
-        plane: The control plane.
         key: The first key of the manifest, without the prefix of manifests.
-        manifest: Its content.
 
     Returns:
         The submission, or the report of a manifest that was rejected during this call; one that was rejected before is

@@ -86,8 +86,6 @@ class OpenSweep:
     """A sweep of a valid specification.
 
     Attributes:
-        spec: The specification.
-        sweep: Its steps.
         upload: Uploads the packed source folders.
     """
 
@@ -154,7 +152,6 @@ def open_sweep(
     """Read and check a specification; upload and submit nothing.
 
     Args:
-        plane: The control plane.
         spec: The path of a YAML file, or its content.
         announce: Receives a sentence for each upload, submission and cancel.
         warn: Receives a sentence for each hardware warning of the base lines.

@@ -30,7 +30,6 @@ class SweepJobs:
     """The trials of a sweep in a deployed grid (`traingrid.sweep.trial_jobs.TrialJobs`).
 
     Attributes:
-        plane: The control plane.
         announce: Receives a sentence for each submission.
     """
 

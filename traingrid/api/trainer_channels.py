@@ -52,8 +52,6 @@ def in_region(
     """Return the channels with their URIs in one Region.
 
     Args:
-        channels: The channels of the trainer.
-        region: The Region.
         data: URIs that replace those of the trainer, or add channels.
         several: True if the trainer is converted for several Regions.
 

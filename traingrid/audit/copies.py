@@ -26,7 +26,6 @@ class UnneededCopy:
     """A copy that no open job needs.
 
     Attributes:
-        item: The copy.
         bytes: The size of the objects that it wrote, in bytes.
         why: The reason why it is not needed, as words.
     """
@@ -46,7 +45,6 @@ def unneeded_copies(
     """Return the copies in the grid's own buckets that no open job needs, including unfinished ones.
 
     Args:
-        deployment: The grid.
         moves: The ledger's items of copies, which are read before the jobs: a child records a copy after its job.
         in_use: Returns the folders that open jobs read; only called if there are copies.
         now: The time in seconds since 1970; by default the present.

@@ -117,9 +117,6 @@ def _untrue(recorded: RecordedAttempt, job: TrainingJob | None, line: Line, deta
     """Yield the differences between the recorded outcome of an attempt and its training job.
 
     Args:
-        recorded: The recorded attempt.
-        job: Its training job.
-        line: Its line.
         details: The names of the details to compare; of earlier attempts the ledger keeps only some.
     """
     if recorded.state not in FINAL_STATES:

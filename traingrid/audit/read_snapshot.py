@@ -78,14 +78,11 @@ def read_world(  # noqa: PLR0913  # one keyword for each independent option
     """Read the current state of a grid. Changes nothing.
 
     Args:
-        deployment: The grid.
         submission: Read only this submission and its training jobs; by default all.
         is_complete: False to read only submissions with open work, and those of which training jobs run that were
             created in the last two days. It makes no difference to a single submission.
         details: Also describe ended training jobs: artifact, billed seconds and role.
-        at_rest: See `World`.
         calls: See `World`; given by a caller that has a record of calls.
-        before: See `World`.
 
     Raises:
         TraingridError: Lines have trained in a Region that has left the grid, and that Region does not answer.

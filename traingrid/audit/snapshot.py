@@ -31,7 +31,6 @@ class World:
     if a training job in this value has a line, the line is in this value too.
 
     Attributes:
-        grid: The grid's name.
         regions: Its training Regions.
         submissions: The ledger's submissions by their id.
         lines: The ledger's jobs.

@@ -29,7 +29,7 @@ class SubmitFailedError(TraingridError):
     """Batch rejected the job, or its reply was lost and no job with its name is listed.
 
     Args:
-        what: The error with Batch's own message, as a sentence.
+        text: The error with Batch's own message, as a sentence.
         next_step: The next step, as a sentence.
         refused: True if Batch rejected the job; otherwise the job may still appear.
     """

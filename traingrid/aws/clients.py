@@ -71,7 +71,6 @@ class ActingRole:
     """A role of another account that this process assumes.
 
     Attributes:
-        arn: The role's ARN.
         session: The role session name, which the other account's CloudTrail records.
         home: The home Region, whose STS endpoint is used.
     """

@@ -28,7 +28,6 @@ class Table:
     """A table with the partition key `submission` and the sort key `item`.
 
     Args:
-        name: The table's name.
         region: The table's Region; by default the environment's.
         make: Makes the client of DynamoDB.
     """
@@ -155,7 +154,6 @@ class Table:
             condition: A condition expression. Its fields start with # and must be separated from brackets by spaces.
             values: The values of the condition's placeholders.
             appended: Values to append to list fields, which are created if they do not exist.
-            removed: Fields to remove.
             added: A text to add to each field that is a set, which is created if it does not exist.
             discarded: A text to remove from each field that is a set, which is removed with its last text.
         """

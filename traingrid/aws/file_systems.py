@@ -85,9 +85,7 @@ def mountable(file_system: str, kind: str, region: str, role: ActingRole | None 
     """Return a file system; None if the Region has none with this id and type.
 
     Args:
-        file_system: Its id.
         kind: EFS or FSxLustre.
-        region: The Region.
         role: The role to assume in another account.
 
     Raises:

@@ -47,8 +47,6 @@ def pages(logs: Any, group: str, stream: str, position: LogPosition, **more: Any
 
     Args:
         logs: The client of CloudWatch Logs.
-        group: The log group.
-        stream: The log stream.
         position: The position of each stream.
         more: Other parameters of GetLogEvents, for example `startTime`.
     """
@@ -70,9 +68,6 @@ def last_events(logs: Any, group: str, stream: str, count: int, position: LogPos
 
     Args:
         logs: The client of CloudWatch Logs.
-        group: The log group.
-        stream: The log stream.
-        count: The number of events.
         position: The position of each stream.
         more: Other parameters of GetLogEvents, for example `startTime`.
     """

@@ -31,7 +31,6 @@ class Filter(NamedTuple):
 
     Attributes:
         field: The name of an attribute.
-        value: Its value.
         kind: `TERM_MATCH` for the value itself, `CONTAINS` for a part of it (FilterType in the service model).
     """
 
@@ -46,7 +45,6 @@ class Product:
 
     Attributes:
         service: The service code, such as "AmazonSageMaker".
-        sku: The product's SKU.
         family: The product family, such as "ML Instance".
         attributes: The product's attributes by name.
         dollars: The price of one unit in US dollars; of several tiers, that of the first unit.
@@ -101,7 +99,6 @@ def products(service: str, filters: Iterable[Filter]) -> Iterator[Product]:
 
     Args:
         service: The service code.
-        filters: The filters.
 
     Raises:
         TraingridError: The caller may not read price lists, or a product has an unknown form.

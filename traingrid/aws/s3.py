@@ -33,7 +33,6 @@ class Storage:
 
     Args:
         region: The Region of the endpoint; by default the environment's.
-        make: Makes the client.
         role: The role to assume in another account.
     """
 
@@ -85,7 +84,6 @@ class Storage:
         current one only s3:GetObject.
 
         Args:
-            uri: The object.
             version: The version; the current one if it is empty or None.
 
         Raises:

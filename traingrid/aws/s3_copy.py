@@ -38,10 +38,8 @@ class Listed:
     """An object in a listing.
 
     Attributes:
-        key: The key.
         size: The size in bytes.
         etag: The ETag, with its quotation marks.
-        storage_class: The storage class.
         modified_at: The time at which it was written, in seconds since 1970.
     """
 
@@ -122,7 +120,6 @@ class CopyStore:
 
     Args:
         region: The Region of the buckets. S3 accepts a copy only in the Region of its destination.
-        make: Makes the client.
     """
 
     def __init__(self, region: str, make: Maker = copying) -> None:
@@ -174,9 +171,7 @@ class CopyStore:
         """Copy an object in one request, unless the target exists or the source has changed.
 
         Args:
-            source: The object.
             source_head: The facts about it.
-            target: The copy.
             algorithm: The algorithm with which S3 computes the checksum of the copy. Without one, S3 takes the
                 source's checksum over (https://docs.aws.amazon.com/AmazonS3/latest/API/API_CopyObject.html), which
                 would prove nothing.

@@ -23,7 +23,6 @@ class Deleter:
 
     Args:
         region: The Region of the buckets.
-        make: Makes the client.
     """
 
     def __init__(self, region: str, make: Maker = client) -> None:
@@ -36,7 +35,6 @@ class Deleter:
         (https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-deletes.html).
 
         Args:
-            uri: The object.
             etag: Its ETag, with its quotation marks.
         """
         try:

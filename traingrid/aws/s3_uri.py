@@ -21,7 +21,6 @@ class S3Uri:
     """A bucket and a key or prefix.
 
     Attributes:
-        bucket: The bucket's name.
         key: The key or prefix, without a leading or trailing slash; may be empty.
     """
 

@@ -16,7 +16,6 @@ class Topic:
     """A topic.
 
     Args:
-        arn: The topic's ARN.
         make: Makes the client of SNS.
     """
 

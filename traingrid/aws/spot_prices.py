@@ -25,7 +25,6 @@ def spot_prices(region: str, instance_types: Sequence[str], role: ActingRole | N
     (https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeSpotPriceHistory.html).
 
     Args:
-        region: The Region.
         instance_types: EC2's names, such as "g5.xlarge". A type that the Region lacks is absent from the result.
         role: The role to assume in another account.
 

@@ -27,7 +27,6 @@ class TrainingPlan:
     """A training plan that training jobs may use.
 
     Attributes:
-        arn: Its ARN.
         instance_types: The instance types of its reserved capacities.
         instances: The instances that are available; before its start, all of its instances.
         starts_at: Its start, if SageMaker reports one.
@@ -47,7 +46,6 @@ def training_plans(region: str, role: ActingRole | None = None) -> list[Training
     """Return the training plans of a Region that training jobs may use now or at their start.
 
     Args:
-        region: The Region.
         role: The role to assume in another account.
 
     Raises:

@@ -30,7 +30,6 @@ def upsert(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any
 
     Args:
         connection: A connection in a transaction.
-        table: The table.
         rows: The rows; all have the same columns, and no primary key occurs twice.
     """
     insert = _INSERTS[connection.dialect.name]

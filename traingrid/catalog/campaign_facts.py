@@ -24,7 +24,6 @@ class CampaignReplica:
     """A replica of a dataset version.
 
     Attributes:
-        region: Its Region.
         campaign: The campaign of its dataset; empty if the dataset has none.
         bytes: The size of the dataset version; None if it is not known.
     """

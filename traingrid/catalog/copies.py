@@ -31,7 +31,6 @@ def copy_moves(connection: Connection, *, items: Sequence[MoveItem], targets: Co
 
     Args:
         connection: A connection in a transaction.
-        items: Copies of the ledger.
         targets: The folders whose transfers are replaced; None if the items are all copies of the ledger.
     """
     stored = select(transfers) if targets is None else select(transfers).where(transfers.c.target.in_(targets))

@@ -32,7 +32,6 @@ class Cost:
     """The cost of the runs of one group, in US dollars.
 
     Attributes:
-        jobs: The jobs.
         runs: The number of runs, including earlier attempts.
         billable_hours: Hours that SageMaker bills, summed over instances.
         estimated: The planned cost of training.
@@ -79,7 +78,6 @@ def costs(catalog: Catalog, by: str, *, submission: str = "", campaign: str = ""
     """Return the cost of runs by group, most expensive first.
 
     Args:
-        catalog: The catalog.
         by: A name in `GROUPS`, or "tag:KEY". Runs without the value are in the group "".
         submission: Include only this submission.
         campaign: Include only this campaign.

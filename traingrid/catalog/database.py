@@ -39,7 +39,6 @@ class Catalog:
         sleep: Waits between the tries of a transaction.
 
     Attributes:
-        engine: SQLAlchemy's engine.
         name: Its URL without a password, for messages.
     """
 

@@ -113,12 +113,7 @@ def follow(catalog: Catalog, grid: GridRecords, changes: Changes) -> Followed:
 
 
 class _Lines:
-    """The lines of a submission, read again only if another array was submitted.
-
-    Args:
-        grid: The records of the grid.
-        submission: The submission's id.
-    """
+    """The lines of a submission, read again only if another array was submitted."""
 
     def __init__(self, grid: GridRecords, submission: str) -> None:
         self.submission = submission

@@ -33,7 +33,6 @@ def import_file(catalog: Catalog, name: str, file: Path) -> int:
     """Insert the rows of a file into a table, or update those that exist, in one transaction; return their number.
 
     Args:
-        catalog: The catalog.
         name: The table's name, one of `IMPORTED`.
         file: CSV with a header, or JSON Lines if its name ends with `.jsonl`. Its columns are those of the table.
 

@@ -33,7 +33,6 @@ def manifest_of(result: Result, *, as_csv: bool = False) -> str:
     field. An entry takes precedence over the mapping of the same row.
 
     Args:
-        result: The result.
         as_csv: Write CSV, which has no place for a mapping as JSON text.
 
     Raises:

@@ -36,7 +36,6 @@ class SnapshotImport:
         written: Number of rows that were written.
         kept: Number of rows that were not, because the catalog has prices of the same day or a later one.
         oldest: The first day of the snapshot's prices.
-        newest: The last day.
     """
 
     written: int

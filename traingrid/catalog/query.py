@@ -26,7 +26,6 @@ class Result:
     """The result of a query.
 
     Attributes:
-        columns: The names of the columns.
         rows: The rows, with a value for each column.
     """
 
@@ -43,7 +42,6 @@ def select(catalog: Catalog, sql: str, parameters: Mapping[str, str]) -> Result:
     document cursors, gets it as a prepared statement (`DsqlDialect`), which is only one, in a read-only transaction.
 
     Args:
-        catalog: The catalog.
         sql: One SELECT; `:name` is the place of a parameter.
         parameters: The values of the parameters, as text.
 

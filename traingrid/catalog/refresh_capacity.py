@@ -57,7 +57,6 @@ def read_capacity(
     """Read the quotas of the grid's instance types, and all training plans, in its training Regions.
 
     Args:
-        grid: The grid.
         account: The account of Regions without one.
         acting_in: Returns the role to assume in a Region of another account.
         today: The day of the refresh.

@@ -69,7 +69,6 @@ def read_prices(grid: GridSettings, acting_in: Callable[[str], ActingRole | None
     """Read the prices of the grid's instance types in its training Regions, and of transfers between them.
 
     Args:
-        grid: The grid.
         acting_in: Returns the role to assume in a Region of another account.
         today: The day of the refresh.
 

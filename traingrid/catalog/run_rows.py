@@ -55,7 +55,6 @@ def run_rows(
 
     Args:
         items: Jobs of one submission that children have opened.
-        lines: Its lines.
         cancels: Its cancels by scope.
         orchestrator: The size of the Batch children, which determines their cost.
     """

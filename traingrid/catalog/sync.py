@@ -64,10 +64,7 @@ class GridRecords:
     """The records of a grid.
 
     Attributes:
-        ledger: The ledger.
-        storage: S3.
         bucket: The manifest bucket.
-        datasets: The registered datasets.
         moves: The copies between Regions.
         orchestrator: The size of the Batch children, which determines their cost.
     """

@@ -27,7 +27,6 @@ def manifest_of(rule: DatasetRule, item: DatasetItem, deployment: Deployment) ->
     """Return the manifest that a rule generates, which the intake would accept.
 
     Args:
-        rule: The rule.
         item: The dataset version; `item.rules` has the Region of the rule's replica.
         deployment: Defines the permitted values of a line.
 

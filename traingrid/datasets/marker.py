@@ -66,7 +66,6 @@ def parse_marker(content: bytes, uri: S3Uri) -> Marker:
     """Parse a marker.
 
     Args:
-        content: The bytes of the object.
         uri: The object's URI, for errors.
 
     Raises:
@@ -101,7 +100,6 @@ class MarkerObject:
 
     Attributes:
         region: The bucket's Region.
-        uri: The marker's URI.
     """
 
     region: str

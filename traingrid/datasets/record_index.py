@@ -44,7 +44,6 @@ class FileEntry:
     Attributes:
         size: The object's size in bytes, for which the trainer uses the entry.
         etag: Its ETag, by which this command detects that the object has been replaced.
-        records: The number of its records.
         stride: The distance, in records, between two of `starts`.
         starts: The bytes at which records 0, stride, 2 * stride, ... start.
     """
@@ -124,7 +123,6 @@ class Headers:
     Args:
         uri: The object, for messages.
         size: Its size in bytes.
-        read: Reads a part of it.
     """
 
     def __init__(self, uri: S3Uri, size: int, read: Read) -> None:
@@ -136,7 +134,6 @@ class Headers:
 
         Args:
             position: The byte at which it starts.
-            record: Its number.
 
         Raises:
             UsageError: There is no valid header, or the object ends before.

@@ -35,9 +35,7 @@ class Registration:
     """Registers datasets.
 
     Attributes:
-        deployment: The deployment of the grid.
         home: S3 in the home Region, for reports and generated manifests.
-        datasets: The registered datasets.
     """
 
     deployment: Deployment

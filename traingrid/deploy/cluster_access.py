@@ -31,7 +31,6 @@ class Rule:
     Attributes:
         group: The API group; empty for the core group.
         resources: The plurals of the resources.
-        verbs: The verbs.
     """
 
     group: str = ""
@@ -86,7 +85,6 @@ def access_objects(grid: str, settings: EksCluster) -> Iterator[Object]:
     """Yield the objects to apply to a cluster, in order.
 
     Args:
-        grid: The grid's name.
         settings: The Region's `eks` section.
     """
     place = {"namespace": settings.namespace}

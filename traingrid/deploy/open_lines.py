@@ -23,7 +23,6 @@ class OpenLine:
     """A line that has not ended.
 
     Attributes:
-        submission: Its submission.
         regions: The Regions in which it trains or may train next: without capacity, a line moves to the next Region of
             its data, cyclically. Empty if they are unknown: until a child starts, or because its item or line is
             damaged.
@@ -42,8 +41,6 @@ class OpenLines:
     """Finds the lines that have not ended.
 
     Attributes:
-        ledger: The ledger.
-        storage: Reads the submissions.
         bucket: The manifest bucket.
         batch_status: Returns Batch's status of a job by its id; empty if Batch no longer knows the job.
     """

@@ -77,11 +77,8 @@ class RegionGuard:
     """Answers the requests of CloudFormation.
 
     Attributes:
-        grid: The grid's name.
-        home: Its home Region.
         regions: Its training Regions.
         open_lines: Returns the unfinished lines.
-        inventory: Returns the inventory of a Region.
         stack_status: Returns the status of a stack by its id.
     """
 

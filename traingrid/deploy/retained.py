@@ -40,7 +40,6 @@ class Retained:
     """A resource that is retained when its stack is deleted.
 
     Attributes:
-        region: Its Region.
         kind: Its type: bucket, table, cluster or key.
         name: Its name; the ARN of a key.
         holds: Its purpose.

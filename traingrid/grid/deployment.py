@@ -58,7 +58,6 @@ class Deployment:
         """Read the variables that the control stack sets.
 
         Args:
-            environment: The environment variables.
             part: The part of this process in Regions of other accounts.
 
         Raises:

@@ -89,11 +89,7 @@ class EksCluster(GridPart):
         return self
 
     def kind_of(self, job: "Job") -> ObjectKind:
-        """Return the kind of object of a job's training jobs, which is the job's own or that of the Region.
-
-        Args:
-            job: The job.
-        """
+        """Return the kind of object of a job's training jobs, which is the job's own or that of the Region."""
         return job.eks_kind or self.kind
 
     @property

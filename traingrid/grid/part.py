@@ -20,10 +20,6 @@ def attribute_docstring(model: type[BaseModel], name: str) -> str:
 
     pydantic's `use_attribute_docstrings` would read the source of every model whenever a command starts, which takes a
     fifth of its processor time until the first call of AWS.
-
-    Args:
-        model: The model.
-        name: The name of the field.
     """
     for owner in model.__mro__:
         if name in inspect.get_annotations(owner):

@@ -133,7 +133,6 @@ def refuse_volumes(regions: Mapping[str, Region], grid: str, home: str | None) -
 
     Args:
         regions: The training Regions.
-        grid: The grid's name.
         home: The home Region's account, if it is given.
     """
     for region, settings in regions.items():

@@ -29,7 +29,6 @@ def is_resident(region: str, residency: Collection[str]) -> bool:
     """Return True if a Region is in one of the geographies, or is one of the Regions.
 
     Args:
-        region: The Region.
         residency: Geographies such as "eu", and Regions; empty if every Region is allowed.
     """
     return not residency or region in residency or region.partition("-")[0] in residency
@@ -39,10 +38,6 @@ def common_residency(first: Sequence[str], second: Sequence[str]) -> tuple[str, 
     """Return the geographies and Regions that two residencies allow; an empty one allows every Region.
 
     The result is empty, too, if they have nothing in common, so a caller checks its Region with both of them.
-
-    Args:
-        first: A residency.
-        second: Another one.
     """
     if not first or not second:
         return tuple(first or second)

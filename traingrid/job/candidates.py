@@ -19,7 +19,6 @@ class Candidate(NamedTuple):
     """A place in which a job may train.
 
     Attributes:
-        region: The Region.
         backend: The backend that runs the training job there.
     """
 
@@ -28,11 +27,7 @@ class Candidate(NamedTuple):
 
 
 def candidates_of(job: Job) -> tuple[Candidate, ...]:
-    """Return the candidates of a job in the form for its first Region: each of its backends there, then the replicas'.
-
-    Args:
-        job: The job.
-    """
+    """Return the candidates of a job in the form for its first Region: each backend there, then the replicas'."""
     places = {job.region: job.backends} | {region: replica.backends for region, replica in job.replicas.items()}
     return tuple(Candidate(region, backend) for region, backends in places.items() for backend in backends)
 
@@ -47,7 +42,6 @@ def sentence_part(candidate: Candidate, candidates: Sequence[Candidate]) -> str:
     """Return a candidate for a sentence, with its backend if the job may use another one than SageMaker.
 
     Args:
-        candidate: The candidate.
         candidates: All candidates of the job.
     """
     with_backend = any(other_candidate.backend != "sagemaker" for other_candidate in candidates)

@@ -86,7 +86,6 @@ def channels_in_request(job: Job, training_job: str) -> Inputs:
     A job with `init_from` has an additional channel with the archive of that model.
 
     Args:
-        job: The job to train.
         training_job: The training job's name, which is part of the URIs of its ManifestFiles.
     """
     split, channels_by_name = by_rank(job.inputs, job.streams), {}

@@ -297,7 +297,6 @@ def of_refusal(code: str, message: str = "") -> Failure:
 
     Args:
         code: The error's code; empty if the service did not answer.
-        message: The error's message.
     """
     if code == QUOTA_CODE:
         return INVALID_REQUEST if _NOT_OFFERED in message else QUOTA
@@ -314,7 +313,6 @@ def of_end(training_job: Seen, stopped_for: str = "") -> Failure | None:
     """Return the failure class of an ended training job, or None if it completed or has not ended.
 
     Args:
-        training_job: The training job's description.
         stopped_for: The name of the failure class for which traingrid has stopped it (`JobItem.stopped_for`).
 
     SecondaryStatus contains the reason of a Stopped job, and FailureReason that of a Failed job
@@ -345,8 +343,6 @@ def may_try_again(failure: Failure, earlier: Sequence[str], retries: int, candid
     Args:
         failure: The failure class of the training job.
         earlier: The names of the failures of the earlier attempts, without those before a user's retry.
-        retries: The line's `retries`.
-        candidates: The number of candidates.
     """
     if not failure.retried:
         return False

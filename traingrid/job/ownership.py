@@ -70,9 +70,7 @@ def conflict(grid: str, tags: Mapping[str, str], training_job: Seen, fingerprint
     """Classify a name collision: return the failure and a message for the user.
 
     Args:
-        grid: The grid's name.
         tags: The tags of the existing training job.
-        training_job: The existing training job.
         fingerprint: The fingerprint of the expected training job.
     """
     if not is_of_grid(tags, grid):

@@ -59,8 +59,6 @@ def write_rank_manifests(objects: Objects, job: Job, training_job: str) -> None:
 
     Args:
         objects: S3 in the job's Region.
-        job: The job.
-        training_job: The training job's name.
 
     Raises:
         TooFewObjectsError: A rank would have no object to read.
@@ -118,7 +116,6 @@ def shares_by_bytes(sizes: Mapping[str, int], ranks: int) -> list[list[str]]:
 
     Args:
         sizes: The size of each object in bytes, by key.
-        ranks: The number of ranks.
     """
     shares: list[list[str]] = [[] for _ in range(ranks)]
     fewest = [(0, rank) for rank in range(ranks)]

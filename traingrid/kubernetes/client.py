@@ -70,7 +70,6 @@ class Kind:
 
     Attributes:
         version: Its `apiVersion`.
-        kind: Its name.
         plural: Its name in paths.
     """
 
@@ -98,7 +97,6 @@ class Explain(Protocol):
         """Change the text of an error.
 
         Args:
-            error: The error.
             was_accepted: True if the server has accepted a token of the client before.
         """
 
@@ -107,10 +105,7 @@ class Client:
     """A client of one namespace of a cluster; threads may share it.
 
     Args:
-        cluster: The cluster.
-        namespace: The namespace.
         tokens: The tokens of the role that the process has.
-        patience: See `Patience`.
         sleep: Waits for a number of seconds.
         clock: Returns monotonic seconds.
         explain: Called with each error before it is raised.
@@ -188,7 +183,6 @@ class Client:
         """Yield the chunks of a list, each with the resource version of the whole list.
 
         Args:
-            kind: The kind.
             labels: The label selector.
             fields: The field selector.
 
@@ -219,8 +213,6 @@ class Client:
         """Delete an object; its finalizers may keep it.
 
         Args:
-            kind: The kind.
-            name: Its name.
             uid: Delete only the object with this uid.
             propagation: What happens to the objects that it owns: Foreground, Background or Orphan.
 
@@ -243,7 +235,6 @@ class Client:
         """Yield the changes after a resource version, until the server ends the watch.
 
         Args:
-            kind: The kind.
             version: The resource version of a list, or of the last change.
             labels: The label selector.
             fields: The field selector.
@@ -268,8 +259,6 @@ class Client:
         """Yield the lines of a container's log, each with its time in front.
 
         Args:
-            pod: The pod's name.
-            container: The container's name.
             since: The time, in RFC 3339, from which lines are read.
             tail: Only the last lines, as many as this.
 

@@ -19,8 +19,6 @@ class Cluster:
     """A cluster.
 
     Attributes:
-        name: Its name.
-        arn: Its ARN.
         endpoint: The URL of its API server.
         authority: The certificates of its authority, in PEM.
         auto_mode: True if it is a cluster of EKS Auto Mode, where EKS provides nodes
@@ -42,8 +40,6 @@ def cluster_of(name: str, region: str, make: Maker, role: ActingRole | None = No
     """Return a cluster, by DescribeCluster.
 
     Args:
-        name: The cluster's name.
-        region: Its Region.
         make: Makes the client of EKS.
         role: The role of another account that the process assumes, if the cluster is there.
 

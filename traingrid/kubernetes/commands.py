@@ -10,7 +10,6 @@ class Commands:
     """The commands for a cluster.
 
     Attributes:
-        region: The Region.
         cluster: The cluster's name.
     """
 
@@ -28,11 +27,7 @@ class Commands:
         return f"aws eks update-kubeconfig {self.options} --alias {self.cluster}"
 
     def kubectl(self, arguments: str) -> str:
-        """Return a command of kubectl that does not depend on its current context.
-
-        Args:
-            arguments: The arguments of kubectl.
-        """
+        """Return a command of kubectl that does not depend on its current context."""
         return f"kubectl --context {self.cluster} {arguments}"
 
     @property

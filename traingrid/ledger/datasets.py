@@ -51,10 +51,7 @@ class DatasetItem:
     """A version of a dataset.
 
     Attributes:
-        dataset: The dataset's name.
-        version: The version's name.
         bytes: The size of its objects in bytes, the same in every replica.
-        objects: The number of its objects.
         campaign: Its campaign; empty if it has none.
         format: The format of its objects; empty if it is not given.
         attributes: Further facts: text, numbers and booleans.
@@ -133,7 +130,6 @@ class Datasets:
     """The registered datasets of one grid.
 
     Args:
-        table: The ledger's table.
         region: The table's Region; by default the environment's.
         make: Makes the client of DynamoDB.
     """

@@ -28,7 +28,6 @@ class ItemError(TraingridError):
 
     Args:
         item: The stored item.
-        field: The field.
         problem: The error; by default the field is missing.
 
     Attributes:

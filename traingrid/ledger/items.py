@@ -73,8 +73,6 @@ class JobKey:
     """An attempt of a job.
 
     Attributes:
-        submission: The submission's id.
-        index: The job's index.
         attempt: The number of the attempt, from 1.
     """
 
@@ -94,11 +92,8 @@ class RecordedAttempt:
 
     Attributes:
         attempt: Its number, from 1.
-        region: Its Region.
-        state: Its state.
         failure: The name of its failure class (`traingrid.job.failures`).
         reason: The reason why it failed or was stopped, as a sentence.
-        training_job: The name of its training job.
         training_job_arn: The ARN of its training job; not stored for earlier attempts.
         artifact: The S3 URI of the model; None if it is not stored.
         billable_seconds: The billable time in seconds; None if it is not stored.
@@ -161,7 +156,6 @@ class JobItem:
     """A job.
 
     Attributes:
-        submission: The submission's id.
         index: The job's index in the submission, from 0.
         attempt: The number of the current attempt, from 1.
         state: The state of the current attempt.

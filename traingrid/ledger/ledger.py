@@ -143,7 +143,6 @@ class Claim:
     Attributes:
         owner: The name of the request.
         ends_at: The time in seconds since 1970 at which the request has certainly ended and its claim expires.
-        seconds: The duration of the claim.
     """
 
     owner: str
@@ -189,7 +188,6 @@ class Ledger:
     """The ledger of one grid.
 
     Args:
-        table: The table's name.
         region: The table's Region; by default the environment's.
         make: Makes the client of DynamoDB.
     """
@@ -201,7 +199,6 @@ class Ledger:
         """Create a submission's item, unless it exists.
 
         Args:
-            submission: The submission's id.
             owner: The claimant: the Lambda request that will submit it, or the Batch job that was submitted by hand.
             facts: The other fields of the item: manifest, jobs and so on.
 
@@ -239,7 +236,6 @@ class Ledger:
         """Change the end of the caller's claim of a submission that was not submitted.
 
         Args:
-            submission: The submission's id.
             claim: The caller's claim.
             at: The new end, in seconds since 1970, which may be later than before; by default the claim ends at once.
             failed_tries: The number of failed attempts of the request.
@@ -252,7 +248,6 @@ class Ledger:
         """Record the Batch jobs of a submission.
 
         Args:
-            submission: The submission's id.
             batch_job: The id of the first Batch job.
             arrays: All Batch jobs.
         """
@@ -281,10 +276,7 @@ class Ledger:
         """Record a notice of a submission.
 
         Args:
-            submission: The submission's id.
-            kind: The event.
             read: The recorded notice that the caller has read; None if there was none.
-            new: The new notice.
 
         Returns:
             False, without a change, if the recorded notice has changed since.
@@ -314,7 +306,6 @@ class Ledger:
         """Yield the items of a submission's jobs in the order of their index, then the submission's item if any.
 
         Args:
-            submission: The submission's id.
             first: The index of the first job to read; DynamoDB does not count the items before it as read.
         """
         yield from _read(self._table.query(submission, "#item >= :value", job_item(first) if first else JOB_PREFIX))
@@ -389,7 +380,6 @@ class Ledger:
         """Remove a submission, all of whose jobs have ended, from the index of open work.
 
         Args:
-            submission: The submission's id.
             mark: Its mark, which the caller has read before the jobs.
 
         Returns:
@@ -425,8 +415,6 @@ class Ledger:
         """Create a job's item with its first attempt unless it exists, and return the item.
 
         Args:
-            submission: The submission's id.
-            job: The job.
             regions: The Regions in which it may train, in order, beginning with its own; by default only its own.
             array_file: The array file whose children may launch it; by default any array's children.
         """
@@ -438,8 +426,6 @@ class Ledger:
         """Create a job's item with a final state, unless it exists.
 
         Args:
-            submission: The submission's id.
-            job: The job.
             regions: The Regions, as in `open_job`.
             facts: The final state and its reason.
 
@@ -452,8 +438,6 @@ class Ledger:
         """Create a final item for a job whose line is lost, so that only its index is known, unless it exists.
 
         Args:
-            submission: The submission's id.
-            index: The job's index.
             facts: The final state and its reason.
 
         Returns:
@@ -476,7 +460,6 @@ class Ledger:
 
         Args:
             key: The observed attempt.
-            facts: The fields to record.
             required: Further conditions of the write.
             opens: The name of a request for the training job that the caller is about to send.
             closes: The name of the caller's request that was answered, or that it does not send.
@@ -565,13 +548,11 @@ class Ledger:
         Args:
             key: The previous attempt.
             tried: Its outcome, which the caller has seen.
-            region: The Region of the next attempt.
             reopen: A unique value for a person's retry, which requires that the job is recorded as failed or stopped.
                 Empty for an automatic retry, which requires that no final state is recorded.
             array_file: The array file whose children launch the next attempt; by default it does not change.
             unrequested: Require that no child has requested a training job of the previous attempt.
             on_demand: Use on-demand instances from this attempt on, although the line has `spot`, until a user's retry.
-            backend: The backend of the next attempt.
 
         Returns:
             False, without a change, if another process was faster or the requirement is not met.
@@ -607,7 +588,6 @@ class Ledger:
         """Record a cancel of a submission's jobs. Another cancel with the same scope replaces it.
 
         Args:
-            submission: The submission's id.
             scope: CANCEL_ALL, `cancel_of_region(region)` or `cancel_of_job(index)`.
             facts: The person and the reason: by, reason.
         """
@@ -618,7 +598,6 @@ class Ledger:
         """Record a cancel of a whole submission, unless one is recorded; return it, or the one that was recorded.
 
         Args:
-            submission: The submission's id.
             facts: The role and the reason: by, reason.
         """
         item = {"submission": submission, "item": f"{CANCEL_PREFIX}{CANCEL_ALL}", "at": now(), **facts}
@@ -661,7 +640,6 @@ class Ledger:
 
         Args:
             read: The recorded shortage of the same pool that the caller has read.
-            new: The new one.
 
         Returns:
             False, without a change, if the recorded shortage has changed since.

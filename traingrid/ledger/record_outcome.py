@@ -48,8 +48,6 @@ def record_seen(  # noqa: PLR0913  # one keyword for each independent option
     """Describe a training job and record its state.
 
     Args:
-        grid: The grid's name.
-        ledger: The ledger.
         backend: The service, in the training job's Region.
         training_job: The training job's name; a name of another grid is ignored.
         watched: Whether the child that the ledger names as watching the job may still exist; False if it is gone.

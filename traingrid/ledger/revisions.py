@@ -31,10 +31,7 @@ def write_revision(table: Table, key: tuple[str, str], read: Item, changed: Item
     """Write the next revision of an item.
 
     Args:
-        table: The ledger's table.
-        key: The item's key.
         read: The item as the caller read it.
-        changed: The item with the changes.
 
     Returns:
         The item that was written; None, without a change, if another process changed it first. botocore repeats a write

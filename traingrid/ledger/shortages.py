@@ -47,8 +47,6 @@ class CapacityPool:
     """The instances that jobs of one kind compete for.
 
     Attributes:
-        region: The Region.
-        instance_type: The instance type.
         spot: True for spot instances, False for on-demand instances.
     """
 
@@ -70,7 +68,6 @@ class Shortage:
     """A pool without capacity, or one that has capacity again. Times are in seconds since 1970.
 
     Attributes:
-        pool: The pool.
         until: No job of this pool is launched before this time, except the probe. 0 if the pool has capacity again.
         since: The time of the first failure.
         failed_at: The time of the last failure.
@@ -132,7 +129,6 @@ def after_failure(read: Shortage | None, pool: CapacityPool, training_job: str, 
     Args:
         read: The recorded shortage, if any.
         pool: The pool of the training job.
-        training_job: Its name.
         now: The time in seconds since 1970.
     """
     moment, failures, since = int(now), 1, int(now)
@@ -165,7 +161,6 @@ def after_probe(read: Shortage, item: JobItem, attempt: int, now: float) -> Shor
     """Return the shortage after its probe, as far as the item of the probe's line shows that it has ended.
 
     Args:
-        read: The recorded shortage.
         item: The item of the probe's line.
         attempt: The number of the probe's attempt, which may not be opened yet.
         now: The time in seconds since 1970.

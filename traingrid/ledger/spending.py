@@ -31,7 +31,6 @@ def running_dollars(item: JobItem, now: float) -> float:
     """Return the dollars of the running attempt of a job so far; 0 if it has not started or has ended.
 
     Args:
-        item: The job.
         now: The time in seconds since 1970.
     """
     if not is_running(item) or not item.training_started_at:

@@ -46,7 +46,6 @@ class Array:
     """A Batch job of a submission: an array, or a plain job for a single line.
 
     Attributes:
-        batch_job: Its id.
         file: The file that its children read: a name in the submission's folder, a key or a URI.
         count: The number of its children.
         version: The S3 version of the file; None if it is part of `file` or was not recorded.

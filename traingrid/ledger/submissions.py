@@ -32,8 +32,6 @@ class SubmissionState:
         ended_dollars: The dollars of all ended attempts, as far as they are known.
         ended: The number of ended jobs by state.
         reopened: The number of attempts that users have retried.
-        first_failed: The job that failed first.
-        last_ended: The job that ended last.
         damaged: Its items that cannot be read. A damaged job counts as opened, and not as ended.
     """
 

@@ -22,11 +22,9 @@ class Cancel:
     """A recorded cancel.
 
     Attributes:
-        submission: The submission's id.
         scope: The jobs that it includes (`traingrid.ledger.ledger.is_cancelled`).
         at: The time at which it was recorded; empty if its item is damaged.
         by: The user who cancelled.
-        reason: The user's reason.
     """
 
     submission: str
@@ -59,7 +57,6 @@ class Cancel:
         and the item of an ended attempt does not change any more.
 
         Args:
-            state: The job's state.
             recorded: The reason in the job's item; empty if it has none.
         """
         stopped = state in (JobState.STOPPING, JobState.STOPPED)
@@ -92,7 +89,6 @@ class Pause:
     Attributes:
         at: The time at which it began.
         by: The user who paused.
-        reason: The user's reason.
     """
 
     at: str

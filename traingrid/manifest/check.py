@@ -95,7 +95,6 @@ class _Reading:
     """Reads the fields of a row one by one, and collects the problems of those that are invalid.
 
     Args:
-        row: The row.
         rules: The allow-lists of the deployment.
 
     Attributes:

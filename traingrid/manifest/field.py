@@ -19,7 +19,6 @@ class Field:
     """One field of a line.
 
     Attributes:
-        name: Its name in a manifest.
         meaning: Its description in docs/manifest.md.
         read: Returns its value from the given value, the allow-lists and the line's Region. None for a field that
             identifies the line or its data, which `traingrid.manifest.check` reads.

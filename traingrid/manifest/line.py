@@ -88,7 +88,6 @@ def iter_jobs(lines: Sequence[Line], deployment: Deployment, submission: str) ->
 
     Args:
         lines: All lines of the manifest.
-        deployment: The grid.
         submission: The submission's id, which is part of the output path.
     """
     for index, line in enumerate(in_order(lines)):

@@ -30,8 +30,6 @@ def mounted_channel(fields: Mapping[str, Any], region: str, rules: Rules) -> Cha
 
     Args:
         fields: The keys of the channel, all of which are known.
-        region: The line's Region.
-        rules: The allow-lists.
 
     Raises:
         RefusedError: The channel is invalid.

@@ -102,7 +102,6 @@ def planned(
 
     Args:
         lines: The manifest's validated lines.
-        deployment: The grid.
         look: Checks a job's data and images; by default the function that `looking` returns.
     """
     look = look or looking(deployment)

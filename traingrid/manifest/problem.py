@@ -27,7 +27,6 @@ class Problem:
     """One problem of a line.
 
     Attributes:
-        field: The field's name.
         value: The invalid value; empty if a value is missing, or if the problem is not about one value. None stands for
             the field's value as it is on the line.
         reason: Why it is invalid.

@@ -26,7 +26,6 @@ def cells_of(number: int, text: str) -> list[str] | LineError:
 
     Args:
         number: The line number.
-        text: The line.
     """
     try:
         cells = [cell.strip() for cell in next(csv.reader([text], strict=True))]
@@ -74,7 +73,6 @@ class CsvTable:
 
     Args:
         number: The line number of the header.
-        header: The cells of the header.
 
     Attributes:
         errors: The errors of the columns, complete when all rows have been read.

@@ -119,10 +119,7 @@ def models_folder(models: Sequence[Model], heads: Sequence[ObjectHead], region: 
     """Return the folder of the copies of the models; other models, or other contents, have another folder.
 
     Args:
-        models: The models.
         heads: The facts about their archives, in the same order.
-        region: The Region of the merge.
-        deployment: The grid.
     """
     content = "\n".join(f"{model.archive} {object_head.etag}" for model, object_head in zip(models, heads, strict=True))
     bucket = names.data_bucket(deployment.grid.name, deployment.account_of(region), region)
@@ -140,8 +137,6 @@ def merge_line(
     """Return the line of a merge.
 
     Args:
-        models: The models.
-        request: The options.
         folder: The folder of the copies of the models.
         size: The size of all archives, in bytes.
         place: The Region and the grid.

@@ -37,9 +37,7 @@ class Model:
     """The model of a job.
 
     Attributes:
-        submission: The submission's id.
         job: The job in the Region in which it was trained.
-        archive: The archive of the model.
     """
 
     submission: str
@@ -56,7 +54,6 @@ def models_of(
     """Return the models of some jobs of a submission.
 
     Args:
-        submission: The submission's id.
         statuses: The status of each of its jobs.
         jobs: Its jobs as they were last submitted, by index.
         indexes: The indexes of the jobs; none for all jobs.

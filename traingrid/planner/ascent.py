@@ -45,12 +45,7 @@ class Bound:
 
 
 def ascend(problem: PlacementProblem, steps: int = _STEPS) -> Bound:
-    """Return the best lower bound that the search finds.
-
-    Args:
-        problem: The problem.
-        steps: The number of steps.
-    """
+    """Return the best lower bound that the search finds."""
     scales = _Scales.of(problem)
     best = _bound(problem, Duals.zero(problem))
     duals = best.duals

@@ -41,7 +41,6 @@ class Options:
     """The options of a plan.
 
     Attributes:
-        now: The time of the plan.
         finish_by: The deadline of lines without one.
         budget: The budget in dollars; infinite without one.
         accelerators: The maximum number of accelerators in use at once; infinite without one.
@@ -60,12 +59,8 @@ class PlannableLine:
     """A line with everything that a plan may choose for it.
 
     Attributes:
-        line: The line.
-        values: Its values in the manifest.
         job: Its job with the grid's defaults.
-        finish_by: Its deadline.
         deadline: The hours until its deadline.
-        places: The Regions.
         durations: The duration on each allowed instance type.
         skipped: Allowed instance types that are left out, because no past run shows a duration.
     """
@@ -120,11 +115,7 @@ def candidates(
     """Return the candidates of all lines.
 
     Args:
-        lines: The lines of the manifest.
         values: The values of each line in the manifest, by line number.
-        facts: The catalog's facts.
-        deployment: The grid.
-        options: The options of the plan.
 
     Raises:
         UsageError: A deadline has passed, or a line may train on EKS.
@@ -161,13 +152,7 @@ def candidates(
 
 
 def pools_of(candidates: Sequence[PlannableLine], facts: Facts, now: datetime) -> list[Pool]:
-    """Return the pools that candidates can use: those with a price and at least one instance.
-
-    Args:
-        candidates: The candidates.
-        facts: The catalog's facts.
-        now: The time of the plan.
-    """
+    """Return the pools that candidates can use: those with a price and at least one instance."""
     keys = {key for candidate in candidates for key in candidate.pool_keys}
     return [_pool(key, facts, now) for key in sorted(keys) if key in facts.prices and facts.instances.get(key, 0) > 0]
 

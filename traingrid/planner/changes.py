@@ -21,9 +21,7 @@ def changes(plan: PlanFile, facts: Facts, now: datetime) -> Iterator[str]:
     """Yield a sentence without a full stop for each fact that has changed since a plan.
 
     Args:
-        plan: The plan.
         facts: The catalog's facts now.
-        now: The time.
     """
     yield from _deadlines(plan, now)
     yield from _prices(plan, facts)

@@ -31,8 +31,6 @@ class Pool:
     """The instances of one Region, type and purchase option.
 
     Attributes:
-        region: The Region.
-        instance_type: The instance type.
         option: `ON_DEMAND`, `SPOT`, or the ARN of a training plan.
         instances: The number of instances that may run at once.
         dollars: The price of an instance-hour in dollars.
@@ -59,7 +57,6 @@ class Demand:
     """One job, as the solver needs it.
 
     Attributes:
-        instances: The number of instances.
         hours: The hours of training on each allowed instance type.
         data: The dollars that each allowed Region costs for transfer and storage; 0 where the data is.
         spot: True if spot instances are allowed.
@@ -97,11 +94,6 @@ def problem_of(demands: Sequence[Demand], pools: Sequence[Pool], limits: PlanLim
 
     A choice that cannot be right for a single job is left out: a pool with fewer instances than the job, a duration
     beyond the deadline, more accelerators than allowed.
-
-    Args:
-        demands: The jobs.
-        pools: The pools.
-        limits: The limits of the plan.
     """
     deadlines = np.array([min(demand.deadline, limits.hours) for demand in demands])
     ends = _window_ends(deadlines, limits.hours)

@@ -50,8 +50,6 @@ def priced(
     """Return the cost of choices with the prices of the limits that they use (reduced costs).
 
     Args:
-        problem: The problem.
-        duals: The prices.
         choices: The choices; by default all.
     """
     # A job in window w uses the capacity of w and of all later windows.

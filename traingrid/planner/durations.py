@@ -20,7 +20,6 @@ class Duration:
     """An expected duration.
 
     Attributes:
-        hours: The hours.
         source: `PAST_RUNS`, `LINE` (estimated_runtime), `MAX_RUNTIME` of the line, or `GUESS`: the grid's max_runtime.
         runs: The number of past runs.
     """
@@ -31,11 +30,7 @@ class Duration:
 
 
 class Durations:
-    """The durations of past runs.
-
-    Args:
-        runs: The runs.
-    """
+    """The durations of past runs."""
 
     def __init__(self, runs: Iterable[PastRun]) -> None:
         self._runs: dict[tuple[str, str], list[PastRun]] = {}

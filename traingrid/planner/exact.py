@@ -31,7 +31,6 @@ def solved(problem: PlacementProblem, bound: Bound, chosen: NDArray[np.int64]) -
     whole gap, the result is the optimum.
 
     Args:
-        problem: The problem.
         bound: A lower bound with its prices.
         chosen: An assignment that keeps all limits.
     """

@@ -24,7 +24,6 @@ def exchanged(problem: PlacementProblem, chosen: NDArray[np.int64]) -> NDArray[n
     """Return an assignment that costs at most as much.
 
     Args:
-        problem: The problem.
         chosen: An assignment that keeps all limits.
     """
     search = _Search(problem, chosen)

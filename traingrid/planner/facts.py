@@ -26,8 +26,6 @@ class Price:
     """A price in dollars, of an instance-hour or of the transfer of a GB.
 
     Attributes:
-        dollars: The price.
-        as_of: The date of the price.
         source: Where it comes from.
     """
 
@@ -56,9 +54,6 @@ class DatasetReplica:
     """A dataset version in one Region.
 
     Attributes:
-        dataset: The dataset.
-        version: Its version.
-        region: The Region.
         uri: The folder of the channels.
         size: The bytes, or None if they are unknown.
         objects: The number of objects, or None if it is unknown.
@@ -78,7 +73,6 @@ class PastRun:
 
     Attributes:
         recipe: The recipe of its job (traingrid/job/recipe.py).
-        instance_type: The instance type.
         seconds: The seconds of training.
         size: The bytes of its dataset version, or None if they are unknown.
     """
@@ -100,7 +94,6 @@ class Facts:
         plans: The training plans, by pool. Their hours have a price of 0, because they are paid in advance.
         replicas: The available replicas, by Region and URI without a slash at its end.
         versions: The available replicas of a dataset version, by dataset, version and Region.
-        runs: The completed runs.
     """
 
     prices: Mapping[PoolKey, Price]

@@ -29,7 +29,6 @@ class Place:
     """A Region in which a line can train.
 
     Attributes:
-        region: The Region.
         uri: The folder of the data there; empty for the line's own inputs.
         source: The replica that is copied, or None if the data is there.
         transfer: The dollars of the copy.
@@ -72,9 +71,6 @@ def places_of(line: Line, facts: Facts, deployment: Deployment, *, moves: bool, 
     """Return the places of a line.
 
     Args:
-        line: The line.
-        facts: The catalog's facts.
-        deployment: The grid.
         moves: True if data may be copied to another Region.
         hours: The hours for which a copy is stored.
     """
@@ -194,13 +190,7 @@ def _is_copyable(source: DatasetReplica, target: str, region: str, rules: Rules)
 
 
 def planned_values(values: dict[str, Any], line: Line, place: Place) -> dict[str, Any]:
-    """Return the values of a line for a place: Region, data, source of a copy and replicas; all others stay the same.
-
-    Args:
-        values: The line's values.
-        line: The line.
-        place: The place.
-    """
+    """Return the values of a line for a place: Region, data, copy source and replicas; other values are unchanged."""
     if place.region == line.region:
         return dict(values)
     changed = {**values, "region": place.region, "s3_uri": place.uri}

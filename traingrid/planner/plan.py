@@ -34,7 +34,6 @@ class Assignment:
     """The choice for one line.
 
     Attributes:
-        candidate: The line.
         pool: The Region, instance type and purchase option.
         place: The data's place in the Region.
         duration: The expected duration.
@@ -65,8 +64,6 @@ class Plan:
     """The choices for all lines.
 
     Attributes:
-        options: The options.
-        assignments: The placed lines.
         shortages: The lines that could not be placed, with the limit that prevents it.
         pools: The pools that were considered.
         gap: The share of the cost that a better plan could save at most, counting penalties of unplaced lines.
@@ -108,11 +105,6 @@ class Plan:
 
 def plan_of(candidates: Sequence[PlannableLine], facts: Facts, options: Options) -> Plan:
     """Return the plan of candidates.
-
-    Args:
-        candidates: The candidates.
-        facts: The catalog's facts.
-        options: The options of the plan.
 
     Raises:
         UsageError: A line has no price in any Region, or no pool has any capacity.

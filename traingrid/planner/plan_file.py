@@ -133,12 +133,7 @@ class PlanFile(_Part):
 
 
 def written(plan: Plan, facts: Facts) -> bytes:
-    """Return the plan file of a plan.
-
-    Args:
-        plan: The plan.
-        facts: The facts that it used.
-    """
+    """Return the plan file of a plan."""
     lines: list[BaseModel] = [_header(plan, facts)]
     lines += [_planned(assignment, plan, facts) for assignment in plan.assignments]
     lines += [
@@ -153,7 +148,6 @@ def read(content: bytes, name: str) -> PlanFile:
     """Return the content of a plan file.
 
     Args:
-        content: Its bytes.
         name: Its name, for errors.
 
     Raises:

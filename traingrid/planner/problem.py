@@ -97,7 +97,6 @@ class Usage:
     Attributes:
         hours: The instance-hours of each pool until the end of each window.
         accelerators: The accelerator-hours until the end of each window.
-        dollars: The dollars.
     """
 
     hours: NDArray[np.float64]

@@ -24,7 +24,6 @@ class Program:
     """Some jobs, some of their choices, and the limits that the other jobs leave.
 
     Attributes:
-        problem: The whole problem.
         jobs: The jobs, in ascending order.
         choices: Their choices, in ascending order; each job has at least one.
         room: The limits for these jobs.
@@ -125,7 +124,6 @@ class _Rows:
         hours: The row of each pool and window, or -1.
         accelerators: The row of each window, or -1.
         budget: The row of the budget, or -1.
-        limits: The limit of each row.
     """
 
     hours: NDArray[np.int64]

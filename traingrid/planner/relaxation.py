@@ -46,7 +46,6 @@ def relax(problem: PlacementProblem, bound: Bound) -> Relaxation:
     """Return the solution of the linear relaxation, or a good approximation of a large one.
 
     Args:
-        problem: The problem.
         bound: A bound to start with, which the result does not fall below.
     """
     room = Usage(hours=problem.capacity, accelerators=problem.accelerators, dollars=problem.budget)

@@ -42,7 +42,6 @@ def rounded(problem: PlacementProblem, duals: Duals, shares: NDArray[np.float64]
     """Return an assignment that keeps all limits and follows the linear relaxation.
 
     Args:
-        problem: The problem.
         duals: The prices of the limits.
         shares: The share of its job that each choice gets in the relaxation. The jobs with the largest shares choose
             first.
@@ -63,7 +62,6 @@ def improved(problem: PlacementProblem, chosen: NDArray[np.int64]) -> NDArray[np
     """Return an assignment in which no job alone has a cheaper choice that fits.
 
     Args:
-        problem: The problem.
         chosen: An assignment that keeps all limits.
     """
     chosen, room = chosen.copy(), Room(problem)

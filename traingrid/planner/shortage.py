@@ -24,7 +24,6 @@ class PlacementShortage:
     """A line that could not be placed.
 
     Attributes:
-        candidate: The line.
         reason: The limit, as the end of a sentence.
         next_step: How to raise it.
     """
@@ -39,8 +38,6 @@ class Remainder:
     """The limits of a plan, and the rest that it leaves.
 
     Attributes:
-        pools: The pools.
-        limits: The limits.
         hours: The instance-hours that are left in each pool.
         budget: The dollars that are left of the budget.
     """
@@ -55,8 +52,6 @@ def shortages(unplaced: Sequence[PlannableLine], facts: Facts, remainder: Remain
     """Yield a shortage for each unplaced line, in their order; instances that earlier lines lack are added up.
 
     Args:
-        unplaced: The lines.
-        facts: The catalog's facts.
         remainder: The limits of the plan and their rest.
     """
     search = _ShortageSearch(facts, remainder)

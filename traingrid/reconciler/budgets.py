@@ -40,8 +40,6 @@ class Budgets:
     """The budgets of all submissions.
 
     Attributes:
-        grid: The grid's name.
-        ledger: The ledger.
         backend: Returns a backend in a Region.
     """
 
@@ -57,8 +55,6 @@ class Budgets:
         Args:
             submissions: All submissions; those that are cancelled get the cancel.
             running: The names of all running training jobs.
-            reach: Records errors.
-            done: The sweep.
         """
         for name, submission in submissions.items():
             if not _may_reach(submission):

@@ -32,8 +32,6 @@ class UnendedLine:
     """A line that has not ended, or that has no ledger item yet.
 
     Attributes:
-        submission: The id of its submission.
-        index: Its index.
         region: The Region in which it trains or would train.
         child: The Batch child that is responsible for it.
         cancels: The recorded cancels of its submission.
@@ -57,8 +55,6 @@ class Closer:
     """Closes lines.
 
     Attributes:
-        grid: The grid's name.
-        ledger: The ledger.
         backend: Returns a backend in a Region.
         grace_seconds: The minimum age of a line that is closed.
     """

@@ -27,9 +27,6 @@ class Event:
     """An event of a submission.
 
     Attributes:
-        head: The submission's item.
-        submission: The submission.
-        kind: The kind of the event.
         occurrence: Its number (`Notice.occurrence`).
         spent: The dollars that the submission has cost so far; 0 if they are not known.
     """
@@ -57,7 +54,6 @@ class Message:
     Attributes:
         identifier: Its identity: the grid, the submission, the event and its occurrence.
         thread: The identity that all messages of a submission share.
-        kind: The event.
         subject: A summary in one line.
         facts: The other lines, by name.
         commands: The commands to investigate.
@@ -97,13 +93,7 @@ class Message:
 
 
 def message(grid: str, home: str, event: Event) -> Message:
-    """Return the message about an event of a submission.
-
-    Args:
-        grid: The grid's name.
-        home: The home Region.
-        event: The event.
-    """
+    """Return the message about an event of a submission."""
     name, failed = event.head.submission, event.submission.first_failed
     job_item = failed or _with_training_job(event.submission)
     return Message(

@@ -49,14 +49,7 @@ _PATIENCE = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Notifier:
-    """The notifications of a grid.
-
-    Attributes:
-        grid: The grid's name.
-        home: The home Region.
-        ledger: The ledger.
-        publish: Publishes a message.
-    """
+    """The notifications of a grid."""
 
     grid: str
     home: str
@@ -71,7 +64,6 @@ class Notifier:
         Args:
             submissions: The submissions, as the sweep read them.
             until: The time at which the sweep starts no more work.
-            done: The sweep.
         """
         sweep = int(time.time() // SWEEP_SECONDS)
         for _, submission in rotated(submissions.items(), lambda entry: entry[0], sweep):
@@ -106,7 +98,6 @@ def due(submission: SubmissionState, now: float) -> Iterator[Event]:
     """Yield the events of a submission that are to be published.
 
     Args:
-        submission: The submission.
         now: The time in seconds since 1970.
     """
     submission_item, spent = submission.head, spent_dollars(submission, now)
@@ -155,7 +146,6 @@ def spent_dollars(submission: SubmissionState, now: float) -> float:
     """Return the dollars that a submission has cost so far; 0 if the ledger has no prices.
 
     Args:
-        submission: The submission.
         now: The time in seconds since 1970.
     """
     return submission.ended_dollars + sum(running_dollars(item, now) for item in submission.live.values())

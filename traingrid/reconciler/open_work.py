@@ -45,7 +45,6 @@ class OpenWork:
     """The submissions with open work.
 
     Attributes:
-        ledger: The ledger.
         notifies: True if the grid has notifications, which a submission needs until they are published.
     """
 

@@ -70,7 +70,7 @@ GRACE_SECONDS = 120.0
 
 A dead child may have sent a create request that SageMaker has not answered (the client's timeouts are 10 s to connect
 and 60 s to read, traingrid/aws/clients.py). A new training job may not be visible yet. A retry opens its lines before
-its array exists (`retrying.SLICE_SECONDS`). The value is less than the interval between two sweeps, so that the second
+its array exists (`retry.SLICE_SECONDS`). The value is less than the interval between two sweeps, so that the second
 sweep acts at the latest.
 """
 
@@ -97,17 +97,11 @@ class Reconciler:
     """Reconciles all submissions of a grid.
 
     Attributes:
-        grid: The grid's name.
         bucket: The manifest bucket.
-        ledger: The ledger.
-        storage: Reads the submissions.
-        children: Batch's children.
         batch: The job queue; the reconciler submits nothing to it.
         regions: The training Regions of the grid. Lines may be in other Regions that have left the grid.
-        inventory: Returns the inventory of a Region.
         backend: Returns the service of a Region.
         notifications: Publishes events of submissions; None if the grid has no notifications.
-        grace_seconds: See `GRACE_SECONDS`.
         in_regions: Calls a function for each Region.
     """
 

@@ -25,7 +25,6 @@ def rotated(elements: Iterable[Thing], key: Callable[[Thing], Any], sweep: int) 
     Args:
         elements: The things, in any order.
         key: Returns the sort key of a thing, so that the circle is always the same.
-        sweep: The number of the sweep.
     """
     ordered = sorted(elements, key=key)
     start = int(sweep * _GOLDEN % 1 * len(ordered))

@@ -70,7 +70,6 @@ class Children:
         """Return the child that is responsible for each line, preferring one that has not ended.
 
         Args:
-            submission_item: The submission's ledger item.
             lines: The ledger items of the requested lines; None for a line that has no item yet.
             is_exact: Describe each child even if no child of its array has ended; otherwise it has the array's status.
         """

@@ -50,11 +50,9 @@ class CancelTarget:
     """The jobs that a person asks to cancel.
 
     Attributes:
-        submission: The submission's id.
         index: If given, only the job with this index.
         region: If given, only the jobs that train, or would train next, in this Region.
         by: The person who cancels.
-        reason: The person's reason.
     """
 
     submission: str
@@ -109,9 +107,7 @@ class Canceller:
     """Cancels jobs of a deployment.
 
     Attributes:
-        deployment: The deployment of the grid.
         ledger: The ledger that records the intent.
-        children: Terminates Batch children.
         storage: The storage with the jobs of submissions.
     """
 

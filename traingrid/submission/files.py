@@ -79,11 +79,7 @@ def submission_of_key(key: str) -> str | None:
 
 
 def array_file(key: str) -> str:
-    """Return the ledger's name of the file that an array's children read: jobs, jobs-1, retry-1, or x.csv by hand.
-
-    Args:
-        key: The key of the file.
-    """
+    """Return the ledger's name of the file that an array's children read: jobs, jobs-1, retry-1, or x.csv by hand."""
     return key.rpartition("/")[2].removesuffix(".jsonl")
 
 
@@ -123,7 +119,6 @@ def read_job(reader: RangeReader, jobs: S3Uri, index: int) -> Job:
     """Read one job by two range requests, whose size does not depend on the number of jobs.
 
     Args:
-        reader: Reads from S3.
         jobs: The normalised file, or the version of it that was submitted.
         index: The line, from 0: the array index, which equals the job's index only in the first array.
 

@@ -40,7 +40,6 @@ class FoldersInUse:
 
         Args:
             folder: The folder's URI.
-            region: Its Region.
         """
         searched = f"{folder.rstrip('/')}/"
         for prefix, job in self.jobs.items():
@@ -54,7 +53,6 @@ class FolderFinder:
     """Finds the folders in use.
 
     Attributes:
-        storage: Reads the submissions.
         bucket: The manifest bucket.
         children: Reads Batch's state of a submission by hand.
     """

@@ -41,8 +41,6 @@ class ModelSource:
     """The job that trained a model.
 
     Attributes:
-        head: Its submission.
-        item: Its item in the ledger.
         job: Its line as it was submitted last; None if it is not read or not stored.
     """
 
@@ -61,8 +59,6 @@ class InitialModels:
     """Finds the models of lines, and reads each job once.
 
     Attributes:
-        deployment: The grid.
-        ledger: The ledger.
         storage: Reads the lines of other submissions; None to read the ledger only.
         archives: Looks at the archives of the models; None for a caller that may not.
     """

@@ -66,7 +66,6 @@ class ManifestVersion:
     """One version of a manifest in the manifest bucket.
 
     Attributes:
-        uri: The S3 URI.
         version: S3's version id.
         size: The size in bytes; 0 if it is unknown.
     """
@@ -110,8 +109,6 @@ class Intake:
     """Accepts manifests.
 
     Attributes:
-        deployment: The deployment of the grid.
-        storage: The storage with the manifests.
         ledger: The ledger in which submissions are claimed.
         batch: The Batch queue to which jobs are submitted.
     """
@@ -128,7 +125,6 @@ class Intake:
         even if the grid of today would reject it.
 
         Args:
-            source: The manifest.
             owner: The unique name of the caller. Another attempt of the same request needs another name, because Lambda
                 may run one request twice at the same time
                 (https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html).

@@ -40,8 +40,6 @@ def failure_report(error: Exception, *, submission: str, jobs: int, submitted: i
     """Return the report of a failed attempt.
 
     Args:
-        error: The error of the attempt.
-        submission: The submission's id.
         jobs: The number of jobs of the submission.
         submitted: The number of jobs that Batch has certainly accepted.
         tries: The number of failed attempts of this request.

@@ -29,7 +29,6 @@ class ChangedJob:
     """A job that a corrected manifest changes.
 
     Attributes:
-        job: The changed job.
         fields: The names of the job's changed fields. The job has the grid's current defaults, so they may include a
             field that no line sets.
     """
@@ -54,8 +53,6 @@ def changed_jobs(
         lines: The corrected manifest.
         submitted: The submission's jobs as the intake submitted them.
         latest: Each job as it was last submitted, by index.
-        deployment: The grid.
-        submission: The submission's id.
 
     Raises:
         UsageError: The number of lines differs from the number of jobs, or rows were reordered.

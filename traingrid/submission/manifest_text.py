@@ -14,12 +14,7 @@ if TYPE_CHECKING:
 
 
 def manifest_content(storage: Storage, submission_item: SubmissionItem) -> bytes | None:
-    """Return the content of a submission's manifest; None if it was deleted, or has a URI of an older version.
-
-    Args:
-        storage: S3.
-        submission_item: The submission's item.
-    """
+    """Return the content of a submission's manifest; None if it was deleted, or has a URI of an older version."""
     try:
         return storage.read(S3Uri.parse(submission_item.manifest), submission_item.version or None)
     except (UsageError, ValueError):

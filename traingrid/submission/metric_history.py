@@ -47,8 +47,6 @@ class _Attempt:
     """The records of an attempt, and the position of its reader.
 
     Attributes:
-        index: The index of the job.
-        recorded: The attempt in the ledger.
         prefixes: The possible prefixes of its parts.
         has_parts: True if its training job was asked to write parts.
         log: Its log; None if the regular expressions of its metrics are not known.
@@ -98,10 +96,7 @@ class MetricHistory:
     """All values of the metrics of a submission's jobs. Each call reads only new parts and new lines.
 
     Args:
-        deployment: The grid.
-        ledger: The ledger.
         storage: S3 in the home Region.
-        submission: The submission's id.
         make: Makes clients for the training Regions.
     """
 

@@ -18,7 +18,6 @@ class MetricLog:
     """The log of one training job, and the position up to which it was read.
 
     Attributes:
-        training_job: The name of the training job.
         reader: Finds the values in a line.
     """
 

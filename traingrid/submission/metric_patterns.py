@@ -54,7 +54,6 @@ def compiled(name: str, regex: str) -> Any:
 
     Args:
         name: The name of the metric.
-        regex: Its regular expression.
     """
     if regex == metric_regex(name):  # nearly always: no repetition in it is ambiguous, and Python is ten times faster
         return re.compile(regex)

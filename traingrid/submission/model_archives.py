@@ -43,7 +43,6 @@ class ModelArchives:
     """Looks at each archive once.
 
     Attributes:
-        deployment: The grid.
         refuse_denied: Whether an archive that the caller may not read is refused. Otherwise it counts as unchecked,
             because the grid's roles have other permissions than the user.
     """
@@ -54,10 +53,6 @@ class ModelArchives:
 
     def look(self, uri: str, region: str) -> Archive:
         """Return the result of a look at an archive; nothing is known of it during an outage.
-
-        Args:
-            uri: Its S3 URI.
-            region: Its Region.
 
         Raises:
             ClientError: S3 refused the call for another reason.

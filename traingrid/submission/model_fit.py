@@ -50,7 +50,6 @@ def unfit(line: Line, trained: Job, deployment: Deployment) -> Iterator[RefusedE
     Args:
         line: The line, whose fields are valid.
         trained: The job that trained the model, as it was submitted last.
-        deployment: The grid.
     """
     grid = deployment.grid
     mine = hyperparameters(line.settings, grid)

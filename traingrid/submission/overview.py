@@ -56,12 +56,7 @@ class SubmissionOverview:
 
 
 def submission_overview(submission_item: SubmissionItem, ledger: Ledger) -> SubmissionOverview:
-    """Return the overview of a submission. It only reads the ledger, and neither metrics nor lines.
-
-    Args:
-        submission_item: The submission's item.
-        ledger: The ledger.
-    """
+    """Return the overview of a submission. It only reads the ledger, and neither metrics nor lines."""
     cancels = ledger.cancels(submission_item.submission)
     states: dict[str, Counter[JobState]] = defaultdict(Counter)
     failures: Counter[str] = Counter()

@@ -48,7 +48,7 @@ SLICE_SECONDS = 45.0
 """The time after which a slice is submitted, counted from its first line.
 
 Until the array is recorded, an open line looks abandoned, and the reconciler closes abandoned lines after
-`reconciling.GRACE_SECONDS`. The rest of that time is for the array: SubmitJob alone may take 70 s
+`reconciler.GRACE_SECONDS`. The rest of that time is for the array: SubmitJob alone may take 70 s
 (traingrid/aws/clients.py).
 """
 # After these failures a retry moves the job to its next candidate.
@@ -78,10 +78,7 @@ class Retrier:
     """Retries jobs of a deployment.
 
     Attributes:
-        deployment: The grid.
-        ledger: The ledger.
         storage: Reads and writes a submission's lines.
-        batch: The job queue.
         children: Returns the states of the lines' Batch children.
         at_once: The number of lines that are reopened concurrently.
     """
@@ -101,7 +98,6 @@ class Retrier:
         """Return the plan of a retry. Reads only.
 
         Args:
-            submission: The submission's id.
             lines: The lines of a corrected manifest; then only changed jobs are retried. Without it, all failed and
                 stopped jobs are retried unchanged.
             index: The index of the only job to retry; by default all failed and stopped jobs.
@@ -118,7 +114,6 @@ class Retrier:
         """Retry the jobs of a plan.
 
         Args:
-            todo: The plan.
             by: The user who requests the retry.
             on_array: Called with the id and the number of jobs of each Batch job as soon as it is submitted.
 

@@ -49,7 +49,6 @@ class ToRetry:
     """The plan of a retry; nothing is written yet.
 
     Attributes:
-        submission: The submission.
         jobs: The jobs to retry, with all changes, by index.
         ended: The ledger's items of the failed and stopped jobs, by index.
         left: The reasons why other failed, stopped or changed jobs are not retried, by index.
@@ -71,8 +70,6 @@ class RetryPlan:
     """Plans retries.
 
     Attributes:
-        deployment: The grid.
-        ledger: The ledger.
         storage: Reads a submission's lines.
         children: Returns the states of the lines' Batch children.
     """
@@ -86,7 +83,6 @@ class RetryPlan:
         """Return the plan of a retry.
 
         Args:
-            submission: The submission's id.
             lines: The lines of a corrected manifest, if one is given.
             index: The index of the only job to retry; by default all failed and stopped jobs.
 
@@ -257,7 +253,6 @@ def _lost(
     """Return the damaged item, line or file of each job that cannot be retried for it.
 
     Args:
-        indexes: The jobs.
         items: The opened jobs that can be read.
         jobs: The lines that can be read.
         damaged: All parts that cannot be read.

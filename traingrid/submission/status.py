@@ -149,7 +149,6 @@ class ReadSubmission:
     """A submission as the ledger has it.
 
     Attributes:
-        head: Its item.
         items: The opened jobs by index.
         cancels: The recorded cancels by scope.
         damaged: The jobs that cannot be read.
@@ -176,11 +175,8 @@ def submission_status(
     """Return the current status of a submission.
 
     Args:
-        submission: The submission's id.
         bucket: The manifest bucket.
-        ledger: The ledger.
         children: Reads the Batch children.
-        storage: S3.
 
     Raises:
         UsageError: The submission does not exist.
@@ -222,9 +218,7 @@ def recorded_jobs(
     """Return the status of each job from the ledger, or from the submission for jobs that no child has opened.
 
     Args:
-        read: The submission.
         bucket: The manifest bucket.
-        storage: S3.
         report: Called with items, lines and files that cannot be read.
     """
     submission_item, damaged = read.head, [*read.damaged]

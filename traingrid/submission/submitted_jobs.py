@@ -29,9 +29,7 @@ def submitted_jobs(storage: Storage, bucket: str, submission_item: SubmissionIte
     Yield nothing before the intake has written them, or if a user submitted the manifest to Batch without the intake.
 
     Args:
-        storage: S3.
         bucket: The manifest bucket.
-        submission_item: The submission's item.
     """
     first = 0
     for array in submission_item.arrays if not submission_item.is_by_hand else ():
@@ -45,9 +43,7 @@ def written_jobs(storage: Storage, bucket: str, submission_item: SubmissionItem)
     """Yield the jobs that the intake has written, including those of arrays that it has not recorded yet.
 
     Args:
-        storage: S3.
         bucket: The manifest bucket.
-        submission_item: The submission's item.
     """
     for chunk, size in enumerate(chunks(submission_item.jobs)):
         file, first = S3Uri(bucket, jobs_key(submission_item.submission, chunk)), chunk * MAX_ARRAY
@@ -72,9 +68,7 @@ def last_submitted_jobs(
     Return none if a user submitted the manifest to Batch without the intake.
 
     Args:
-        storage: S3.
         bucket: The manifest bucket.
-        submission_item: The submission's item.
         report: Called with lines and files that cannot be read.
     """
     if submission_item.is_by_hand:
@@ -87,10 +81,7 @@ def last_submitted_job(storage: Storage, bucket: str, submission_item: Submissio
     """Return one job as it was last submitted, without reading the other jobs of its file if the intake wrote it.
 
     Args:
-        storage: S3.
         bucket: The manifest bucket.
-        submission_item: The submission's item.
-        item: The job's item.
 
     Returns:
         None if a user submitted the manifest to Batch without the intake.
@@ -126,10 +117,7 @@ def _jobs_in(
     A version of an object never changes. Where none is recorded, each line is compared with its hash.
 
     Args:
-        storage: Reads from S3.
-        file: The file.
         version: Its version; None or empty if none is recorded.
-        submission_item: The submission's item.
         indexes: The indexes of its jobs; None for the file of a retry, of which only its readable lines are known.
     """
 

@@ -60,7 +60,6 @@ class TrialBatch(_Entry):
     """Trials that become one submission. It is written before the manifest.
 
     Attributes:
-        trials: The trials.
         manifest: The content of the manifest, which is uploaded to a key that only this entry has.
     """
 
@@ -74,7 +73,6 @@ class Submitted(_Entry):
 
     Attributes:
         batch: The number of the batch's entry.
-        submission: The submission's id.
     """
 
     kind: Literal["submitted"] = "submitted"
@@ -93,7 +91,6 @@ class StoppedEarly(_Entry):
     """The decision to stop a trial. It is written before the trial is cancelled.
 
     Attributes:
-        trial: The number of the trial.
         epoch: The epoch at which the rule was applied.
         best: The trial's best value so far.
         median: The median of the completed trials' best values.
@@ -110,7 +107,6 @@ class Ended(_Entry):
     """The result of a trial.
 
     Attributes:
-        trial: The number of the trial.
         index: The index of its job in its submission.
         state: The final state of its job.
         region: The Region in which it trained.
@@ -119,7 +115,6 @@ class Ended(_Entry):
         curve: Epoch and value of the objective's metric.
         seconds: Seconds of training.
         dollars: Its cost; 0 without a budget.
-        reason: Why it failed.
     """
 
     kind: Literal["ended"] = "ended"
@@ -162,7 +157,6 @@ class Journal:
     Args:
         storage: S3 in the home Region.
         bucket: The manifest bucket.
-        name: The name of the sweep.
 
     Attributes:
         entries: All entries that have been read or written, by their number.

@@ -26,7 +26,6 @@ def early_stops(
     """Return the decisions to stop running trials.
 
     Args:
-        rule: The rule.
         objective: Decides which values are better.
         running: Epoch and value of each running trial's metric, by the number of the trial.
         complete: Those of the trials that have trained to their end.

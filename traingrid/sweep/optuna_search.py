@@ -22,8 +22,6 @@ def propose(spec: SweepSpec, seed: int, trials: Sequence[Trial], pending: Sequen
     """Return the hyperparameters that Optuna proposes.
 
     Args:
-        spec: The specification.
-        seed: The seed of the sampler.
         trials: The trials of the journal. Those that have no result count as running, and failed ones not at all.
         pending: The trials that were chosen for the same batch.
 

@@ -32,7 +32,6 @@ class Dimension(SpecPart):
     """The values of one hyperparameter; exactly one of the first four keys is set.
 
     Attributes:
-        choices: A list of values.
         range: The lowest and the highest of all real numbers.
         log_range: As `range`; the logarithm is distributed evenly.
         whole: The lowest and the highest of all whole numbers; `int` in the file.
@@ -83,7 +82,6 @@ class Objective(SpecPart):
     """The metric that the sweep improves.
 
     Attributes:
-        metric: The name of the metric.
         direction: "maximize" or "minimize".
     """
 
@@ -125,7 +123,6 @@ class SweepSpec(SpecPart):
         objective: The metric and its direction.
         trials: The number of trials; with grid by default all combinations.
         parallel: The maximum number of trials that wait or run at the same time.
-        seed: The seed of the strategy.
         early_stopping: The rule that stops trials early; None stops none.
         budget_dollars: The budget of all trials together, in US dollars.
         final: Fields that the manifest of the best trial gets, such as `hp.epochs`, to train it longer.

@@ -53,7 +53,6 @@ class SpecFile:
 
     Attributes:
         path: The path of the file; that of a specification without a file is only its name.
-        spec: The specification.
         document: The lines of its keys.
     """
 
@@ -86,7 +85,6 @@ def spec_of(path: Path, document: YamlDocument) -> SpecFile:
 
     Args:
         path: The path, whose stem is the default of the name.
-        document: The content.
 
     Raises:
         SpecError: With all errors.

@@ -28,7 +28,6 @@ def next_parameters(spec: SweepSpec, number: int, trials: Sequence[Trial], pendi
     Args:
         spec: The specification; it has more combinations than there are trials.
         number: The number of the new trial.
-        trials: The trials of the journal.
         pending: The trials that were chosen for the same batch.
     """
     if spec.strategy == "grid":

@@ -67,10 +67,7 @@ class Sweep:
     """A sweep of a grid.
 
     Attributes:
-        spec: The specification.
         lines: Its base lines, with the URIs of packed sources.
-        journal: Its journal.
-        grid: The grid.
     """
 
     spec: SweepSpec

@@ -23,9 +23,7 @@ def key_of(spec: SweepSpec, number: int, batch: TrialBatch) -> str:
     """Return the key of a batch's manifest. If a journal is deleted and begun again, other trials get other keys.
 
     Args:
-        spec: The specification.
         number: The number of the batch's entry in the journal.
-        batch: The batch.
     """
     return f"{spec.name}/{number:06d}-{hashlib.sha256(batch.manifest.encode()).hexdigest()[:12]}.jsonl"
 

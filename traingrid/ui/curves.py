@@ -24,11 +24,7 @@ _KEPT_HISTORIES = 32
 
 
 class Curves:
-    """Reads metric histories. Each read of a job returns all of its values, and requests only the new ones.
-
-    Args:
-        plane: The control plane.
-    """
+    """Reads metric histories. Each read of a job returns all of its values, and requests only the new ones."""
 
     def __init__(self, plane: ControlPlane) -> None:
         self._plane, self._lock = plane, threading.Lock()

@@ -53,9 +53,7 @@ class Guard:
     """ASGI middleware that refuses all requests but those of the page.
 
     Args:
-        app: The application.
         port: The port on which the server listens.
-        known: The secrets.
     """
 
     def __init__(self, app: ASGIApp, port: int, page_secrets: Secrets) -> None:

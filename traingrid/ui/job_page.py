@@ -45,10 +45,7 @@ def job_page(plane: ControlPlane, grid_file: Path, submission: str, index: int) 
     """Return the content of the page of a job, as values that can be written as JSON.
 
     Args:
-        plane: The control plane.
         grid_file: The path of grid.yaml, for the commands.
-        submission: The submission's id.
-        index: The job's index.
 
     Raises:
         UsageError: The submission or the job does not exist.

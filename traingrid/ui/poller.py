@@ -37,14 +37,9 @@ class Poller:
     """Reads the ledger and publishes it; a read that fails becomes a notice on the page.
 
     Args:
-        plane: The control plane.
-        feed: Receives the state.
         writes: True if the page may cancel and retry jobs.
         read_facts: Reads the catalog; returns None if the grid has none.
         renew: Called after a read with expired credentials; it may `use` another control plane.
-
-    Attributes:
-        campaigns: The campaigns of the jobs.
     """
 
     def __init__(
@@ -89,7 +84,6 @@ class Poller:
         """Record whether a Region has answered, for its lane.
 
         Args:
-            region: The Region.
             error: The error of the last request; empty if it has answered.
         """
         earlier_error = self._errors.get(region, "")

@@ -33,7 +33,6 @@ def recorded_row(item: JobItem, cancels: Mapping[str, Cancel]) -> Row:
     """Return the row of a job that a child has opened.
 
     Args:
-        item: The job.
         cancels: The recorded cancels of its submission, by scope.
     """
     hourly = (item.hourly_dollars if item.on_demand else item.running_hourly_dollars) if is_running(item) else 0.0
@@ -63,7 +62,6 @@ def unopened_row(submission: str, job: Job, cancels: Mapping[str, Cancel]) -> Ro
     """Return the row of a job that no child has opened.
 
     Args:
-        submission: The submission's id.
         job: The job as it was submitted.
         cancels: The recorded cancels of its submission, by scope.
     """

@@ -50,12 +50,9 @@ class Page:
     """The page of a grid.
 
     Attributes:
-        plane: The control plane.
         grid_file: The path of grid.yaml, for commands that the page shows.
         writes: True if the page may cancel and retry jobs.
         read_facts: Reads the catalog; returns None if the grid has none.
-        secrets: The secrets of this run.
-        feed: The state of the page.
         files: The files of the page, by their paths.
     """
 

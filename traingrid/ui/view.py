@@ -65,7 +65,6 @@ class LedgerView:
     """The rows of all jobs, and their submissions.
 
     Attributes:
-        plane: The control plane.
         heads: The shown submissions by id, newest first.
         rows: The rows of their jobs, by submission and key.
         left_out: The number of older submissions that are not shown.

@@ -8,7 +8,7 @@ from training_container.contract.launch_options import ALLOW_CPU, gpu_count
 from training_container.contract.training_job import ContractError, TrainingJob
 
 # SageMaker's training instance types with NVIDIA GPUs are those of the families P and G
-# (https://aws.amazon.com/ec2/instance-types/, "Accelerated Computing"). tests/unit/manifest/test_accelerators.py
+# (https://aws.amazon.com/ec2/instance-types/, "Accelerated Computing"). tests/unit/job/test_accelerators.py
 # compares this with SageMaker's own list. Trainium (ml.trn1) has other devices.
 _GPU_FAMILIES = re.compile(r"ml\.[gp]\d")
 _VARIABLE = "TRAINGRID_ALLOW_CPU"

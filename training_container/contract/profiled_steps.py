@@ -13,12 +13,7 @@ _FORM = re.compile(r"([1-9]\d{0,8})-([1-9]\d{0,8})", re.ASCII)
 
 @dataclass(frozen=True, kw_only=True)
 class ProfiledSteps:
-    """A range of steps of the whole training; the first step has number 1.
-
-    Attributes:
-        first: The first profiled step.
-        last: The last profiled step.
-    """
+    """A range of steps of the whole training; the first step has number 1."""
 
     first: int
     last: int

@@ -84,9 +84,7 @@ class TrainingJob:
     """One training job from the perspective of one of its hosts.
 
     Attributes:
-        folders: The folders of this host.
         hosts: The names of all hosts, sorted. Rank 0 runs on the first.
-        current_host: This host's name.
         network_interface: The interface for traffic between hosts ("eth0" on SageMaker); None if not specified.
         channels: The folder of each input channel on this host, by name.
         hyperparameters: The trainer's hyperparameters, as text. Those that control the launch are in `launch`.

@@ -81,7 +81,6 @@ def connect(job: TrainingJob, port: int, stop: Callable[[], bool]) -> ConnectedH
     """Wait until all hosts are ready to start their ranks.
 
     Args:
-        job: The job.
         port: The port of the first host.
         stop: Returns True if the training was asked to stop, which ends the wait.
 

@@ -93,7 +93,6 @@ class FailureWatch:
     Attributes:
         hosts: SageMaker's names of the hosts, in the order of their ranks.
         processes_per_host: The number of ranks on each host.
-        failures: The reports of ranks.
         deaths: A sentence for each rank whose process failed, by its number, in the order of time.
         left: A sentence for a rank that has ended before the others, with the exit status 0; else empty.
         stalls: Horovod's warnings about stalled ranks.

@@ -64,7 +64,6 @@ def restore(job: TrainingJob, environment: Mapping[str, str]) -> None:
     """Unpack the kernels that an earlier start has kept, before the ranks of this host start.
 
     Args:
-        job: The job.
         environment: The container's variables. With CUDA_CACHE_PATH, the cache is the user's own.
     """
     if not variables(job) or _PATH in environment:

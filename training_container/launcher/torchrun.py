@@ -35,9 +35,7 @@ def torchrun_command(job: TrainingJob, environment: Mapping[str, str], rank: lis
     """Return the command that starts the ranks of this host.
 
     Args:
-        job: The job.
         environment: The environment of the ranks.
-        rank: The command of a rank.
 
     Raises:
         ContractError: torchrun is not on PATH.

@@ -27,9 +27,7 @@ def merge_networks(
     """Merge networks, evaluate the result, and export it.
 
     Args:
-        job: The job.
         options: The validated options, with the method average or ensemble.
-        parts: The unpacked models.
         stop_requested: A function that returns True if the merge was asked to stop.
 
     Raises:

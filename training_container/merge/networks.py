@@ -23,7 +23,6 @@ def read_weights(network: Network, model: tf.keras.Model) -> Weights:
     """Return the exported weights of a network.
 
     Args:
-        network: The network.
         model: A model of its hyperparameters, whose variables have the expected shapes.
 
     Raises:

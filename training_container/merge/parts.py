@@ -26,13 +26,7 @@ class MergeError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class MergePart:
-    """A model of the merge.
-
-    Attributes:
-        submission: The submission that trained it.
-        index: The index of its job.
-        folder: The folder with its files.
-    """
+    """A model of the merge."""
 
     submission: str
     index: int
@@ -46,8 +40,6 @@ def unpack(channel: Path, scratch: Path, count: int) -> list[MergePart]:
     """Unpack the archives of a channel, and return the models in the order of their places.
 
     Args:
-        channel: The channel's folder.
-        scratch: A folder for the files.
         count: The expected number of models.
 
     Raises:
@@ -84,7 +76,6 @@ def join(parts: Sequence[MergePart], target: Path, layout: Layout) -> int:
 
     Args:
         parts: The parts, at least one.
-        target: The folder.
         layout: "shared" keeps the paths; "folders" puts each part below `<submission>-<index>/`.
 
     Raises:
@@ -109,8 +100,6 @@ class _Joining:
     """A part whose files are joined to those of the parts before it.
 
     Attributes:
-        part: The part.
-        top: The folder of the joined files.
         before: The parts whose files are there.
     """
 

@@ -20,7 +20,6 @@ class Network:
     """A network that the image's trainer has exported.
 
     Attributes:
-        part: Its files.
         config: The hyperparameters with which it was trained.
         class_names: The names of its classes; empty if the training records had only numbers.
         initial_weights: The digest of the weights with which its training began; empty if it is not recorded.

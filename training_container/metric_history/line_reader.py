@@ -39,7 +39,6 @@ class LineReader:
         (PutMetricData in the CloudWatch API reference).
 
         Args:
-            line: The line.
             seconds: Its time in seconds since 1970.
         """
         match_by_metric = {name: pattern.search(line) for name, pattern in self._patterns.items()}

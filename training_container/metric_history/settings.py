@@ -18,7 +18,6 @@ class Settings:
     """The metrics and the destination of a job's history.
 
     Attributes:
-        bucket: The bucket.
         prefix: The prefix of the parts' keys, with a slash at its end.
         metrics: The regular expression of each metric, by name. The first group is the value.
     """

@@ -43,7 +43,6 @@ def follow(source: int, reader: LineReader, parts: Parts, stop_file: Path | None
     Args:
         source: The file descriptor of the lines.
         reader: Finds the values in a line.
-        parts: The parts to write.
         stop_file: The file that the launcher creates when the training is asked to stop. The values so far are written
             at once then, because the container may be killed before its ranks have ended.
     """

@@ -19,7 +19,6 @@ class MarkedOutput:
     """The pipes between a rank and its `watched` process.
 
     Args:
-        rank: The rank's number.
         host: SageMaker's name of its host.
     """
 

@@ -28,7 +28,6 @@ class Found:
 
     Attributes:
         folder: Its folder, with the files that the script has written.
-        step: Its step.
         state: The values that the script has given to `save`.
     """
 

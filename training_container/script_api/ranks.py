@@ -27,7 +27,6 @@ class Ranks:
 
     Attributes:
         rank: This process's number, from 0.
-        size: The number of ranks.
         local_rank: This process's number among the ranks of its host, from 0.
         local_size: The number of ranks on its host.
         folders: The folders of this host (/opt/ml).

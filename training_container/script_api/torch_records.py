@@ -25,7 +25,6 @@ class TorchRecords(torch.utils.data.IterableDataset):
     record.
 
     Args:
-        records: The records of this rank.
         decode: Converts a record into an example; by default, examples are bytes.
     """
 

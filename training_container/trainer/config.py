@@ -26,7 +26,6 @@ class Problem:
     """One invalid hyperparameter.
 
     Attributes:
-        name: Its name.
         given: Its value as text; empty if the value alone is not the problem.
         reason: Why it is invalid, as the end of a sentence about it.
         next_step: A sentence that tells the user how to correct it; empty if the reason does.
@@ -43,11 +42,7 @@ class Problem:
 
 
 class HyperparameterError(ValueError):
-    """Hyperparameters are unknown or out of range. The text has a line for each.
-
-    Args:
-        problems: The invalid hyperparameters.
-    """
+    """Hyperparameters are unknown or out of range. The text has a line for each."""
 
     def __init__(self, problems: Collection[Problem]) -> None:
         super().__init__("\n".join(map(str, problems)))

@@ -22,7 +22,6 @@ def begin_with_initial_model(model: tf.keras.Model, config: Config, folders: Fol
     Args:
         model: The network, which is built.
         config: The hyperparameters. With `new_head`, the last layer keeps its random weights.
-        folders: The folders of this host.
 
     Returns:
         A message about the model; empty, without a change, if the job has none.

@@ -45,7 +45,6 @@ def train(job: TrainingJob, config: Config, stop_requested: Callable[[], bool]) 
 
     Args:
         job: The job as seen by this host.
-        config: The validated hyperparameters.
         stop_requested: A function that returns True if this rank was asked to stop. If any rank was, all stop after the
             same step.
 

@@ -19,9 +19,6 @@ class OnCpu(tf.keras.initializers.Initializer):
     values of a seed as consistent between CPU and GPU
     (https://www.tensorflow.org/api_docs/python/tf/random/stateless_truncated_normal), but not to the last bit: each
     computes logarithms and cosines with another library.
-
-    Args:
-        wrapped: The initializer.
     """
 
     def __init__(self, wrapped: tf.keras.initializers.Initializer) -> None:

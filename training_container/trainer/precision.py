@@ -19,7 +19,6 @@ def policy(config: Config, processor: Path = Path("/proc/cpuinfo")) -> str:
     emulate it slowly.
 
     Args:
-        config: The validated hyperparameters.
         processor: Linux's description of the CPU (proc(5)).
     """
     if config.precision != "auto":

@@ -9,7 +9,6 @@ def learning_rate(config: Config, ranks: int, epoch: float) -> float:
     """Return the learning rate: linear warm-up to `ranks` times one rank's rate, then decay to zero.
 
     Args:
-        config: The hyperparameters.
         ranks: The number of ranks. The global batch grows with it, and so does the rate.
         epoch: The completed epochs, as a fraction; see `epochs_done`.
 

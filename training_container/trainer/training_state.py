@@ -21,8 +21,6 @@ class TrainingState:
     """The progress of one training, and its decisions.
 
     Args:
-        config: The validated hyperparameters.
-        ranks: The number of ranks.
         batches: A function that returns the number of batches in an epoch on every rank; None while it is unknown.
 
     Attributes:

@@ -28,9 +28,7 @@ class Run:
     """Experiments that one process runs.
 
     Attributes:
-        options: Command-line options.
         results: Collects the rows. They are written after each experiment, so that an interrupted run keeps them.
-        console: Displays progress.
     """
 
     options: argparse.Namespace

@@ -135,8 +135,6 @@ def reached(grid: FaultyGrid, lines: int, training_seconds: float = TRAINING_SEC
     stopped, by one cancel, after the budget is reached and within the overshoot.
 
     Args:
-        grid: The grid.
-        lines: Number of lines.
         training_seconds: Duration of a training job that is not stopped.
     """
     chance, struck, rounds = random.Random(grid.seed), list[str](), list[_Round]()  # noqa: S311 - moments, no secrets

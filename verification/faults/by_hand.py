@@ -28,8 +28,6 @@ class _Submitted:
     """A manifest and the Batch job that received it.
 
     Attributes:
-        batch_job: The job's id.
-        lines: Number of lines in the manifest.
         size: The array's size; None for a job that is not an array.
     """
 
@@ -54,7 +52,6 @@ def submitted_by_hand(grid: FaultyGrid, manifests: int) -> Outcome:
     """E14: every child of an array with the wrong size refuses its manifest; all lines of other manifests train.
 
     Args:
-        grid: The grid.
         manifests: Number of manifests; they cycle through `CASES`.
     """
     grid.plan(stub_seconds=0.5)

@@ -20,10 +20,6 @@ def down(grid: FaultyGrid, lines: int) -> Outcome:
 
     Every line must complete. Meanwhile `traingrid catalog sync` must fail with one sentence and the next step. After
     the server has started again, one `catalog sync` must add a run for every line, and a second one nothing.
-
-    Args:
-        grid: The grid.
-        lines: Number of lines.
     """
     grid.plan(stub_seconds=0.5)
     with running() as server:

@@ -30,8 +30,6 @@ def at_any_moment(grid: FaultyGrid, children: int, *, slow: bool = False) -> Out
     """E8: send SIGTERM at a random moment and SIGKILL a random time later; children must end before the SIGKILL.
 
     Args:
-        grid: The grid.
-        children: Number of children.
         slow: Delay a part of the replies of the engine by more than the time that a child has to end.
     """
     chance = random.Random(grid.seed)  # noqa: S311 - moments, no secrets

@@ -55,7 +55,6 @@ def copied(grid: FaultyGrid, lines: int) -> Outcome:
     after all of its objects have been written, each of them exactly once.
 
     Args:
-        grid: The grid.
         lines: Number of lines. With 112, two children are killed before and after each call.
     """
     chance, struck = random.Random(grid.seed), list[str]()  # noqa: S311 - moments, no secrets

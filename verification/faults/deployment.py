@@ -54,7 +54,6 @@ def faulty_grid(
         work: Folder for the localcloud's data and logs.
         seed: Seed of every random choice.
         account: Profile of the account (`localcloud.limits`).
-        engine: The engine of its lines.
     """
     settings = Settings(
         data_dir=work,

@@ -165,7 +165,6 @@ class InFunction:
     """A safeguard of a function.
 
     Attributes:
-        disable: Disables the safeguard.
         handler: The file of the function's handler.
         output: The output of the control stack with the function's name.
     """
@@ -186,7 +185,6 @@ def code_without(safeguard: InFunction, code: bytes) -> bytes:
     """Return a function's code with a statement appended that disables a safeguard.
 
     Args:
-        safeguard: The safeguard.
         code: The deployed archive.
     """
     sabotage, changed = safeguard.disable, io.BytesIO()

@@ -58,7 +58,6 @@ def experiments(share: float, engine: EngineName = "sagemaker") -> dict[str, Exp
 
     Args:
         share: Share of the full volume. Each experiment has a minimum volume, below which it proves nothing.
-        engine: The engine.
     """
 
     def of(full: int, least: int) -> int:

@@ -40,7 +40,6 @@ class FaultyGrid(SubmittingGrid):
 
     Attributes:
         seed: Seed of every fault plan.
-        engine: The engine of the lines.
     """
 
     seed: int
@@ -138,7 +137,6 @@ class FaultyGrid(SubmittingGrid):
 
         Args:
             label: Name of the process in a plan.
-            arguments: Command-line arguments.
         """
         return ProcessGroup(
             self._program(*arguments),
@@ -211,8 +209,6 @@ def settled(grid: FaultyGrid, submissions: Sequence[Submission], sweeps: int = 0
     """Wait until submissions have come to rest, by themselves or through sweeps of the reconciler.
 
     Args:
-        grid: The grid.
-        submissions: The submissions.
         sweeps: Number of sweeps. The first runs as soon as no child is left, and stops cancelled jobs.
     """
     grid.ended(*(job for submission in submissions for job in submission.batch_jobs))

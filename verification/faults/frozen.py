@@ -41,7 +41,6 @@ class Place:
     Attributes:
         name: Its name in the facts of the experiment's row.
         service: The service of the call whose reply the child does not read.
-        action: The action of the call.
         nth: The ordinal of the call among those of the child with this action.
         is_created: The training job exists then; the next sweep must stop it, as its line was closed.
         is_held: Freeze the request in the network instead of the child.
@@ -116,12 +115,10 @@ class _FrozenRound:
     """One submission, all of whose first children are frozen at the same time.
 
     Attributes:
-        submission: The submission.
         struck: The number of children that were frozen, or whose create was held.
         waited: The number of lines that the retry left because their training jobs could still be created.
         late: The number of training jobs that first children created, by place.
         seconds: The time for which each of them was live, without those of killed children.
-        violations: The violations.
     """
 
     def __init__(self, grid: FaultyGrid, lines: int) -> None:

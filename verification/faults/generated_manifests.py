@@ -44,8 +44,6 @@ class Manifest:
     """A manifest and the values it was generated from.
 
     Attributes:
-        content: Its bytes.
-        form: Its form.
         lines: The fields of each line.
         damaged: True if bytes were changed after generation.
     """
@@ -61,7 +59,6 @@ def manifest_lines(draw: st.DrawFn, buckets: Mapping[str, str]) -> dict[str, Any
     """Return a line's fields: mostly valid, and with one odd value in every fifth line.
 
     Args:
-        draw: Provided by hypothesis.
         buckets: A readable bucket for each training Region.
     """
     regions = list(buckets)

@@ -114,7 +114,6 @@ def of_children(grid: FaultyGrid, scenario: str, kills: int) -> Outcome:
     Batch retries every child, so that each line completes without the reconciler.
 
     Args:
-        grid: The grid.
         scenario: Key of `SCENARIOS`.
         kills: Number of children to kill; at full volume each boundary is hit several times.
     """

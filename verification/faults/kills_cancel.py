@@ -32,7 +32,6 @@ class _Command:
 
     Attributes:
         label: Name of its process in the plan.
-        submission: The submission to cancel.
         index: Index of the line to cancel; None for all lines.
         effect: Whether to kill it before or after the call.
         action: Operation of the call.
@@ -54,7 +53,6 @@ def of_cancel(grid: FaultyGrid, kills: int) -> Outcome:
     reconciler complete the cancel. All other commands are repeated until one succeeds.
 
     Args:
-        grid: The grid.
         kills: Number of commands to kill; at full volume each boundary is hit several times.
     """
     chance = random.Random(grid.seed)  # noqa: S311 - moments, no secrets

@@ -36,7 +36,6 @@ def of_intake(grid: FaultyGrid, kills: int) -> Outcome:
     """E1: kill the intake before and after each of its calls, then at random calls for many manifests; redrive all.
 
     Args:
-        grid: The grid.
         kills: Number of kills; below `_MANY`, only some of the boundaries are covered, and no storm runs.
     """
     with grid.short_lived_intake(_LIFE_SECONDS):
@@ -75,8 +74,6 @@ class _Intake:
     """The deployed intake, the manifests uploaded for it, and the kills of its processes.
 
     Attributes:
-        grid: The grid.
-        function: The function's name.
         uploaded: Ids of the submissions expected from the manifests.
         struck: The kills, each as the call that it preceded or followed.
         dead: The events in the dead-letter queue, by submission.

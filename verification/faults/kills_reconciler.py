@@ -23,7 +23,6 @@ def of_reconciler(grid: FaultyGrid, kills: int) -> Outcome:
     """E1: lose children, events and the intake, and kill each sweep at its call `k` until one completes.
 
     Args:
-        grid: The grid.
         kills: Number of sweeps to kill, in as many lost worlds as that requires.
     """
     sweeps = _Sweeps(grid)

@@ -84,8 +84,6 @@ class Monitor:
     """Samples all engines in a thread, and notes lines with two live training jobs.
 
     Attributes:
-        grid: The grid.
-        samples: The number of samples.
         found: The violations, one for each pair of training jobs.
     """
 

@@ -30,7 +30,6 @@ class LostChildren:
     """One submission for each kind of loss, and one healthy submission that must not be touched.
 
     Args:
-        grid: The grid.
         number: Ordinal of this lost world in the grid, from 0.
         intake_lost: True to kill an intake in all of its attempts after Batch has accepted its array.
     """

@@ -35,7 +35,6 @@ class Trial:
         deployment: The grid that the manifests are for.
         chance: Selects the samples.
         keep: Number of accepted and of rejected manifests to keep.
-        wrong: Violations found.
         outcomes: Number of accepted and of rejected manifests.
         slowest: Longest processor time of one manifest, in seconds.
         accepted: Samples of accepted manifests with few lines.

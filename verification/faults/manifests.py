@@ -37,7 +37,6 @@ def truncated(grid: FaultyGrid, cuts: int, deployed: int) -> Outcome:
     it must always be rejected.
 
     Args:
-        grid: The grid.
         cuts: Number of places to truncate at.
         deployed: Number of accepted and of rejected manifests that are also uploaded to the deployed intake.
     """
@@ -55,8 +54,6 @@ def made_up(grid: FaultyGrid, manifests: int, deployed: int) -> Outcome:
     """E10: parse the manifests of `verification.faults.generated_manifests`, a third of them damaged.
 
     Args:
-        grid: The grid.
-        manifests: Number of manifests.
         deployed: See `truncated`.
     """
     trial = Trial(deployment=grid.plane.deployment, chance=_chance(grid), keep=deployed)

@@ -122,8 +122,6 @@ def intents(grid: FaultyGrid, lines: int, seconds_to_stop: float = 20.0) -> Outc
     training job that it has created.
 
     Args:
-        grid: The grid.
-        lines: Number of lines.
         seconds_to_stop: Time that the children have to stop their training jobs.
     """
     slow = CallFault(effect="delay", action=grid.engine.create, seconds=1.5)

@@ -42,8 +42,6 @@ def registered(grid: FaultyGrid, datasets: int, copies: int) -> Outcome:
     replicas, and have started exactly one training.
 
     Args:
-        grid: The grid.
-        datasets: Number of datasets.
         copies: Number of deliveries of a marker's event.
     """
     shuffled = EventFault(source="aws.s3", duplicate=1.0, copies=copies, delay=0.5, reorder=0.3, seconds=2.0)
@@ -55,7 +53,6 @@ def after_the_write(grid: FaultyGrid, kills: int) -> Outcome:
     """E16: kill the function right after S3 has stored a rule's manifest, before it can record that.
 
     Args:
-        grid: The grid.
         kills: Number of kills and of datasets.
     """
     kill = CallFault(effect="kill_after", service="s3", action="PutObject", nth=1, times=kills)
@@ -121,7 +118,6 @@ class _Uploads:
     """The datasets of the experiment.
 
     Attributes:
-        grid: The grid.
         names: The names of the datasets.
         wrong: The replicas whose first marker was wrong.
     """

@@ -52,7 +52,6 @@ class Results:
         A lock makes this safe for a second process that writes to the same file.
 
         Args:
-            file: The results file.
             order: The names of all experiments, in the order of the table.
 
         Returns:

@@ -32,7 +32,6 @@ def cancelled(grid: FaultyGrid, lines: int, launched: int) -> Outcome:
     """E11: submit this many lines, and cancel all of them with the real command once some train.
 
     Args:
-        grid: The grid.
         lines: Number of lines, in several arrays.
         launched: Number of lines with a training job before the cancel; no child has opened the others.
     """

@@ -38,10 +38,6 @@ def missing(grid: FaultyGrid, lines: int) -> Outcome:
     Every line has two children, which Batch retries, and half of the lines have a replica in the other Region. Each
     line must complete without the reconciler, with one training job at a time. In every other round the shortage is
     known before the children start.
-
-    Args:
-        grid: The grid.
-        lines: Number of lines.
     """
     chance, struck, submissions = random.Random(grid.seed), list[str](), list[Submission]()  # noqa: S311 - moments
     for start in range(0, lines, _LINES_AT_ONCE):

@@ -285,7 +285,6 @@ def played(examples: int, steps: int, number: int, *, shortest: bool = True) -> 
     """Run examples of the state machine.
 
     Args:
-        examples: Number of examples.
         steps: Number of steps per example.
         number: The seed.
         shortest: True to shrink a failing example.

@@ -37,10 +37,8 @@ class Submission:
     """A manifest that the deployed intake has submitted.
 
     Attributes:
-        id: The submission's id.
         batch_job: Id of its Batch array, or of the first one if it has several.
         batch_jobs: Ids of all its arrays.
-        lines: Number of jobs.
         file: S3 URI, with version, of the file that its children read.
     """
 
@@ -61,7 +59,6 @@ class SubmittingGrid(DeployedGrid):
         """Return a manifest whose lines alternate between the Regions.
 
         Args:
-            lines: Number of lines.
             retries: Retries per line. If it is not 0, half of the lines also have a replica in the other Region.
             fields: Additional fields, the same in each line.
 

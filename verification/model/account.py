@@ -43,14 +43,10 @@ class Account:
 
     Attributes:
         turns: The actors and the clock.
-        queue: The Batch queue.
         regions: SageMaker by Region.
         clusters: The clusters of EKS by Region.
-        bucket: S3.
-        table: The ledger's table.
         calls: Accepted create calls, in the form of `traingrid.audit.snapshot.World.calls`.
         throttled: Services that throttle every call.
-        wrong: Violated invariants.
         living: Returns the number of running children of a line, including those that Batch considers dead.
     """
 
@@ -96,9 +92,6 @@ class Account:
         """Execute a call as the current actor, which pauses, and may be killed, before and after it.
 
         Args:
-            service: The service.
-            action: The operation.
-            effect: Executes the operation.
             once: True if the client does not retry, so that it reports a lost reply to its caller.
         """
         actor = self.turns.current

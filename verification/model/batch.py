@@ -18,11 +18,8 @@ class BatchChild:
     """A child of an array, or a plain job.
 
     Attributes:
-        id: Its id.
         index: Its index in the array; None for a plain job.
         file: Value of S3_ARRAY_FILE.
-        status: Batch's status.
-        tries: Number of attempts.
         is_terminated: True after TerminateJob.
         stopped_at: Time at which it ended.
     """
@@ -46,8 +43,6 @@ class BatchJob:
     """An array job or a plain job.
 
     Attributes:
-        id: Its id.
-        name: Its name.
         children: The children of an array; a plain job is its own only child.
     """
 
@@ -77,7 +72,6 @@ class BatchQueue:
     """The job queue.
 
     Attributes:
-        now: Returns the time.
         on_submit: Called with the name of every accepted Batch job.
         on_terminate: Called with every running child that is terminated.
         jobs: All Batch jobs by id.

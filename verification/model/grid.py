@@ -65,8 +65,6 @@ class Running:
     """A child's program.
 
     Attributes:
-        actor: The actor that runs it.
-        child: The Batch child.
         line: The submission and the index of its line.
         is_seen: False once Batch considers its host lost.
         got_sigterm: True once it has received SIGTERM; it receives only one.
@@ -91,7 +89,6 @@ class Event:
 
     Attributes:
         label: Its name in error messages.
-        work: Invokes the function.
         tries: Lambda's remaining attempts. 0 for an event that can be lost; S3's events are kept until delivered.
     """
 

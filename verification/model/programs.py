@@ -46,7 +46,6 @@ class Programs:
     """The programs of a grid.
 
     Args:
-        deployment: The grid.
         turns: The clock that they use to sleep.
 
     Attributes:

@@ -18,10 +18,8 @@ class TrainingJob:
 
     Attributes:
         request: Parameters of CreateTrainingJob.
-        region: Its Region.
         created_at: Time of its creation.
         visible_at: Time from which reads return it.
-        state: TrainingJobStatus.
         phase: SecondaryStatus.
         reason: FailureReason.
         ended_at: Time at which it ended.
@@ -86,8 +84,6 @@ class SageMakerRegion:
     """SageMaker in one Region, or a cluster that runs training jobs in the same way.
 
     Attributes:
-        region: Its name.
-        now: Returns the time.
         on_create: Called with every accepted training job.
         engine: The service.
         jobs: All training jobs by name.

@@ -14,7 +14,6 @@ def account_of(grid: str, texts: Iterable[str]) -> str:
     A line that names another account is then wrong in the rehearsal as it is in AWS, and the intake reports it.
 
     Args:
-        grid: The grid's name.
         texts: Texts that may contain such names: the manifest and grid.yaml.
 
     Returns:

@@ -34,7 +34,6 @@ class Struck:
 
     Attributes:
         what: Description of the fault.
-        times: Number of strikes.
         where: The calls that it struck, most frequent first; empty for faults that do not strike calls.
     """
 
@@ -49,7 +48,6 @@ def plan_of(jobs: Sequence[Job], seed: int) -> FaultPlan:
     The numbers ensure that every kind of fault strikes a manifest of a few lines, and that none delays a line for long.
 
     Args:
-        jobs: The jobs.
         seed: The same seed and jobs give the same plan.
     """
     chance = random.Random(seed)  # noqa: S311 - selects faults, not secrets
@@ -117,7 +115,6 @@ def struck(faults: Faults, created: int) -> list[Struck]:
     """Return the faults that have struck since the plan was activated.
 
     Args:
-        faults: The faults of the localcloud.
         created: Number of training jobs that were created, each of which was invisible at first.
     """
     counts = faults.struck()

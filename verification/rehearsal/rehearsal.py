@@ -43,11 +43,7 @@ class Script:
     """A valid manifest and the grid that it is for.
 
     Attributes:
-        manifest: The manifest file.
-        grid_file: The grid's configuration file.
-        grid: The grid.
         account: The account whose buckets the manifest names.
-        lines: The manifest's lines.
         jobs: The jobs of the lines, without values that are known only after the deployment, such as images.
     """
 
@@ -67,7 +63,6 @@ class Rehearsal:
         struck: The injected faults that struck.
         world: Snapshot of the grid at its end.
         sweeps: Summary of each sweep of the reconciler.
-        violations: The violations found.
         record: File with all accepted calls; None if there are no violations.
     """
 
@@ -104,7 +99,6 @@ def rehearse(script: Script, seed: int, show_step: Callable[[str], None]) -> Reh
 
     Args:
         script: The manifest and its grid.
-        seed: Seed of the faults.
         show_step: Receives a short description of the current step, about every second.
 
     Raises:

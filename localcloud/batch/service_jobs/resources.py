@@ -57,8 +57,6 @@ class Queue:
 
     Attributes:
         policy: The ARN of its scheduling policy; None if it is first in, first out.
-        shares: Its quota shares.
-        waiting: The jobs that wait in it.
         jobs: All service jobs ever submitted to it, each a `localcloud.batch.service_jobs.jobs.ServiceJob`.
     """
 

@@ -18,7 +18,6 @@ class Provider(ABC):
 
         Args:
             context: Stack, Region and account of the resource.
-            kind: Its type.
             properties: Its resolved properties.
 
         Returns:

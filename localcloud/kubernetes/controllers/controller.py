@@ -31,7 +31,6 @@ class Controller(ABC):
     """A control loop.
 
     Attributes:
-        client: The client of the API.
         paused: Set while it does nothing.
     """
 

@@ -21,11 +21,7 @@ if TYPE_CHECKING:
 
 
 class GarbageCollector(Controller):
-    """The garbage collector of a cluster.
-
-    Args:
-        client: The client of the API.
-    """
+    """The garbage collector of a cluster."""
 
     def __init__(self, client: Client) -> None:
         super().__init__(client)

@@ -30,10 +30,6 @@ _RETRY_SECONDS = 0.25
 class Kueue(Controller):
     """The queues of a cluster.
 
-    Args:
-        client: The client of the API.
-        events: Its recorder.
-
     Attributes:
         queues: The number of pods that the jobs of each queue may have together.
     """

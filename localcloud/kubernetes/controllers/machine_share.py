@@ -39,8 +39,6 @@ class MachineShares:
     """The capacity that the objects of a cluster hold or wait for.
 
     Args:
-        client: The client of the API.
-        capacity: The capacity of the machine.
         runs: Returns True if the pod with a uid still has processes.
         stub_of: Returns the stub of an object whose pods have no processes and need no capacity; None for others.
     """

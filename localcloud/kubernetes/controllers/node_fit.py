@@ -25,8 +25,6 @@ def misfits(pod: Object, node: Object, pods: Sequence[Object], nodes: Sequence[O
     """Return the reasons why a pod may not run on a node; none if it may.
 
     Args:
-        pod: The pod.
-        node: The node.
         pods: The pods on all nodes that have not ended.
         nodes: All nodes.
     """

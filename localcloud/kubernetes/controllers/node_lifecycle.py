@@ -48,12 +48,7 @@ DEFAULT_TIMES = NodeTimes()
 
 
 class NodeLifecycle(Controller):
-    """Removes nodes without running pods, and pods without a node.
-
-    Args:
-        client: The client of the API.
-        times: The times of nodes.
-    """
+    """Removes nodes without running pods, and pods without a node."""
 
     def __init__(self, client: Client, times: NodeTimes) -> None:
         super().__init__(client)

@@ -36,10 +36,7 @@ class Provisioner:
     """The node pool of a cluster.
 
     Args:
-        client: The client of the API.
-        events: Its recorder.
         cloud: The localcloud, whose fault plan may have no capacity.
-        region: The Region.
         auto_mode: True for EKS Auto Mode, False for open-source Karpenter.
     """
 
@@ -54,7 +51,6 @@ class Provisioner:
         """Return the node to add for a pod; None if none can be created, or AWS has no capacity.
 
         Args:
-            pod: The pod.
             pods: The pods on all nodes that have not ended.
             nodes: All nodes.
         """
@@ -114,8 +110,6 @@ def node_of(
     """Return a node of an instance type.
 
     Args:
-        name: Its name.
-        region: Its Region.
         kind: The instance type, for example "c5.xlarge"; nodes of HyperPod have the prefix "ml.".
         spot: True for a spot instance.
         labels: More labels; without them, it is a node of the node pool.

@@ -33,8 +33,6 @@ class PodScheduler(Controller):
     """The scheduler of a cluster.
 
     Args:
-        client: The client of the API.
-        events: Its recorder.
         shares: The capacity of this machine.
         provisioner: Adds nodes; None for a cluster with fixed nodes.
     """

@@ -37,11 +37,7 @@ class Claims:
     """The claims of a cluster.
 
     Attributes:
-        client: The client of the API.
-        data_dir: The folder of the localcloud.
         folder: The folder of the pods.
-        region: The Region.
-        account: The account.
         environment: Returns the AWS variables of a pod for its namespace and service account.
     """
 
@@ -56,9 +52,7 @@ class Claims:
         """Return the folder of a claim.
 
         Args:
-            pod: The pod.
             name: The name of the pod's volume.
-            claim: The name of the claim.
 
         Raises:
             MountError: The claim cannot be mounted yet.

@@ -31,16 +31,11 @@ class Container:
     """A container of a pod.
 
     Attributes:
-        spec: Its specification.
-        folder: The folder of its files.
         is_init: True for an init container, also for a sidecar.
         pod_policy: The restart policy of its pod.
         waiting: The reason and the message of its waiting state.
         group: Its process, once it has started.
         log: The output of its present or last start.
-        started_at: The time of its start.
-        restarts: The number of restarts.
-        terminated: Its terminated state.
         last: The terminated state before a restart.
         restart_at: The time of `time.monotonic` at which it starts again.
         container_id: The id of its present or last start.

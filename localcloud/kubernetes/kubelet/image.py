@@ -32,7 +32,6 @@ class PullError(Exception):
 
     Attributes:
         reason: The reason of the container's state, for example "ErrImagePull".
-        message: The text.
     """
 
     reason: str

@@ -28,8 +28,6 @@ def interrupt(client: Client, kubelet: Kubelet, name: str, warning_seconds: floa
     """Evict the pods of a node, and remove it after the warning time, or earlier once no pod runs on it.
 
     Args:
-        client: The client of the API.
-        kubelet: Runs the pods.
         name: The name of the node.
         warning_seconds: The time between the warning and the end of the instance; without it, no pod is evicted.
     """

@@ -23,11 +23,7 @@ _ENDED = ("Succeeded", "Failed")
 
 
 class Kubelet(Controller):
-    """Runs a worker for each pod of every node.
-
-    Args:
-        agent: Starts the containers.
-    """
+    """Runs a worker for each pod of every node."""
 
     def __init__(self, agent: NodeAgent) -> None:
         super().__init__(agent.client)

@@ -25,12 +25,7 @@ _RESOURCE = "ephemeral-storage"
 
 
 def excess(pod: Object, volumes: Path) -> str:
-    """Return the kubelet's message about a pod that exceeds a limit; empty if it exceeds none.
-
-    Args:
-        pod: The pod.
-        volumes: The folder of its volumes.
-    """
+    """Return the kubelet's message about a pod that exceeds a limit; empty if it exceeds none."""
     total = Decimal(0)
     for volume in pod["spec"].get("volumes") or []:
         source = volume.get("emptyDir")

@@ -33,11 +33,7 @@ _MPI_LABEL = "training.kubeflow.org/job-name"
 
 
 class PodNetwork:
-    """The pods of a cluster that have joined the network.
-
-    Args:
-        client: The client of the API.
-    """
+    """The pods of a cluster that have joined the network."""
 
     def __init__(self, client: Client) -> None:
         self._client, self._lock = client, threading.Lock()

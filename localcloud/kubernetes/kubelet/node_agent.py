@@ -36,13 +36,7 @@ class NodeAgent:
     """Starts the containers of pods.
 
     Attributes:
-        cloud: The localcloud.
-        client: The client of the API.
-        events: The recorder of the kubelet's events.
-        logs: The logs of all pods.
-        network: The network of the pods.
         folder: The folder of the pods.
-        region: The Region of the nodes.
         account: The account of the nodes, which pulls images.
         address: Returns the URL of the API.
         pod_environment: Returns the AWS variables of a pod for its namespace and service account.

@@ -21,12 +21,6 @@ ADDRESS = "127.0.0.1"
 class PodStatus:
     """The status of one pod.
 
-    Args:
-        client: The client of the API.
-        pod: The pod.
-        init: Its init containers.
-        main: Its containers.
-
     Attributes:
         started_at: The time at which the node has accepted the pod.
         is_lost: True once the node is lost; nothing is stored any more.

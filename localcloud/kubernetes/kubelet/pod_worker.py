@@ -48,7 +48,6 @@ class PodWorker:
     """Runs one pod in its own thread.
 
     Args:
-        agent: Starts the containers.
         pod: The pod, which is assigned to a node.
     """
 

@@ -28,7 +28,6 @@ class StubPod:
     """A pod without processes; the kubelet calls `advance` until it has ended.
 
     Args:
-        agent: The agent of the nodes.
         pod: The pod, which is assigned to a node.
         stub: Its time and its end.
     """

@@ -39,12 +39,7 @@ _OF_MAP = re.compile(r"metadata\.(labels|annotations)\['([^']+)'\]")
 
 @dataclass(frozen=True, kw_only=True)
 class MountError(Exception):
-    """A volume cannot be mounted yet.
-
-    Attributes:
-        volume: The name of the volume.
-        message: The text.
-    """
+    """A volume cannot be mounted yet."""
 
     volume: str
     message: str
@@ -54,9 +49,6 @@ class Volumes:
     """The volumes of one pod.
 
     Args:
-        client: The client of the API.
-        pod: The pod.
-        folder: Their folder.
         claim: Returns the folder of a claim for its name; raises MountError if it cannot be mounted.
     """
 

@@ -22,7 +22,6 @@ class AlgorithmJob:
         hyperparameters: The hyperparameters, as text.
         channels: inputdataconfig.json.
         instance_type: The type of this host.
-        host: The name of this host.
         hosts: The names of all hosts.
     """
 

@@ -23,12 +23,7 @@ class RecordIOError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class ProtobufRecord:
-    """One record.
-
-    Attributes:
-        labels: Its labels.
-        image: The bytes of its image.
-    """
+    """One record."""
 
     labels: tuple[float, ...]
     image: bytes

@@ -33,7 +33,6 @@ def main(name: str, version: str, base: Path) -> int:
 
     Args:
         name: The algorithm.
-        version: Its version.
         base: The folder in place of /opt/ml.
     """
     job = AlgorithmJob.read(base)

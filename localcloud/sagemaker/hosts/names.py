@@ -37,7 +37,6 @@ def with_names(command: Sequence[str], hosts: Sequence[str], folder: Path) -> tu
 
     Args:
         command: The program and its arguments.
-        hosts: The hosts of the job.
         folder: The folder of the file that covers /etc/hosts.
 
     Raises:

@@ -19,7 +19,7 @@ KEY_POLICY = {
         }
     ],
 }
-"""A key policy that delegates to the account (stacks/test_keys.py); without it, IAM policies have no effect."""
+"""A key policy that delegates to the account (tests/integration/stacks/test_keys.py); IAM policies require it."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

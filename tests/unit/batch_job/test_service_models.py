@@ -11,7 +11,7 @@ from botocore.loaders import Loader
 
 from batch_job import service_models
 
-# SageMaker's actions in the child's role (stacks/test_permissions.py), without those that only IAM has.
+# SageMaker's actions in the child's role (tests/integration/stacks/test_permissions.py), without those of IAM only.
 CALLED = {"CreateTrainingJob", "DescribeTrainingJob", "StopTrainingJob", "ListTrainingJobs", "ListTags"}
 REGIONS = ("us-east-1", "eu-central-1", "cn-north-1")
 

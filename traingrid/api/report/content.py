@@ -68,9 +68,7 @@ class Failed:
 
     Attributes:
         name: The name of the class; empty if it is not recorded.
-        sentence: Its description.
         next_step: The recommended action; empty if there is none.
-        runs: The jobs.
     """
 
     name: str
@@ -84,8 +82,6 @@ class Content:
     """The content of a report.
 
     Attributes:
-        grid: The name of the grid.
-        head: The submission.
         at: The time at which the ledger was read.
         version: The version of traingrid.
         metric: The metric by which the jobs are ordered; empty if they have none.
@@ -117,10 +113,6 @@ class Content:
 
 def read_content(plane: ControlPlane, submission: str) -> Content:
     """Return the content of a submission's report. It calls neither SageMaker nor Batch.
-
-    Args:
-        plane: The control plane.
-        submission: The submission's id.
 
     Raises:
         UsageError: The submission does not exist.

@@ -32,8 +32,6 @@ def write_report(plane: ControlPlane, submission: str, file: Path) -> None:
     """Write the report of a submission. An earlier report is replaced, and no other file is.
 
     Args:
-        plane: The control plane.
-        submission: The submission's id.
         file: The path of the HTML file.
 
     Raises:
@@ -68,11 +66,7 @@ def _check(file: Path) -> None:
 
 
 def document(content: Content) -> str:
-    """Return the HTML of a report.
-
-    Args:
-        content: The content.
-    """
+    """Return the HTML of a report."""
     style = files("traingrid.api.report").joinpath("report.css").read_text()
     title = f"{content.head.manifest.rpartition('/')[2]}: submission {content.head.submission}"
     head_element = el(

@@ -31,7 +31,6 @@ def el(tag: str, *children: Child, **attributes: object) -> Markup:
     Control characters become visible escapes, as the commands print them.
 
     Args:
-        tag: Its name.
         children: Its content; None is left out.
         attributes: Its attributes. An underscore becomes a hyphen, `class_` is `class`, and None is left out.
     """

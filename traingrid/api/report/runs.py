@@ -38,7 +38,6 @@ class _Columns:
     """The columns of the table that depend on the jobs.
 
     Attributes:
-        metrics: The names of the metrics.
         parameters: The names of the hyperparameters that differ.
         priced: True if some jobs have a price.
         now: The time of the report in seconds since 1970.
@@ -68,8 +67,6 @@ class _Columns:
         """Return the cells of a job.
 
         Args:
-            content: The report.
-            run: The job.
             place: Its place, from 0.
         """
         status = run.status

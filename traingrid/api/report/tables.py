@@ -16,7 +16,6 @@ class Heading:
     """A column of a table.
 
     Attributes:
-        text: Its heading.
         kind: The class of its cells: "number", "name", "value", "state", "place", "region" or empty.
     """
 
@@ -41,7 +40,6 @@ def table(
     Args:
         label: Its name for a screen reader.
         headings: Its columns. The cells of the column "name", otherwise of the first one, are the headings of the rows.
-        rows: The cells of each row.
         total: The cells of the last row; none for a table without one.
     """
     heads = (el("th", text(heading.text), scope="col", class_=heading.kind or None) for heading in headings)

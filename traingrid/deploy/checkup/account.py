@@ -75,7 +75,6 @@ def reading_role(grid: GridSettings, account: str, region: str) -> ActingRole | 
     """Return the role that a caller assumes to read a training Region; None if it is in the caller's own account.
 
     Args:
-        grid: The grid.
         account: The caller's account.
         region: The training Region.
     """
@@ -104,7 +103,6 @@ def switched_on(home: str, regions: Collection[str], role: ActingRole | None = N
 
     Args:
         home: The Region whose endpoint is used.
-        regions: The Regions.
         role: The role to assume in another account.
     """
     statuses: dict[str, str] = {}
@@ -128,8 +126,6 @@ def bootstrapped(account: str, region: str, role: ActingRole | None = None, *, t
     """Check that a Region is bootstrapped for this CDK.
 
     Args:
-        account: Its account.
-        region: The Region.
         role: The role to assume in another account.
         trust: The account that deploys to the Region, if it is another one.
     """

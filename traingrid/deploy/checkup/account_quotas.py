@@ -37,8 +37,6 @@ class QuotaNeed:
 
     Attributes:
         service: Service code.
-        code: Quota code.
-        name: Quota name.
         least: The minimum value; with less, the grid does not work.
         enough: The sufficient value; with less, some work waits.
         use: A clause that explains why the quota is needed.

@@ -38,10 +38,8 @@ class CheckedCluster:
     """A cluster and its place.
 
     Attributes:
-        grid: The grid.
         settings: The Region's `eks` section.
         account: The account of Region and cluster.
-        region: The Region.
         role: The role to assume in another account.
         needs: The kinds and queues that lines of a manifest require of the cluster.
     """
@@ -65,9 +63,7 @@ class CheckedCluster:
         """Return the place of a Region's cluster; None for a Region without `eks`.
 
         Args:
-            grid: The grid.
             account: The account of Region and cluster.
-            region: The Region.
             role: The role to assume in another account.
             needs: The kinds and queues that lines of a manifest require of all clusters.
         """
@@ -170,7 +166,6 @@ def preconditions(place: CheckedCluster, description: Mapping[str, Any]) -> Iter
     """Check the settings of a cluster that a deployment and its functions require.
 
     Args:
-        place: The cluster.
         description: Its description by EKS.
     """
     yield _endpoint(place, description.get("resourcesVpcConfig") or {})

@@ -50,10 +50,6 @@ def objects(place: CheckedCluster, open_client: Callable[[CheckedCluster], Clien
     """Check the API of a cluster, and the objects that training jobs need.
 
     A cluster that EKS is creating, or could not create, has no API yet. `cluster.described` reports it.
-
-    Args:
-        place: The cluster.
-        open_client: Makes the client.
     """
     subject = f"API of {place.settings.cluster}"
     opened: list[_Objects] = []

@@ -65,7 +65,6 @@ def things_of(
     """Check the resources, other than the stack, that jobs in a training Region need.
 
     Args:
-        grid: The grid.
         account: The Region's account.
         region: The training Region.
         training_images: The built images, as `Deployment.images` in JSON; empty if they cannot be read.

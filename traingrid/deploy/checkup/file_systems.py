@@ -35,7 +35,6 @@ def mounts(settings: Region, region: str, role: ActingRole | None = None) -> Ite
 
     Args:
         settings: The Region's section of grid.yaml.
-        region: The Region.
         role: The role to assume in another account.
     """
     for file_system, kind in settings.file_systems.items():

@@ -72,7 +72,6 @@ class Finding:
     Attributes:
         region: The Region of the checked resource; empty for the account.
         what: The checked resource.
-        verdict: The verdict.
         why: A clause that explains the verdict.
         fix: The command or action that fixes the problem; empty without a problem.
     """
@@ -93,7 +92,6 @@ def looked(region: str, subject: str, look: Callable[[], Finding], permission: s
     Args:
         region: The Region of the checked resource.
         subject: The checked resource.
-        look: The check.
         permission: The IAM action that the check needs.
     """
     try:

@@ -21,7 +21,6 @@ def home_event_bus(grid: GridSettings, account: str) -> Iterator[Finding]:
     """Check the bus and its policy, which names each account with training Regions (stacks/home_event_bus.py).
 
     Args:
-        grid: The grid.
         account: The account of the home Region.
     """
     region, name = grid.home, names.event_bus(grid.name)

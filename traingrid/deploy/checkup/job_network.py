@@ -35,7 +35,6 @@ def job_network(
 
     Args:
         settings: The Region's section of grid.yaml.
-        region: The Region.
         needs: The instances that jobs on SageMaker need in this Region.
         role: The role to assume in another account.
     """

@@ -28,7 +28,6 @@ def left_stacks(grid: GridSettings, account: str) -> Iterator[Finding]:
     Each finding has the command that deletes the stack. Regions that moved to another account are included.
 
     Args:
-        grid: The grid.
         account: The account of the credentials.
     """
     regions: list[str] = []

@@ -23,9 +23,7 @@ class ClusterNeed:
     """A kind of object or a queue that lines of a manifest require of a Region's cluster.
 
     Attributes:
-        region: The Region.
         field: The field of the Region's `eks` section that the lines replace.
-        value: Their value.
         line: The number of the first line with this value.
     """
 

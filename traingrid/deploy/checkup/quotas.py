@@ -25,8 +25,6 @@ class Need:
     Pods on Amazon EKS run on nodes of EC2, and do not use SageMaker's quotas.
 
     Attributes:
-        region: The Region.
-        instance_type: The type.
         spot: Whether they are spot instances, which have separate quotas.
         largest: The number for the largest job; with a smaller quota it can never start.
         together: The number for all jobs at once; with a smaller quota some jobs wait for others.
@@ -48,7 +46,6 @@ def quota_name(instance_type: str, *, spot: bool) -> str:
     """Return the name of the quota on training instances (https://docs.aws.amazon.com/general/latest/gr/sagemaker.html).
 
     Args:
-        instance_type: The instance type.
         spot: Whether they are spot instances, which have separate quotas.
     """
     return f"{instance_type} for {'spot ' * spot}training job usage"
@@ -58,7 +55,6 @@ def listed_quotas(region: str, role: ActingRole | None = None) -> dict[str, dict
     """Return SageMaker's quotas in a Region by name, as ListServiceQuotas describes them.
 
     Args:
-        region: The Region.
         role: The role to assume in another account.
 
     Raises:

@@ -74,7 +74,6 @@ def too_large_with_model(line: Line, deployment: Deployment) -> Iterator[Problem
 
     Args:
         line: The line, with the Region and the URI of its model.
-        deployment: The grid.
     """
     if line.settings.over(deployment.grid.job).launch == "queued":
         for region in line.places:

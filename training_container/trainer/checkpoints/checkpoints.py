@@ -84,7 +84,6 @@ class Checkpoints:
         First synchronize the variables that differ between ranks (moving averages of batch normalization).
 
         Args:
-            progress: The progress of the training.
             best: If true, keep this checkpoint until another one is the best, regardless of its age.
 
         Raises:
@@ -180,7 +179,6 @@ def resume(saved: Checkpoints, *, best: bool = False, warn: Callable[[str], None
     """Restore on rank 0, then send the variables and progress to all ranks. All ranks must call this together.
 
     Args:
-        saved: The checkpoints.
         best: If true, restore the newest checkpoint that was saved as the best.
         warn: A function that prints a message for each incomplete checkpoint that is skipped.
 

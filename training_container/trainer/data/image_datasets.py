@@ -120,7 +120,6 @@ class CachedDataset:
     Args:
         batches: The images of the share, in batches of (images, labels).
         config: The hyperparameters for seed, size and augmentation.
-        rank: The rank of this process.
     """
 
     def __init__(self, batches: Iterable[tuple[tf.Tensor, tf.Tensor]], config: Config, rank: int) -> None:

@@ -115,7 +115,6 @@ def epoch_of(channel: str, counts: Sequence[int], steps: int, batch_size: int, *
     """Return a message about the records that an epoch leaves out, with a reason and a solution if they are many.
 
     Args:
-        channel: The channel's name.
         counts: The number of records of each rank.
         steps: The batches in an epoch on every rank.
         batch_size: Records per batch and rank.

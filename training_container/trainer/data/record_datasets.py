@@ -39,7 +39,6 @@ class FileChannel:
     """One rank's share of the TFRecord files in a folder. See channels.Channel.
 
     Args:
-        name: The channel's name.
         folder: The folder of its files, which must be the same, in the same order, on all ranks that share them.
         place: The position of this rank.
         reading: The options for shuffling and sharding.
@@ -179,11 +178,9 @@ class PipeChannel:
         path: The FIFO that was opened last; "" before the first.
 
     Args:
-        name: The channel's name.
         stream: The channel whose FIFO provides the stream: the same name, or with the rank's number.
         folder: The folder in which the FIFOs appear.
         place: The position of this rank.
-        reading: The options for shuffling.
         streams: "rank" if this rank has its own stream, "host" if the ranks of this host share it.
         content: "tfrecord", or a key of demux/recordio.py: CONTENTS, which is translated into TFRecords.
     """

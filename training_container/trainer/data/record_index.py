@@ -41,7 +41,6 @@ class FileIndex:
 
     Attributes:
         size: The file's size in bytes, for which the index is valid.
-        records: The number of its records.
         stride: The distance, in records, between two known starts.
         starts: The bytes at which records 0, stride, 2 * stride, ... start. May be empty: then only byte 0 is known.
     """
@@ -233,7 +232,6 @@ def record_starts(path: Path, last: int | None = None, *, first: int = 0) -> Ite
     data (uint32). Source: TensorFlow, lib/io/record_writer.h.
 
     Args:
-        path: The file.
         last: Stop at this byte, without reading the record that starts there.
         first: The byte at which a record starts, from which to walk.
 

@@ -40,7 +40,6 @@ class Segment:
     """Consecutive records of a file.
 
     Attributes:
-        path: The file.
         first: The number of the first record.
         count: The number of records; None for all until the end of the file.
         known: The number of a record at or before the first ...
@@ -114,7 +113,6 @@ def shard(files: Sequence[Path], rank: int, ranks: int, by: str) -> Shard:
     Args:
         files: The files in the order of their keys, the same on all ranks.
         rank: This rank, from 0.
-        ranks: The number of ranks.
         by: "file" or "record".
     """
     if by == "record":
@@ -134,7 +132,6 @@ def segments(files: Sequence[tuple[Path, FileIndex]], rank: int, ranks: int, shi
     Args:
         files: The files with their indices, in the order of the epoch, which is the same on all ranks.
         rank: This rank, from 0.
-        ranks: The number of ranks.
         shift: The record at which rank 0 begins. The first record follows the last one, so no share changes its size.
     """
     total = sum(index.records for _, index in files)

@@ -41,7 +41,6 @@ def rank_fifo(  # noqa: PLR0913  # the position of a rank, by keyword or in this
 
     Args:
         folder: SageMaker's folder with the channels' FIFOs `<channel>_<epoch>`: /opt/ml/input/data.
-        channel: The channel's name.
         epoch: The epoch, from 0.
         local_rank: This rank's number on its host.
         local_size: The number of ranks on the host. All of them must call this for the same epochs.

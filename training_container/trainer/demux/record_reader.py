@@ -95,7 +95,6 @@ class FilePart:
     """Consecutive records of a file.
 
     Attributes:
-        path: The file.
         record: The number of the first record, for messages.
         start: The byte at which it starts.
         stop: The byte after the last record; None for the end of the file.

@@ -50,7 +50,6 @@ class Stream:
     Attributes:
         channel: The channel's name, for messages.
         path: The path that the bytes come from, for messages.
-        blocks: The bytes.
     """
 
     channel: str

@@ -45,12 +45,7 @@ _RETRY_SECONDS = 1.0
 
 
 class JobController(Controller):
-    """The job controller of a cluster.
-
-    Args:
-        client: The client of the API.
-        events: Its recorder.
-    """
+    """The job controller of a cluster."""
 
     def __init__(self, client: Client, events: EventRecorder) -> None:
         super().__init__(client)

@@ -36,9 +36,6 @@ _TOO_LONG: Condition = {
 class JobState:
     """The status of one job.
 
-    Args:
-        job: The job.
-
     Attributes:
         status: The status, which the controller changes.
         stored: The status as it is stored.

@@ -32,12 +32,7 @@ _MAX_MESSAGE = 1024
 
 
 class MpiOperator(Controller):
-    """The operator of a cluster.
-
-    Args:
-        client: The client of the API.
-        events: Its recorder.
-    """
+    """The operator of a cluster."""
 
     def __init__(self, client: Client, events: EventRecorder) -> None:
         super().__init__(client)

@@ -1,4 +1,4 @@
-"""Rules for permissions in every grid; stacks/test_permissions.py checks the permissions of each role."""
+"""Rules for permissions in every grid; tests/integration/stacks/test_permissions.py checks those of each role."""
 
 import json
 import re
