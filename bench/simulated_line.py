@@ -7,7 +7,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from traingrid.backends.sagemaker import SageMaker
+from traingrid.backends.sagemaker.backend import SageMaker
 from traingrid.child.attempt import Clock
 from traingrid.child.pace import Pace
 from traingrid.child.supervisor import Supervisor

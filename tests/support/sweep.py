@@ -10,8 +10,8 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 from tests.support.ledger_items import job_key
 from traingrid import names
 from traingrid.aws.s3 import Storage
-from traingrid.backends.found_job import TrainingJob
 from traingrid.backends.inventory import ALL, Window
+from traingrid.backends.training_job import TrainingJob
 from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Job
 from traingrid.job.observed import Seen

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from traingrid.audit.snapshot import SETTLED_SECONDS, World
 from traingrid.audit.violation import Violation
-from traingrid.backends.found_job import TrainingJob, owns
+from traingrid.backends.training_job import TrainingJob, owns
 from traingrid.job.failures import TAKEN_NAMES
 from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.ledger.timestamps import epoch_seconds

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from traingrid.aws.clients import Maker, client, gentle, once
-from traingrid.backends.queued import Either, Queued
-from traingrid.backends.queued_inventory import QueuedInventory
-from traingrid.backends.sagemaker import SageMaker
-from traingrid.backends.sagemaker_inventory import SageMakerInventory
+from traingrid.backends.queued.backend import Either, Queued
+from traingrid.backends.queued.inventory import QueuedInventory
+from traingrid.backends.sagemaker.backend import SageMaker
+from traingrid.backends.sagemaker.inventory import SageMakerInventory
 from traingrid.errors import UsageError
 
 if TYPE_CHECKING:

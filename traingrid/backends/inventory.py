@@ -18,7 +18,7 @@ from traingrid.job.state import JobState
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traingrid.backends.found_job import TrainingJob
+    from traingrid.backends.training_job import TrainingJob
     from traingrid.ledger.items import JobItem
 
 ACTIVE_STATES = (JobState.IN_PROGRESS, JobState.STOPPING)

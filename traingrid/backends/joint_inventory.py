@@ -14,8 +14,8 @@ from traingrid.job.job import SERVICES
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from traingrid.backends.found_job import TrainingJob
     from traingrid.backends.inventory import Details, Inventory
+    from traingrid.backends.training_job import TrainingJob
     from traingrid.job.job import BackendName
     from traingrid.ledger.items import JobItem
 

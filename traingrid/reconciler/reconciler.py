@@ -29,9 +29,9 @@ from traingrid.aws.s3_uri import S3Uri
 from traingrid.aws.sns import Topic
 from traingrid.backends import inventory_of, watching
 from traingrid.backends.base import QUEUED
-from traingrid.backends.found_job import is_superseded, owns
 from traingrid.backends.inventory import ACTIVE_STATES, LONGEST_ACTIVE_SECONDS, ListingTimeoutError, Window
 from traingrid.backends.joint_inventory import PartlyListedError
+from traingrid.backends.training_job import is_superseded, owns
 from traingrid.backoff import SWEEP_SECONDS
 from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.ledger.damage import Damaged, readable
@@ -55,8 +55,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 
     from traingrid.backends.base import Backend
-    from traingrid.backends.found_job import TrainingJob
     from traingrid.backends.inventory import Inventory
+    from traingrid.backends.training_job import TrainingJob
     from traingrid.grid.deployment import Deployment
     from traingrid.job.facts import JobFacts
     from traingrid.job.job import BackendName

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from traingrid.aws.clients import Maker, client, gentle, once
 from traingrid.backends.inventory import ALL, Window
-from traingrid.backends.sagemaker import SageMaker
-from traingrid.backends.sagemaker_inventory import SageMakerInventory
+from traingrid.backends.sagemaker.backend import SageMaker
+from traingrid.backends.sagemaker.inventory import SageMakerInventory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traingrid.backends.found_job import TrainingJob
+    from traingrid.backends.training_job import TrainingJob
     from traingrid.grid.deployment import Deployment
     from traingrid.job.job import BackendName, Job
 

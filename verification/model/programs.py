@@ -10,7 +10,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from traingrid.aws.batch import Batch
 from traingrid.aws.outage import patient
 from traingrid.aws.s3 import Storage
-from traingrid.backends.sagemaker import SageMaker
+from traingrid.backends.sagemaker.backend import SageMaker
 from traingrid.child.attempt import Clock
 from traingrid.child.capacity import CAPACITY_CALLS
 from traingrid.child.environment import Child, find_job

@@ -13,7 +13,7 @@ from tests.support.module_time import replace_time
 from traingrid import names
 from traingrid.backends.eks.backend import Eks
 from traingrid.backends.eks.inventory import EksInventory
-from traingrid.backends.found_job import TrainingJob
+from traingrid.backends.training_job import TrainingJob
 from traingrid.grid.deployment import Deployment
 from traingrid.job.ownership import tags_of
 from traingrid.kubernetes.client import JOB, POD, Client

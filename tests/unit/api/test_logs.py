@@ -18,7 +18,7 @@ from traingrid.api.control_plane import ControlPlane
 from traingrid.api.logs import LogLine, LogReader, matching
 from traingrid.aws.log_events import LogEvent
 from traingrid.backends.base import LogGoneError
-from traingrid.backends.sagemaker import SageMaker
+from traingrid.backends.sagemaker.backend import SageMaker
 from traingrid.errors import TraingridError
 from traingrid.job.state import JobState
 from traingrid.submission.status import JobStatus, SubmissionStatus

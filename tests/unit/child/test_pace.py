@@ -13,7 +13,7 @@ from tests.support.recorded_log import RecordedLog
 from tests.support.training_jobs import FakeTime
 from traingrid.aws.log_events import LogPosition
 from traingrid.backends.base import LogGoneError, LogUnreadableError
-from traingrid.backends.sagemaker import SageMaker
+from traingrid.backends.sagemaker.backend import SageMaker
 from traingrid.child.log_following import LogFollower
 from traingrid.child.pace import DESCRIBES_PER_SECOND, LOG_READS_PER_SECOND, Pace, spread
 from traingrid.grid.deployment import Deployment

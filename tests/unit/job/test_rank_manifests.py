@@ -15,7 +15,7 @@ from traingrid.aws.clients import client
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.backends.base import LaunchError
-from traingrid.backends.sagemaker import SageMaker
+from traingrid.backends.sagemaker.backend import SageMaker
 from traingrid.grid.deployment import Deployment
 from traingrid.job.failures import DATA, LINE_IS_WRONG, PERMISSION, THROTTLED, Failure
 from traingrid.job.job import Channel, Job

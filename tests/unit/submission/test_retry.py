@@ -20,8 +20,8 @@ from traingrid.api.control_plane import ControlPlane
 from traingrid.aws.clients import once
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import ObjectVersion, S3Uri
-from traingrid.backends.found_job import TrainingJob
 from traingrid.backends.joint_inventory import PartlyListedError
+from traingrid.backends.training_job import TrainingJob
 from traingrid.cli.main import main
 from traingrid.errors import TraingridError, UsageError
 from traingrid.grid.deployment import Deployment

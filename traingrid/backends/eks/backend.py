@@ -23,7 +23,7 @@ from traingrid.backends.eks.refusals import Refusals
 from traingrid.backends.eks.state import seen_of, tags_in
 from traingrid.backends.eks.training_object import TrainingObject
 from traingrid.backends.eks.watch import ChangeWatch
-from traingrid.backends.sagemaker_request import fingerprint, training_job_request
+from traingrid.backends.sagemaker.request import fingerprint, training_job_request
 from traingrid.job.failures import INVALID_REQUEST, SERVICE_ERROR
 from traingrid.job.ownership import conflict, is_of_grid
 from traingrid.kubernetes.client import JOB, MPI_JOB, SERVICE

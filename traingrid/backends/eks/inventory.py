@@ -19,8 +19,8 @@ from traingrid.backends.eks.pods import ENDED_PHASES, Pod
 from traingrid.backends.eks.start_wait import PATIENCE_SECONDS, start_wait
 from traingrid.backends.eks.state import seen_of, tags_in
 from traingrid.backends.eks.worker_failure import may_hang
-from traingrid.backends.found_job import TrainingJob
 from traingrid.backends.inventory import ACTIVE_STATES, ALL, Details, Window
+from traingrid.backends.training_job import TrainingJob
 from traingrid.job.ownership import is_of_grid
 from traingrid.job.state import JobState
 from traingrid.kubernetes.client import JOB, MPI_JOB, POD

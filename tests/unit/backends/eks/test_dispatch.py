@@ -9,8 +9,8 @@ from tests.support.eks_jobs import REGION, eks_deployment
 from traingrid.backends import inventory_of, launching, logs_of, watching
 from traingrid.backends.eks.backend import Eks
 from traingrid.backends.joint_inventory import JointInventory
-from traingrid.backends.sagemaker import SageMaker
-from traingrid.backends.sagemaker_inventory import SageMakerInventory
+from traingrid.backends.sagemaker.backend import SageMaker
+from traingrid.backends.sagemaker.inventory import SageMakerInventory
 from traingrid.errors import UsageError
 
 pytestmark = pytest.mark.usefixtures("aws")

@@ -8,8 +8,8 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 
 from tests.support.sample_deployment import SAMPLE
 from traingrid.backends.base import LaunchError, LogUnreadableError
-from traingrid.backends.sagemaker import DELAYS, SageMaker
-from traingrid.backends.sagemaker_request import training_job_request
+from traingrid.backends.sagemaker.backend import DELAYS, SageMaker
+from traingrid.backends.sagemaker.request import training_job_request
 from traingrid.backoff import OUTAGE_CAP, backoff_seconds
 from traingrid.grid.deployment import Deployment
 from traingrid.job.failures import (

@@ -13,10 +13,10 @@ from tests.support.service_queue import FakeQueue, FakeTraining, answer
 from traingrid.backends import inventory_of, launching, watching
 from traingrid.backends.base import LaunchError
 from traingrid.backends.inventory import Details
-from traingrid.backends.queued import Either, Queued
-from traingrid.backends.queued_inventory import QueuedInventory
-from traingrid.backends.sagemaker import SageMaker
-from traingrid.backends.service_request import MAX_PAYLOAD_BYTES
+from traingrid.backends.queued.backend import Either, Queued
+from traingrid.backends.queued.inventory import QueuedInventory
+from traingrid.backends.queued.request import MAX_PAYLOAD_BYTES
+from traingrid.backends.sagemaker.backend import SageMaker
 from traingrid.errors import UsageError
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import GridSettings
@@ -137,7 +137,7 @@ def test_a_permanent_refusal_ends_once_earlier_requests_are_visible(
     queue.error, queue.takes = answer("ClientException"), False
     found = []
     for now in (0.0, 30.0, 61.0):
-        replace_time(monkeypatch, "traingrid.backends.queued", monotonic=lambda now=now: 1000.0 + now)
+        replace_time(monkeypatch, "traingrid.backends.queued.backend", monotonic=lambda now=now: 1000.0 + now)
         with pytest.raises(LaunchError) as refused:
             backend.start(NAME, job, {})
         found.append((refused.value.failure, refused.value.unresolved))

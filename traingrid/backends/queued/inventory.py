@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from traingrid import names
 from traingrid.aws.clients import Maker, gentle
-from traingrid.backends.found_job import TrainingJob
 from traingrid.backends.inventory import ACTIVE_STATES, ALL, Details, Window
-from traingrid.backends.sagemaker_inventory import SageMakerInventory
-from traingrid.backends.service_jobs import ACTIVE, STARTED, ServiceJobs, state_of, training_job_names
+from traingrid.backends.queued.jobs import ACTIVE, STARTED, ServiceJobs, state_of, training_job_names
+from traingrid.backends.sagemaker.inventory import SageMakerInventory
+from traingrid.backends.training_job import TrainingJob
 from traingrid.job.ownership import is_of_grid
 
 if TYPE_CHECKING:

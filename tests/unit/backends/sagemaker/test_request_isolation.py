@@ -8,8 +8,8 @@ from botocore.session import get_session
 from botocore.validate import validate_parameters
 
 from tests.support.sample_deployment import ACCOUNT, sample_deployment
-from traingrid.backends.sagemaker import SageMaker
-from traingrid.backends.sagemaker_request import confined, fingerprint, training_job_request
+from traingrid.backends.sagemaker.backend import SageMaker
+from traingrid.backends.sagemaker.request import confined, fingerprint, training_job_request
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import GridSettings
 from traingrid.manifest.errors import ManifestError

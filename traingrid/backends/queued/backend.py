@@ -14,9 +14,9 @@ from botocore.exceptions import ClientError
 
 from traingrid.aws.clients import Maker, client, once
 from traingrid.backends.base import LaunchError
-from traingrid.backends.sagemaker import SageMaker
-from traingrid.backends.service_jobs import ServiceJobs, seen_of, training_job_names
-from traingrid.backends.service_request import MAX_PAYLOAD_BYTES, service_job_request
+from traingrid.backends.queued.jobs import ServiceJobs, seen_of, training_job_names
+from traingrid.backends.queued.request import MAX_PAYLOAD_BYTES, service_job_request
+from traingrid.backends.sagemaker.backend import SageMaker
 from traingrid.backoff import VISIBLE_WITHIN
 from traingrid.job.failures import INVALID_REQUEST, SERVICE_ERROR
 from traingrid.job.observed import Seen

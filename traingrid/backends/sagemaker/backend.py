@@ -13,7 +13,7 @@ from traingrid.aws.log_events import LogEvent, LogPosition, last_events, pages, 
 from traingrid.aws.outage import is_expired, is_outage
 from traingrid.aws.s3 import Storage
 from traingrid.backends.base import LaunchError, LogUnreadableError
-from traingrid.backends.sagemaker_request import confined, fingerprint, training_job_request
+from traingrid.backends.sagemaker.request import confined, fingerprint, training_job_request
 from traingrid.job.channels import by_rank
 from traingrid.job.failures import DATA, PERMISSION, PERMISSION_DELAY, SERVICE_ERROR, Failure, of_refusal
 from traingrid.job.observed import Seen

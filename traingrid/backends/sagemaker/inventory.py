@@ -11,9 +11,9 @@ from botocore.exceptions import ClientError
 
 from traingrid import names
 from traingrid.aws.clients import Maker, gentle
-from traingrid.backends.found_job import TrainingJob
 from traingrid.backends.inventory import ALL, Details, ListingTimeoutError, Window
-from traingrid.backends.sagemaker import description_of
+from traingrid.backends.sagemaker.backend import description_of
+from traingrid.backends.training_job import TrainingJob
 from traingrid.job.ownership import UNKNOWN_CODES, is_of_grid, tags_at
 from traingrid.job.state import JobState
 from traingrid.ledger.items import attempts
