@@ -144,7 +144,7 @@ def container_has_the_variables(aws: Aws) -> None:
         "https://docs.aws.amazon.com/sagemaker/latest/dg/logging-cloudwatch.html",
         "[training-job-name]/algo-[instance-number-in-cluster]-[epoch_timestamp]",
     ),
-    used_by="traingrid/backends/sagemaker/backend.py",
+    used_by="traingrid/backends/sagemaker/log.py",
     trainings=2,
 )
 def log_streams_are_named_after_job_and_host(aws: Aws) -> None:

@@ -52,7 +52,7 @@ def unknown_name_is_a_validation_exception(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "StopTrainingJob", "errors: ResourceNotFound"),
-    used_by="traingrid/backends/sagemaker/inventory.py traingrid/job/ownership.py",
+    used_by="traingrid/backends/sagemaker/jobs.py",
 )
 def unknown_name_cannot_be_stopped(aws: Aws) -> None:
     """StopTrainingJob for an unknown name fails with ValidationException or ResourceNotFound."""

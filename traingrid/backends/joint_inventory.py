@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from traingrid.backends.inventory import Details, Inventory
     from traingrid.backends.training_job import TrainingJob
     from traingrid.job.job import BackendName
-    from traingrid.ledger.items import JobItem
 
 
 class PartlyListedError(TraingridError):
@@ -34,10 +33,10 @@ class PartlyListedError(TraingridError):
 
 
 class JointInventory:
-    """The training jobs of a Region on several backends; those of SageMaker are listed first.
+    """The training jobs of a Region on several backends.
 
     Args:
-        inventories: The inventory of each backend.
+        inventories: The inventory of each backend, in the order in which they are listed.
     """
 
     def __init__(self, inventories: Mapping[BackendName, Inventory]) -> None:
@@ -66,10 +65,6 @@ class JointInventory:
     def details(self, job: TrainingJob) -> Details | None:
         """See `Inventory.details`."""
         return self._of(job).details(job)
-
-    def is_ours(self, job: TrainingJob, item: JobItem | None) -> bool:
-        """See `Inventory.is_ours`."""
-        return self._of(job).is_ours(job, item)
 
     def has_our_tag(self, job: TrainingJob) -> bool:
         """See `Inventory.has_our_tag`."""

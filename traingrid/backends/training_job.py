@@ -10,7 +10,7 @@ from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.ledger.items import attempts
 
 if TYPE_CHECKING:
-    from traingrid.backends.inventory import Details
+    from traingrid.backends.inventory import Details, Inventory
     from traingrid.job.job import BackendName
     from traingrid.ledger.items import JobItem, Line
     from traingrid.names import TrainingJobName
@@ -75,6 +75,20 @@ def owns(item: JobItem | None, job: TrainingJob) -> bool:
         and item.state not in FINAL_STATES
         and (item.attempt, item.region, item.backend) == (job.identity.attempt, job.region, job.backend)
     )
+
+
+def is_ours(inventory: Inventory, job: TrainingJob, item: JobItem | None) -> bool:
+    """Return True if the ledger records a listed training job by its ARN, or its tags show that its grid created it.
+
+    Args:
+        inventory: The inventory that has listed the training job.
+        job: The training job.
+        item: The ledger's item of its line; None if there is none.
+    """
+    recorded = attempts(item).get(job.identity.attempt)
+    if job.arn and recorded and recorded.training_job_arn == job.arn:
+        return True
+    return inventory.has_our_tag(job)
 
 
 def is_superseded(item: JobItem | None, job: TrainingJob) -> bool:

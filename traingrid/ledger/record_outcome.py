@@ -8,7 +8,7 @@ module records the failure but not a final state.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from traingrid import names
 from traingrid.job.failures import CAPACITY, DELETED, FAILURES, STOPPED_BY_USER, of_end
@@ -21,19 +21,9 @@ from traingrid.ledger.ledger import Precondition
 if TYPE_CHECKING:
     from traingrid.job.facts import JobFacts
     from traingrid.job.job import BackendName
-    from traingrid.job.observed import Seen
+    from traingrid.job.observed import Describer, Seen
     from traingrid.ledger.ledger import Ledger
     from traingrid.ledger.user_requests import Cancel
-
-
-class Describer(Protocol):
-    """The methods of `traingrid.backends.base.Backend` that this module calls."""
-
-    def describe(self, name: str) -> Seen | None:
-        """Return the description of a training job, or None if the service does not know the name (yet)."""
-
-    def tags(self, training_job: Seen) -> dict[str, str] | None:
-        """Return the tags of a training job, or None if the service does not know it (yet, or any longer)."""
 
 
 def record_seen(  # noqa: PLR0913  # one keyword for each independent option

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid.backends import inventory_of
+from traingrid.backends.training_job import is_ours
 from traingrid.errors import TraingridError, UsageError
 from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.ledger import ledger as ledgers
@@ -226,7 +227,7 @@ class Canceller:
                             item = self.ledger.look_up(*job.line)
                             # Of a job with a damaged item, the tags decide.
                             recorded = None if isinstance(item, Damaged) else item
-                            if region.is_ours(job, recorded) and region.stop(job):
+                            if is_ours(region, job, recorded) and region.stop(job):
                                 report.training_jobs.append(job.name)
 
 

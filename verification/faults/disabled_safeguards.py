@@ -40,7 +40,7 @@ def _attach() -> None:
 
     def start(self: SageMaker, name: str, job: Any, tags: dict[str, str]) -> None:
         try:
-            self._sagemaker.create_training_job(**self._request(name, job, tags))
+            self._jobs.client.create_training_job(**self._creation.request(name, job, tags))
         except ClientError as error:
             raise LaunchError(INVALID_REQUEST, str(error)) from error
 

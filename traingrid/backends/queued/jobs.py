@@ -55,6 +55,19 @@ class ServiceJobs:
         """Return DescribeServiceJob's reply for a service job, by its id or ARN."""
         return dict(self._batch.describe_service_job(jobId=job))
 
+    def description(self, name: str) -> dict[str, Any] | None:
+        """Return DescribeServiceJob's reply for the service job with a name, or None if Batch knows none."""
+        job = self.find(name)
+        return self.described(job) if job else None
+
+    def log_names(self, name: str) -> list[str]:
+        """Return the names of the training jobs of a service job; of a training job that was created directly, its own.
+
+        There are none while the service job is queued.
+        """
+        service_job = self.description(name)
+        return training_job_names(service_job) if service_job else [name]
+
     def summaries(self, prefix: str, statuses: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
         """Yield ListServiceJobs' summaries of the service jobs with a name prefix.
 
