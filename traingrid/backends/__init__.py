@@ -17,12 +17,13 @@ from traingrid.backends.sagemaker.backend import SageMaker
 from traingrid.backends.sagemaker.inventory import SageMakerInventory
 from traingrid.backends.sagemaker.log import SageMakerLogs
 from traingrid.errors import UsageError
+from traingrid.job.backend_traits import DEFAULT_BACKEND
 
 if TYPE_CHECKING:
     from traingrid.backends.base import Backend, ReadableLogs
     from traingrid.backends.inventory import Inventory
     from traingrid.grid.deployment import Deployment
-    from traingrid.job.job import BackendName
+    from traingrid.job.backend_traits import BackendName
     from traingrid.job.observed import Describer
 
 
@@ -87,7 +88,7 @@ def inventory_of(deployment: Deployment, region: str, make: Maker = gentle, role
         role: The ARN of the process's role, if it is not that of the deployment's `part`; for errors of a cluster.
     """
     settings = deployment.grid.regions.get(region)
-    backends: tuple[BackendName, ...] = settings.backends if settings else ("sagemaker",)
+    backends: tuple[BackendName, ...] = settings.backends if settings else (DEFAULT_BACKEND,)
     inventories = {backend: _inventory(deployment, region, backend, make, role) for backend in backends}
     return JointInventory(inventories) if len(backends) > 1 else inventories[backends[0]]
 

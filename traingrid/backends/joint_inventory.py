@@ -9,14 +9,14 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid.backends.inventory import ALL, ListingTimeoutError, Window
 from traingrid.errors import TraingridError
-from traingrid.job.job import SERVICES
+from traingrid.job.backend_traits import DEFAULT_BACKEND, TRAITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from traingrid.backends.inventory import Details, Inventory
     from traingrid.backends.training_job import TrainingJob
-    from traingrid.job.job import BackendName
+    from traingrid.job.backend_traits import BackendName
 
 
 class PartlyListedError(TraingridError):
@@ -28,7 +28,7 @@ class PartlyListedError(TraingridError):
     """
 
     def __init__(self, backend: BackendName, error: Exception) -> None:
-        super().__init__(f"The training jobs on {SERVICES[backend]} cannot be listed: {error}")
+        super().__init__(f"The training jobs on {TRAITS[backend].service} cannot be listed: {error}")
         self.backend = backend
 
 
@@ -46,7 +46,7 @@ class JointInventory:
         """See `Inventory.listed`.
 
         Raises:
-            PartlyListedError: A backend other than SageMaker failed.
+            PartlyListedError: A backend other than the default one failed.
             ListingTimeoutError: The list of a backend is incomplete; those of the others are not.
         """
         late: ListingTimeoutError | None = None
@@ -56,7 +56,7 @@ class JointInventory:
             except ListingTimeoutError as error:
                 late = error
             except (BotoCoreError, ClientError, TraingridError) as error:
-                if backend == "sagemaker":
+                if backend == DEFAULT_BACKEND:
                     raise
                 raise PartlyListedError(backend, error) from error
         if late:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from traingrid.job.backend_traits import DEFAULT_BACKEND
 from traingrid.job.failures import CONFLICT
 from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.ledger.items import attempts
 
 if TYPE_CHECKING:
     from traingrid.backends.inventory import Details, Inventory
-    from traingrid.job.job import BackendName
+    from traingrid.job.backend_traits import BackendName
     from traingrid.ledger.items import JobItem, Line
     from traingrid.names import TrainingJobName
 
@@ -45,7 +46,7 @@ class TrainingJob:
     ended_at: float | None = None
     details: Details | None = None
     ours: bool | None = None
-    backend: BackendName = "sagemaker"
+    backend: BackendName = DEFAULT_BACKEND
     may_hang: bool = False
     orphaned_pods: tuple[str, ...] = ()
 

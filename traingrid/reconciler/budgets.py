@@ -23,7 +23,7 @@ from traingrid.ledger.spending import is_running, running_dollars
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping
 
-    from traingrid.job.job import BackendName
+    from traingrid.job.backend_traits import BackendName
     from traingrid.job.observed import Describer
     from traingrid.ledger.items import JobItem
     from traingrid.ledger.ledger import Ledger

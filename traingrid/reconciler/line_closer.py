@@ -15,8 +15,9 @@ from traingrid.ledger.record_outcome import deleted, record_seen
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping
 
+    from traingrid.job.backend_traits import BackendName
     from traingrid.job.facts import JobFacts
-    from traingrid.job.job import BackendName, Job
+    from traingrid.job.job import Job
     from traingrid.job.observed import Describer, Seen
     from traingrid.ledger.items import JobItem
     from traingrid.ledger.ledger import Ledger

@@ -33,6 +33,7 @@ from traingrid.backends.inventory import ACTIVE_STATES, LONGEST_ACTIVE_SECONDS, 
 from traingrid.backends.joint_inventory import PartlyListedError
 from traingrid.backends.training_job import is_ours, is_superseded, owns
 from traingrid.backoff import SWEEP_SECONDS
+from traingrid.job.backend_traits import DEFAULT_BACKEND
 from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.ledger.damage import Damaged, readable
 from traingrid.ledger.items import elsewhere
@@ -57,8 +58,8 @@ if TYPE_CHECKING:
     from traingrid.backends.inventory import Inventory
     from traingrid.backends.training_job import TrainingJob
     from traingrid.grid.deployment import Deployment
+    from traingrid.job.backend_traits import BackendName
     from traingrid.job.facts import JobFacts
-    from traingrid.job.job import BackendName
     from traingrid.job.observed import Describer
     from traingrid.ledger.items import JobItem
     from traingrid.ledger.submission_item import SubmissionItem
@@ -327,7 +328,7 @@ class Reconciler:
                 self._adopt(submission, done)
                 lines += self._lines(submission, running, reach)
         for line in rotated(lines, lambda line: (line.submission, line.index), sweep):
-            place = reach.place(line.region, line.item.backend if line.item else "sagemaker")
+            place = reach.place(line.region, line.item.backend if line.item else DEFAULT_BACKEND)
             if line.item and reach.given_up(place):
                 continue
             if time.time() >= until:

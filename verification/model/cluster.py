@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from traingrid.backends.training_job import TrainingJob
     from traingrid.grid.deployment import Deployment
-    from traingrid.job.job import BackendName
+    from traingrid.job.backend_traits import BackendName
 
 CLUSTER: BackendName = "eks"
 """The name of the service whose clients reach the clusters of an `Account`."""

@@ -88,7 +88,7 @@ def test_streams_are_listed_until_all_hosts_have_one_and_rarely_after(job: Job) 
     follow(attempt, Pace(), time, 1500)
     listed = Counter(how["discover"] for _, how in attempt.looks)
     assert listed[True] == 3, "at first, after ten minutes, and after twenty"
-    assert not any(how["whole"] for _, how in attempt.looks)
+    assert not any(how["to_end"] for _, how in attempt.looks)
 
 
 def test_children_that_start_together_read_at_different_times(job: Job) -> None:
@@ -160,9 +160,9 @@ def test_a_read_is_one_call_per_stream_unless_a_page_is_large(deployment: Deploy
     logs = FakeLogs()
     backend = reader(deployment, logs)
     position: LogPosition = {}
-    assert len(list(backend.log_lines(NAME, position, whole=False))) == 1001
+    assert len(list(backend.log_lines(NAME, position, to_end=False))) == 1001
     assert logs.calls == {"DescribeLogStreams": 1, "GetLogEvents": 2}
-    assert list(backend.log_lines(NAME, position, whole=False, discover=False)) == [("algo-1", "two")]
+    assert list(backend.log_lines(NAME, position, to_end=False, discover=False)) == [("algo-1", "two")]
     assert logs.calls == {"DescribeLogStreams": 1, "GetLogEvents": 3}
     assert list(backend.log_lines(NAME, position)) == []
 

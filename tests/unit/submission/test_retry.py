@@ -26,7 +26,8 @@ from traingrid.cli.main import main
 from traingrid.errors import TraingridError, UsageError
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import GridSettings
-from traingrid.job.job import BackendName, Job
+from traingrid.job.backend_traits import BackendName
+from traingrid.job.job import Job
 from traingrid.job.state import JobState
 from traingrid.late_request import CREATES_END_SECONDS
 from traingrid.ledger.damage import intact

@@ -137,7 +137,7 @@ class Eks:
         name: str,
         position: LogPosition,
         *,
-        whole: bool = True,  # noqa: ARG002  # the API has no pages
+        to_end: bool = True,  # noqa: ARG002  # the API has no pages
         discover: bool = True,  # noqa: ARG002  # the pods are listed in any case
     ) -> Iterator[tuple[str, str]]:
         """See `Backend.log_lines`."""

@@ -70,10 +70,10 @@ class SageMaker:
         return False
 
     def log_lines(
-        self, name: str, position: LogPosition, *, whole: bool = True, discover: bool = True
+        self, name: str, position: LogPosition, *, to_end: bool = True, discover: bool = True
     ) -> Iterator[tuple[str, str]]:
         """See `Backend.log_lines`."""
-        return self._logs.log_lines(name, position, whole=whole, discover=discover)
+        return self._logs.log_lines(name, position, to_end=to_end, discover=discover)
 
     def send(self, request: dict[str, Any], _job: Job) -> None:
         """See `CreatingService.send`."""

@@ -44,14 +44,14 @@ class SageMakerLogs:
         self._deployment, self._region, self._make, self._names_of = deployment, region, make, names_of
 
     def log_lines(
-        self, name: str, position: LogPosition, *, whole: bool = True, discover: bool = True
+        self, name: str, position: LogPosition, *, to_end: bool = True, discover: bool = True
     ) -> Iterator[tuple[str, str]]:
         """See `Backend.log_lines`."""
         try:
             for training_job in self.log_names(name):
                 streams = sorted(stream for stream in position if stream.startswith(f"{training_job}/"))
                 for stream in self.log_streams(training_job) if discover else streams:
-                    for message in self._new_messages(stream, position, whole=whole):
+                    for message in self._new_messages(stream, position, to_end=to_end):
                         yield self.log_host(stream), message
         except (BotoCoreError, ClientError) as error:
             message = f"The log of {name} in {self._region} cannot be read now: {error}."
@@ -87,8 +87,8 @@ class SageMakerLogs:
         """The client of CloudWatch Logs."""
         return self._make("logs", self._region, self._deployment.acting_in(self._region))
 
-    def _new_messages(self, stream: str, position: LogPosition, *, whole: bool) -> Iterator[str]:
+    def _new_messages(self, stream: str, position: LogPosition, *, to_end: bool) -> Iterator[str]:
         for events in pages(self.logs, LOG_GROUP, stream, position):
             yield from (event.message for event in events)
-            if not whole and len(events) < _LARGE_PAGE:
+            if not to_end and len(events) < _LARGE_PAGE:
                 return  # another call would only return the end of the stream
