@@ -23,7 +23,7 @@ from bench.size import size
 from tests.support.sample_deployment import sample_deployment
 from traingrid import names
 from traingrid.audit.read_snapshot import read_world
-from traingrid.backends.sagemaker_inventory import SageMakerInventory
+from traingrid.backends.sagemaker.inventory import SageMakerInventory
 from traingrid.backoff import SWEEP_SECONDS
 from traingrid.deploy import prices
 from traingrid.job.state import JobState

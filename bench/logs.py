@@ -27,7 +27,7 @@ from localcloud.settings import Settings
 from localcloud.stored_log import StoredLogStream
 from traingrid.api.control_plane import ControlPlane
 from traingrid.api.logs import LogReader
-from traingrid.backends.sagemaker import LOG_GROUP
+from traingrid.backends.sagemaker.log import LOG_GROUP
 from traingrid.cli.logs import print_lines
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import GridSettings

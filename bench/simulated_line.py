@@ -7,7 +7,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from traingrid.backends.sagemaker import SageMaker
+from traingrid.backends.sagemaker.backend import SageMaker
 from traingrid.child.attempt import Clock
 from traingrid.child.pace import Pace
 from traingrid.child.supervisor import Supervisor
@@ -93,14 +93,6 @@ def _unknown() -> Exception:
     return ClientError(error, "DescribeTrainingJob")
 
 
-class Backend(SageMaker):
-    """The product's backend with counting clients."""
-
-    def __init__(self, deployment: Deployment, region: str, line: Line) -> None:
-        super().__init__(deployment, region, make=lambda *_: line)
-        self._creating = self._logs = line
-
-
 class Ledger:
     """Ledger with one job's item; DynamoDB's on-demand limits are far above the children's rates."""
 
@@ -169,7 +161,7 @@ def run_line(
         grid="bench",
         submission=_SUBMISSION,
         job=job,
-        backend_in=lambda *_: Backend(deployment, job.region, line),
+        backend_in=lambda *_: SageMaker(deployment, job.region, lambda *_: line, lambda *_: line),
         ledger=Ledger(job, line),  # type: ignore[arg-type] # has only the methods that a child calls
         pace=Pace.of_array(lines, deployment.grid.orchestrator),
         clock=Clock(now=lambda: line.now, sleep=line.sleep),

@@ -9,13 +9,13 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from traingrid import names
-from traingrid.backends import watching
+from traingrid.backends import describing
 from traingrid.grid.deployment import Deployment
 from traingrid.ledger.ledger import Ledger
 from traingrid.ledger.record_outcome import record_seen
 
 if TYPE_CHECKING:
-    from traingrid.backends.base import Backend
+    from traingrid.job.observed import Describer
 
 logger = logging.getLogger(__name__)
 
@@ -31,9 +31,9 @@ def _ledger() -> Ledger:
 
 
 @cache
-def _backend(region: str) -> Backend:
+def _backend(region: str) -> Describer:
     """Return a Region's backend, cached between events: creating its client takes longer than handling an event."""
-    return watching(_deployment(), region, "sagemaker")
+    return describing(_deployment(), region, "sagemaker")
 
 
 def handler(event: dict[str, Any], _context: Any) -> dict[str, Any]:

@@ -70,7 +70,7 @@ def child_needs_a_route_to_services(aws: Aws) -> None:
         "cross-share preemption to restore borrowed capacity back to a quota share",
     ),
     model("batch", "ServiceJobPreemptionConfiguration", "preempted jobs will be requeued an unlimited number of times"),
-    used_by="stacks/service_queues.py traingrid/backends/service_jobs.py",
+    used_by="stacks/service_queues.py traingrid/backends/queued/jobs.py",
     why="preemption requires instances in two shares, which exceeds the budget",
     not_modelled="preemption between quota shares",
 )

@@ -10,7 +10,7 @@ from conformance.sources import model, page
 
 @claim(
     model("logs", "GetLogEvents", "NOT equal to the nextToken that you passed into the API call"),
-    used_by="traingrid/backends/sagemaker.py",
+    used_by="traingrid/backends/sagemaker/log.py",
 )
 def end_of_a_stream_repeats_the_token(aws: Aws) -> None:
     """At the end of a stream, GetLogEvents returns the same token that it received."""
@@ -29,7 +29,7 @@ def end_of_a_stream_repeats_the_token(aws: Aws) -> None:
     assert page_one["events"]
 
 
-@claim(model("logs", "DescribeLogStreams", "ResourceNotFoundException"), used_by="traingrid/backends/sagemaker.py")
+@claim(model("logs", "DescribeLogStreams", "ResourceNotFoundException"), used_by="traingrid/backends/sagemaker/log.py")
 def missing_log_group_is_not_found(aws: Aws) -> None:
     """DescribeLogStreams for a missing log group fails with ResourceNotFoundException."""
     with refused("ResourceNotFoundException"):

@@ -118,7 +118,7 @@ def training_job_arn(described: Mapping[str, Any]) -> str:
 
 @claim(
     model("batch", "SubmitServiceJobRequest", "This token is used to ensure idempotency of requests"),
-    used_by="traingrid/backends/queued.py traingrid/backends/service_request.py",
+    used_by="traingrid/backends/queued/backend.py traingrid/backends/queued/request.py",
     trainings=1,
 )
 def client_token_makes_one_service_job(aws: Aws) -> None:
@@ -138,7 +138,7 @@ def client_token_makes_one_service_job(aws: Aws) -> None:
 
 @claim(
     model("batch", "SubmitServiceJobRequest", "If this parameter is specified and two submit requests"),
-    used_by="traingrid/backends/queued.py",
+    used_by="traingrid/backends/queued/backend.py",
     trainings=1,
 )
 def client_token_of_another_request_is_refused(aws: Aws) -> None:
@@ -151,7 +151,7 @@ def client_token_of_another_request_is_refused(aws: Aws) -> None:
 
 @claim(
     page(_EVENTS, "training-job/AWSBatch"),
-    used_by="traingrid/backends/service_jobs.py traingrid/names.py stacks/queue_permissions.py",
+    used_by="traingrid/backends/queued/jobs.py traingrid/names.py stacks/queue_permissions.py",
     trainings=1,
 )
 def batch_names_the_training_job(aws: Aws) -> None:
@@ -165,7 +165,7 @@ def batch_names_the_training_job(aws: Aws) -> None:
 
 @claim(
     model("batch", "SubmitServiceJobRequest", "The tags that you apply to the service job request"),
-    used_by="traingrid/backends/queued.py traingrid/job/ownership.py",
+    used_by="traingrid/backends/queued/backend.py traingrid/job/ownership.py",
     trainings=1,
 )
 def training_job_has_the_tags_of_the_service_job(aws: Aws) -> None:
@@ -176,7 +176,7 @@ def training_job_has_the_tags_of_the_service_job(aws: Aws) -> None:
 
 @claim(
     model("batch", "DescribeServiceJobResponse", "The request, in JSON, for the service"),
-    used_by="traingrid/backends/service_jobs.py",
+    used_by="traingrid/backends/queued/jobs.py",
     trainings=1,
 )
 def service_job_keeps_its_request(aws: Aws) -> None:
@@ -192,7 +192,7 @@ def service_job_keeps_its_request(aws: Aws) -> None:
         "https://docs.aws.amazon.com/batch/latest/userguide/service_limits.html",
         "Maximum job service request payload size",
     ),
-    used_by="traingrid/backends/service_request.py traingrid/backends/queued.py",
+    used_by="traingrid/backends/queued/request.py traingrid/backends/queued/backend.py",
 )
 def payload_of_a_service_job_is_limited(aws: Aws) -> None:
     """SubmitServiceJob refuses a request for SageMaker of more than 10 KiB."""
@@ -205,7 +205,7 @@ def payload_of_a_service_job_is_limited(aws: Aws) -> None:
 
 @claim(
     model("batch", "TerminateServiceJob", "Terminates a service job in a job queue"),
-    used_by="traingrid/backends/service_jobs.py",
+    used_by="traingrid/backends/queued/jobs.py",
     trainings=1,
 )
 def terminated_service_job_stops_its_training_job(aws: Aws) -> None:
@@ -240,7 +240,7 @@ def service_job_changes_are_events(aws: Aws) -> None:
         "capacity-based retries don't consume your configured retry attempts",
     ),
     model("batch", "LatestServiceJobAttempt", "back to RUNNABLE state when they encounter capacity constraints"),
-    used_by="traingrid/backends/queued.py docs/queues.md",
+    used_by="traingrid/backends/queued/backend.py docs/queues.md",
     why="a lack of capacity cannot be provoked",
 )
 def missing_capacity_is_no_attempt_of_a_service_job(aws: Aws) -> None:

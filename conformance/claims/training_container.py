@@ -144,7 +144,7 @@ def container_has_the_variables(aws: Aws) -> None:
         "https://docs.aws.amazon.com/sagemaker/latest/dg/logging-cloudwatch.html",
         "[training-job-name]/algo-[instance-number-in-cluster]-[epoch_timestamp]",
     ),
-    used_by="traingrid/backends/sagemaker.py",
+    used_by="traingrid/backends/sagemaker/log.py",
     trainings=2,
 )
 def log_streams_are_named_after_job_and_host(aws: Aws) -> None:
@@ -190,7 +190,7 @@ def volume_has_the_size_that_was_asked_for(aws: Aws) -> None:
         "https://docs.aws.amazon.com/sagemaker/latest/dg/mkt-algo-model-internet-free.html",
         "limited to the peers of each training container",
     ),
-    used_by="traingrid/backends/sagemaker_request.py",
+    used_by="traingrid/backends/sagemaker/request.py",
     why="isolated hosts can neither be queried nor log their connection attempts",
 )
 def isolated_container_reaches_its_peers_only(aws: Aws) -> None:

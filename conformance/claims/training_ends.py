@@ -48,7 +48,7 @@ def stopped_container_has_120_seconds(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "StopTrainingJob", "SageMaker changes the status of the job to Stopping"),
-    used_by="traingrid/backends/sagemaker_inventory.py traingrid/child/launch.py",
+    used_by="traingrid/backends/sagemaker/jobs.py traingrid/child/launch.py",
     trainings=1,
 )
 def stopping_job_may_be_stopped_again(aws: Aws) -> None:
@@ -66,7 +66,7 @@ def stopping_job_may_be_stopped_again(aws: Aws) -> None:
 
 @claim(
     page("https://github.com/awslabs/benchmark-ai/issues/928", "because the training job is in status Stopped"),
-    used_by="traingrid/backends/sagemaker_inventory.py",
+    used_by="traingrid/backends/sagemaker/jobs.py",
     trainings=1,
 )
 def ended_job_cannot_be_stopped(aws: Aws) -> None:

@@ -52,7 +52,7 @@ def unknown_name_is_a_validation_exception(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "StopTrainingJob", "errors: ResourceNotFound"),
-    used_by="traingrid/backends/sagemaker_inventory.py traingrid/job/ownership.py",
+    used_by="traingrid/backends/sagemaker/jobs.py",
 )
 def unknown_name_cannot_be_stopped(aws: Aws) -> None:
     """StopTrainingJob for an unknown name fails with ValidationException or ResourceNotFound."""
@@ -92,7 +92,7 @@ def name_has_at_most_63_characters(aws: Aws) -> None:
 
 @claim(
     page("https://github.com/boto/boto3/issues/4606", "even when the actual arn contains upper case letters"),
-    used_by="traingrid/backends/service_jobs.py stacks/training_job_permissions.py",
+    used_by="traingrid/backends/queued/jobs.py stacks/training_job_permissions.py",
     trainings=1,
 )
 def arn_keeps_the_case_of_the_name(aws: Aws) -> None:

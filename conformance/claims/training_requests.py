@@ -37,7 +37,7 @@ def hyperparameter_of_at_most_2500_characters(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "HyperParameterValue", '"max": 2500'),
-    used_by="traingrid/manifest/limits.py traingrid/backends/sagemaker_request.py",
+    used_by="traingrid/manifest/limits.py traingrid/backends/sagemaker/request.py",
     trainings=1,
 )
 def hyperparameter_of_2500_characters(aws: Aws) -> None:
@@ -52,7 +52,10 @@ def environment_value_of_at_most_512_characters(aws: Aws) -> None:
     _refused(aws, Environment={"LONG": "v" * 513})
 
 
-@claim(model("sagemaker", "TrainingEnvironmentMap", '"max": 100'), used_by="traingrid/backends/metric_variables.py")
+@claim(
+    model("sagemaker", "TrainingEnvironmentMap", '"max": 100'),
+    used_by="traingrid/backends/sagemaker/metric_variables.py",
+)
 def at_most_100_environment_variables(aws: Aws) -> None:
     """A request with 101 environment variables is refused."""
     _refused(aws, Environment={f"V{number}": "1" for number in range(101)})
@@ -76,7 +79,7 @@ def at_most_50_tags(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "MetricDefinitionList", '"max": 40'),
-    used_by="traingrid/backends/sagemaker_request.py",
+    used_by="traingrid/backends/sagemaker/request.py",
 )
 def at_most_40_metric_definitions(aws: Aws) -> None:
     """A request with 41 metric definitions is refused."""
@@ -101,7 +104,7 @@ def at_most_28_days(aws: Aws) -> None:
     page(
         "https://github.com/Kenza-AI/sagify/issues/111", "only supported when EnableManagedSpotTraining is set to true"
     ),
-    used_by="traingrid/backends/sagemaker_request.py traingrid/manifest/allowed.py",
+    used_by="traingrid/backends/sagemaker/request.py traingrid/manifest/allowed.py",
 )
 def wait_time_is_for_spot_only(aws: Aws) -> None:
     """A MaxWaitTimeInSeconds without EnableManagedSpotTraining is refused."""
@@ -231,7 +234,7 @@ def compressed_data_in_pipe_mode(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "Channel", "SageMaker wraps each individual S3 object in a RecordIO record"),
-    used_by="traingrid/backends/sagemaker_request.py docs/manifest.md",
+    used_by="traingrid/backends/sagemaker/request.py docs/manifest.md",
     trainings=1,
 )
 def recordio_in_pipe_mode(aws: Aws) -> None:
@@ -241,7 +244,7 @@ def recordio_in_pipe_mode(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "S3DataSource", "AugmentedManifestFile can only be used if the Channel's input mode is Pipe"),
-    used_by="traingrid/backends/sagemaker_request.py traingrid/manifest/checks/channels.py",
+    used_by="traingrid/backends/sagemaker/request.py traingrid/manifest/checks/channels.py",
     trainings=1,
 )
 def augmented_manifest_in_pipe_mode(aws: Aws) -> None:
@@ -267,7 +270,7 @@ def augmented_manifest_in_file_mode_is_refused(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "ResourceConfig", "You can't request a VolumeKmsKeyId when using an instance type"),
-    used_by="traingrid/backends/sagemaker_request.py traingrid/job/accelerators.py",
+    used_by="traingrid/backends/sagemaker/request.py traingrid/job/accelerators.py",
     not_modelled="instance types differ only in their quotas and GPUs",
 )
 def volume_key_with_local_storage_is_refused(aws: Aws) -> None:
@@ -306,7 +309,7 @@ def missing_capacity_is_a_failure(aws: Aws) -> None:
 @documented(
     model("sagemaker", "RetryStrategy", "fails due to an InternalServerError"),
     model("sagemaker", "StoppingCondition", "the maximum time for all of the attempts in total"),
-    used_by="traingrid/backends/sagemaker_request.py docs/manifest.md",
+    used_by="traingrid/backends/sagemaker/request.py docs/manifest.md",
     why="an internal error of SageMaker cannot be provoked",
 )
 def sagemaker_retries_its_own_errors(aws: Aws) -> None:

@@ -20,7 +20,7 @@ def _archive(training: Training, name: str, file: str) -> list[str]:
 
 @claim(
     model("sagemaker", "DescribeTrainingJobResponse", "Uploading - Training is complete"),
-    used_by="traingrid/child/watch.py traingrid/backends/sagemaker.py",
+    used_by="traingrid/child/watch.py traingrid/backends/sagemaker/jobs.py",
     trainings=1,
 )
 def completed_job_went_through_the_phases(aws: Aws) -> None:
@@ -35,7 +35,7 @@ def completed_job_went_through_the_phases(aws: Aws) -> None:
 @claim(
     page(_ARTIFACTS, "single object in compressed tar format"),
     model("sagemaker", "ModelArtifacts", "s3://bucket-name/keynameprefix/model.tar.gz"),
-    used_by="traingrid/backends/sagemaker.py",
+    used_by="traingrid/backends/sagemaker/jobs.py",
     trainings=1,
 )
 def model_is_at_a_known_key(aws: Aws) -> None:
@@ -77,7 +77,7 @@ def model_holds_the_files_of_all_hosts(aws: Aws) -> None:
         "https://docs.aws.amazon.com/sagemaker/latest/dg/training-metrics.html",
         "list of the metric values that it computes in its final iteration",
     ),
-    used_by="traingrid/backends/sagemaker.py traingrid/child/progress.py",
+    used_by="traingrid/backends/sagemaker/jobs.py traingrid/child/progress.py",
     trainings=1,
 )
 def metric_is_the_last_that_was_printed(aws: Aws) -> None:
@@ -89,7 +89,7 @@ def metric_is_the_last_that_was_printed(aws: Aws) -> None:
 @claim(
     model("sagemaker", "DescribeTrainingJobResponse", "The billable time in seconds"),
     model("sagemaker", "DescribeTrainingJobResponse", "You are billed for the time interval between this time"),
-    used_by="traingrid/backends/sagemaker.py traingrid/ledger/spending.py",
+    used_by="traingrid/backends/sagemaker/jobs.py traingrid/ledger/spending.py",
     trainings=1,
 )
 def ended_job_tells_its_billable_seconds(aws: Aws) -> None:
@@ -102,7 +102,7 @@ def ended_job_tells_its_billable_seconds(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "DescribeTrainingJobResponse", "HyperParameters"),
-    used_by="traingrid/job/ownership.py traingrid/backends/sagemaker_request.py",
+    used_by="traingrid/job/ownership.py traingrid/backends/sagemaker/request.py",
     trainings=1,
 )
 def job_is_described_as_it_was_asked_for(aws: Aws) -> None:
@@ -133,7 +133,7 @@ def tags_of_the_request_are_listed(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "ListTrainingJobsRequest", "only training jobs whose name contains the specified string"),
-    used_by="traingrid/backends/sagemaker_inventory.py",
+    used_by="traingrid/backends/sagemaker/inventory.py",
     trainings=1,
 )
 def jobs_are_listed_by_a_part_of_the_name(aws: Aws) -> None:
@@ -151,7 +151,7 @@ def jobs_are_listed_by_a_part_of_the_name(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "ListTrainingJobsRequest", "only training jobs created after the specified time"),
-    used_by="traingrid/backends/sagemaker_inventory.py",
+    used_by="traingrid/backends/sagemaker/inventory.py",
     trainings=1,
 )
 def jobs_are_listed_by_their_creation(aws: Aws) -> None:
@@ -171,7 +171,7 @@ def jobs_are_listed_by_their_creation(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "TrainingJobSummary", "This field is set only if the training job has one of the terminal"),
-    used_by="traingrid/backends/sagemaker_inventory.py",
+    used_by="traingrid/backends/sagemaker/inventory.py",
     trainings=1,
 )
 def listed_job_has_an_end_only_if_it_has_ended(aws: Aws) -> None:

@@ -11,7 +11,7 @@ from traingrid.backends.eks.mpi_job import mpi_job
 from traingrid.backends.eks.owned_pods import CONTROLLER_UID
 from traingrid.backends.eks.pods import Pod
 from traingrid.backends.eks.training_object import TrainingObject
-from traingrid.backends.sagemaker_request import fingerprint, training_job_request
+from traingrid.backends.sagemaker.request import fingerprint, training_job_request
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.eks import EksCluster
 from traingrid.grid.model import GridSettings

@@ -4,7 +4,7 @@ from typing import Any
 
 from traingrid import names
 from traingrid.audit.snapshot import World
-from traingrid.backends.found_job import TrainingJob
+from traingrid.backends.training_job import TrainingJob
 from traingrid.job.state import JobState
 from traingrid.ledger.items import JobItem
 from traingrid.ledger.submission_item import SubmissionItem

@@ -10,13 +10,12 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 from tests.support.ledger_items import job_key
 from traingrid import names
 from traingrid.aws.s3 import Storage
-from traingrid.backends.found_job import TrainingJob
 from traingrid.backends.inventory import ALL, Window
+from traingrid.backends.training_job import TrainingJob
 from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Job
 from traingrid.job.observed import Seen
 from traingrid.job.state import JobState
-from traingrid.ledger.items import JobItem
 from traingrid.ledger.ledger import Ledger
 from traingrid.reconciler.reconciler import Reconciler
 from traingrid.submission.batch_children import ChildStatus
@@ -134,7 +133,7 @@ class Region:
         self.world.stopped.append(job.name)
         return True
 
-    def is_ours(self, job: TrainingJob, item: JobItem | None) -> bool:
+    def has_our_tag(self, job: TrainingJob) -> bool:
         self.world.meet(f"tags {job.arn}")
         return True
 

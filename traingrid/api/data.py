@@ -16,6 +16,7 @@ from traingrid.api.model_download import DownloadedModel, ModelDownload, other_p
 from traingrid.aws.clients import client
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import TraingridError, UsageError
+from traingrid.job.backend_traits import TRAITS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -109,7 +110,7 @@ def download_models(  # noqa: PLR0913  # one keyword for each option
                 s3=s3, source=source, folder=folder, progress=report, stop=stop, unlimited=unlimited
             )
             done = model_download.run(job.index)
-            for host, part in (other_parts(s3, source) if job.backend == "eks" else {}).items():
+            for host, part in (other_parts(s3, source) if TRAITS[job.backend].archives_each_host else {}).items():
                 replace(model_download, source=part, host=host, progress=ModelDownload.progress).run(job.index)
         except ClientError as error:
             if error.response["Error"]["Code"] == "404":

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
     from traingrid.api.control_plane import ControlPlane
     from traingrid.grid.model import GridSettings
-    from traingrid.job.job import BackendName, Job
+    from traingrid.job.backend_traits import BackendName
+    from traingrid.job.job import Job
     from traingrid.ledger.items import RecordedAttempt
     from traingrid.submission.status import JobStatus
 

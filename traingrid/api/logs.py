@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from traingrid.api.control_plane import ControlPlane
     from traingrid.backends.base import ReadableLogs
-    from traingrid.job.job import BackendName
+    from traingrid.job.backend_traits import BackendName
     from traingrid.submission.status import JobStatus
 
 logger = logging.getLogger(__name__)

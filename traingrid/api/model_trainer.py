@@ -20,7 +20,7 @@ from traingrid.text import shown
 
 _PATH = "trainer"
 _ECR_REGION = re.compile(r"(\d{12}\.dkr\.ecr\.)([a-z0-9-]+)(\.amazonaws\.com)")
-# The hyperparameters that start MPI in a container; a line has fields for them (backends/sagemaker_request.py).
+# The hyperparameters that start MPI in a container; a line has fields for them (backends/sagemaker/request.py).
 _MPI = "sagemaker_mpi_enabled"
 _MPI_FIELDS = {
     "sagemaker_mpi_num_of_processes_per_host": "processes_per_host",

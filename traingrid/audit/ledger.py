@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from traingrid.audit.snapshot import SETTLED_SECONDS, World
 from traingrid.audit.violation import Violation
-from traingrid.backends.found_job import TrainingJob, owns
+from traingrid.backends.training_job import TrainingJob, owns
+from traingrid.job.backend_traits import TRAITS
 from traingrid.job.failures import TAKEN_NAMES
 from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.ledger.timestamps import epoch_seconds
@@ -94,13 +95,14 @@ def changed_ends(world: World) -> Iterator[Violation]:
 
 
 def deleted_since(world: World) -> list[str]:
-    """Return the names of recorded training jobs that SageMaker no longer has: a note, not a violation.
+    """Return the names of recorded training jobs that a service has lost, although it keeps them: no violation.
 
     A cluster does not keep objects: a stopped one is deleted at once, and the others by the reconciler days later.
     """
     listed = {job.name for job in world.training_jobs}
     ended = (item for item in world.lines.values() if item.state in FINAL_STATES and item.training_job_arn)
-    return sorted({item.training_job for item in ended if item.training_job and item.backend == "sagemaker"} - listed)
+    of_keepers = (item for item in ended if item.training_job and TRAITS[item.backend].keeps_jobs)
+    return sorted({item.training_job for item in of_keepers} - listed)
 
 
 def untrue_ends(world: World) -> Iterator[Violation]:

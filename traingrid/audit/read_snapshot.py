@@ -15,8 +15,8 @@ from traingrid.audit.snapshot import World
 from traingrid.aws.clients import gentle
 from traingrid.aws.s3 import Storage
 from traingrid.backends import inventory_of
-from traingrid.backends.found_job import owns
 from traingrid.backends.inventory import ALL, Window
+from traingrid.backends.training_job import owns
 from traingrid.errors import TraingridError
 from traingrid.job.state import FINAL_STATES
 from traingrid.ledger.damage import Damaged
@@ -29,8 +29,8 @@ from traingrid.submission.batch_children import Children
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from traingrid.backends.found_job import TrainingJob
     from traingrid.backends.inventory import Inventory
+    from traingrid.backends.training_job import TrainingJob
     from traingrid.grid.deployment import Deployment
     from traingrid.ledger.items import Line
     from traingrid.ledger.ledger import LedgerItem

@@ -13,7 +13,7 @@ from traingrid.backoff import SWEEP_SECONDS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from traingrid.backends.found_job import TrainingJob
+    from traingrid.backends.training_job import TrainingJob
     from traingrid.ledger.damage import Damaged
     from traingrid.ledger.items import JobItem, Line
     from traingrid.ledger.submission_item import SubmissionItem

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from traingrid.audit.snapshot import SETTLED_SECONDS, World
 from traingrid.audit.violation import Violation
-from traingrid.backends.found_job import TrainingJob, is_strangers, owns
+from traingrid.backends.training_job import TrainingJob, is_strangers, owns
 from traingrid.ledger.items import attempts
 from traingrid.ledger.ledger import is_cancelled
 from traingrid.ledger.timestamps import epoch_seconds

@@ -1,6 +1,7 @@
 """Backends: the services that run training jobs, behind the protocols `Backend`, `Inventory` and `ReadableLogs`.
 
-The modules of Amazon EKS are loaded only for Regions that have a cluster.
+Each function returns one of these for a Region. docs/backends.md describes how to add a service. The modules of Amazon
+EKS are loaded only for Regions that have a cluster.
 """
 
 from __future__ import annotations
@@ -8,18 +9,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from traingrid.aws.clients import Maker, client, gentle, once
-from traingrid.backends.queued import Either, Queued
-from traingrid.backends.queued_inventory import QueuedInventory
-from traingrid.backends.sagemaker import SageMaker
-from traingrid.backends.sagemaker_inventory import SageMakerInventory
+from traingrid.backends.joint_inventory import JointInventory
+from traingrid.backends.queued.backend import Queued, QueuedOrDirect
+from traingrid.backends.queued.inventory import QueuedInventory
+from traingrid.backends.queued.jobs import ServiceJobs
+from traingrid.backends.sagemaker.backend import SageMaker
+from traingrid.backends.sagemaker.inventory import SageMakerInventory
+from traingrid.backends.sagemaker.log import SageMakerLogs
 from traingrid.errors import UsageError
+from traingrid.job.backend_traits import DEFAULT_BACKEND
 
 if TYPE_CHECKING:
     from traingrid.backends.base import Backend, ReadableLogs
-    from traingrid.backends.eks.backend import Eks
     from traingrid.backends.inventory import Inventory
     from traingrid.grid.deployment import Deployment
-    from traingrid.job.job import BackendName
+    from traingrid.job.backend_traits import BackendName
+    from traingrid.job.observed import Describer
 
 
 def launching(deployment: Deployment, region: str, backend: BackendName, launch: str, make: Maker = client) -> Backend:
@@ -31,23 +36,28 @@ def launching(deployment: Deployment, region: str, backend: BackendName, launch:
     Raises:
         UsageError: The Region has no cluster, or the job must be queued, but its Region has no service queue.
     """
-    if backend == "eks":
-        return _eks(deployment, region, make)
-    if launch == "direct":
-        return SageMaker(deployment, region, make, once)
-    if not deployment.grid.service_queue(region):
-        text = f"The job must be queued in {region}, which has no service queue."
-        raise UsageError(text, "Add a service_queue to the Region in grid.yaml, deploy, and submit the line again.")
-    return Queued(deployment, region, make, once)
+    match backend:
+        case "eks":
+            return _eks(deployment, region, make)
+        case "sagemaker" if launch == "direct":
+            return SageMaker(deployment, region, make, once)
+        case "sagemaker":
+            return _queued(deployment, region, make)
 
 
-def watching(deployment: Deployment, region: str, backend: BackendName, make: Maker = client) -> Backend:
-    """Return a backend of a Region for processes that manage training jobs that children have launched.
+def describing(deployment: Deployment, region: str, backend: BackendName, make: Maker = client) -> Describer:
+    """Return the descriptions of a Region's training jobs, for processes that record how those of children end.
 
     Raises:
         UsageError: The Region has no cluster.
     """
-    return _eks(deployment, region, make) if backend == "eks" else _sagemaker(deployment, region, make)
+    match backend:
+        case "eks":
+            return _eks(deployment, region, make)
+        case "sagemaker" if deployment.grid.service_queue(region):
+            return QueuedOrDirect(_queued(deployment, region, make))
+        case "sagemaker":
+            return SageMaker(deployment, region, make)
 
 
 def logs_of(deployment: Deployment, region: str, backend: BackendName, make: Maker = client) -> ReadableLogs:
@@ -56,7 +66,16 @@ def logs_of(deployment: Deployment, region: str, backend: BackendName, make: Mak
     Raises:
         UsageError: The Region has no cluster.
     """
-    return _eks(deployment, region, make) if backend == "eks" else _sagemaker(deployment, region, make)
+    match backend:
+        case "eks":
+            from traingrid.backends.eks.jobs import ClusterJobs  # noqa: PLC0415  # most grids have no cluster
+            from traingrid.backends.eks.log import EksLogs  # noqa: PLC0415  # as above
+
+            return EksLogs(ClusterJobs(deployment, region, make))
+        case "sagemaker" if queue := deployment.grid.service_queue(region):
+            return SageMakerLogs(deployment, region, make, ServiceJobs(queue, region, make).log_names)
+        case "sagemaker":
+            return SageMakerLogs(deployment, region, make)
 
 
 def inventory_of(deployment: Deployment, region: str, make: Maker = gentle, role: str = "") -> Inventory:
@@ -68,24 +87,32 @@ def inventory_of(deployment: Deployment, region: str, make: Maker = gentle, role
         make: Makes the clients.
         role: The ARN of the process's role, if it is not that of the deployment's `part`; for errors of a cluster.
     """
-    queue = deployment.grid.service_queue(region)
-    inventory = (
-        QueuedInventory(deployment, region, queue, make) if queue else SageMakerInventory(deployment, region, make)
-    )
-    if region not in deployment.grid.regions or deployment.grid.regions[region].eks is None:
-        return inventory
-    from traingrid.backends.eks.inventory import EksInventory  # noqa: PLC0415  # most grids have no cluster
-    from traingrid.backends.joint_inventory import JointInventory  # noqa: PLC0415  # as above
-
-    return JointInventory({"sagemaker": inventory, "eks": EksInventory(deployment, region, make, role)})
+    settings = deployment.grid.regions.get(region)
+    backends: tuple[BackendName, ...] = settings.backends if settings else (DEFAULT_BACKEND,)
+    inventories = {backend: _inventory(deployment, region, backend, make, role) for backend in backends}
+    return JointInventory(inventories) if len(backends) > 1 else inventories[backends[0]]
 
 
-def _sagemaker(deployment: Deployment, region: str, make: Maker) -> SageMaker:
-    backend = Either if deployment.grid.service_queue(region) else SageMaker
-    return backend(deployment, region, make)
+def _inventory(deployment: Deployment, region: str, backend: BackendName, make: Maker, role: str) -> Inventory:
+    match backend:
+        case "eks":
+            from traingrid.backends.eks.inventory import EksInventory  # noqa: PLC0415  # most grids have no cluster
+
+            return EksInventory(deployment, region, make, role)
+        case "sagemaker" if queue := deployment.grid.service_queue(region):
+            return QueuedInventory(deployment, region, queue, make)
+        case "sagemaker":
+            return SageMakerInventory(deployment, region, make)
 
 
-def _eks(deployment: Deployment, region: str, make: Maker) -> Eks:
+def _queued(deployment: Deployment, region: str, make: Maker) -> Queued:
+    if not deployment.grid.service_queue(region):
+        text = f"The job must be queued in {region}, which has no service queue."
+        raise UsageError(text, "Add a service_queue to the Region in grid.yaml, deploy, and submit the line again.")
+    return Queued(deployment, region, make, once)
+
+
+def _eks(deployment: Deployment, region: str, make: Maker) -> Backend:
     from traingrid.backends.eks.backend import Eks  # noqa: PLC0415  # most grids have no cluster
 
     return Eks(deployment, region, make)

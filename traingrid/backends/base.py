@@ -101,14 +101,14 @@ class Backend(Protocol):
         """Return the fingerprint of the training job that this job creates under this name."""
 
     def log_lines(
-        self, name: str, position: LogPosition, *, whole: bool = True, discover: bool = True
+        self, name: str, position: LogPosition, *, to_end: bool = True, discover: bool = True
     ) -> Iterable[tuple[str, str]]:
         """Yield (host, line) of the log lines after `position`, and update `position`.
 
         Args:
             name: The training job's name.
             position: The position up to which the log was read.
-            whole: Read to the end of the log; otherwise read one page of each stream, and more only if a page is large.
+            to_end: Read to the end of the log; otherwise one page of each stream, and more only if a page is large.
             discover: List the streams; otherwise read only those in `position`.
 
         Raises:

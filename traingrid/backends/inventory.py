@@ -18,8 +18,7 @@ from traingrid.job.state import JobState
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traingrid.backends.found_job import TrainingJob
-    from traingrid.ledger.items import JobItem
+    from traingrid.backends.training_job import TrainingJob
 
 ACTIVE_STATES = (JobState.IN_PROGRESS, JobState.STOPPING)
 """The states of a training job that may still cost money."""
@@ -95,14 +94,6 @@ class Inventory(Protocol):
 
     def details(self, job: TrainingJob) -> Details | None:
         """Return the details of a listed training job; None if it has been deleted since."""
-
-    def is_ours(self, job: TrainingJob, item: JobItem | None) -> bool:
-        """Return True if the ledger records a training job, or its tags show that this grid created it.
-
-        Args:
-            job: The training job.
-            item: The ledger's item of its line.
-        """
 
     def has_our_tag(self, job: TrainingJob) -> bool:
         """Return True if the tags of a training job show that this grid created it."""

@@ -9,15 +9,14 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid.backends.inventory import ALL, ListingTimeoutError, Window
 from traingrid.errors import TraingridError
-from traingrid.job.job import SERVICES
+from traingrid.job.backend_traits import DEFAULT_BACKEND, TRAITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from traingrid.backends.found_job import TrainingJob
     from traingrid.backends.inventory import Details, Inventory
-    from traingrid.job.job import BackendName
-    from traingrid.ledger.items import JobItem
+    from traingrid.backends.training_job import TrainingJob
+    from traingrid.job.backend_traits import BackendName
 
 
 class PartlyListedError(TraingridError):
@@ -29,15 +28,15 @@ class PartlyListedError(TraingridError):
     """
 
     def __init__(self, backend: BackendName, error: Exception) -> None:
-        super().__init__(f"The training jobs on {SERVICES[backend]} cannot be listed: {error}")
+        super().__init__(f"The training jobs on {TRAITS[backend].service} cannot be listed: {error}")
         self.backend = backend
 
 
 class JointInventory:
-    """The training jobs of a Region on several backends; those of SageMaker are listed first.
+    """The training jobs of a Region on several backends.
 
     Args:
-        inventories: The inventory of each backend.
+        inventories: The inventory of each backend, in the order in which they are listed.
     """
 
     def __init__(self, inventories: Mapping[BackendName, Inventory]) -> None:
@@ -47,7 +46,7 @@ class JointInventory:
         """See `Inventory.listed`.
 
         Raises:
-            PartlyListedError: A backend other than SageMaker failed.
+            PartlyListedError: A backend other than the default one failed.
             ListingTimeoutError: The list of a backend is incomplete; those of the others are not.
         """
         late: ListingTimeoutError | None = None
@@ -57,7 +56,7 @@ class JointInventory:
             except ListingTimeoutError as error:
                 late = error
             except (BotoCoreError, ClientError, TraingridError) as error:
-                if backend == "sagemaker":
+                if backend == DEFAULT_BACKEND:
                     raise
                 raise PartlyListedError(backend, error) from error
         if late:
@@ -66,10 +65,6 @@ class JointInventory:
     def details(self, job: TrainingJob) -> Details | None:
         """See `Inventory.details`."""
         return self._of(job).details(job)
-
-    def is_ours(self, job: TrainingJob, item: JobItem | None) -> bool:
-        """See `Inventory.is_ours`."""
-        return self._of(job).is_ours(job, item)
 
     def has_our_tag(self, job: TrainingJob) -> bool:
         """See `Inventory.has_our_tag`."""

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from traingrid.catalog.links import EKS, TRAINING_PLAN
+from traingrid.catalog.links import TRAINING_PLAN
 from traingrid.child.cost import dollars
+from traingrid.job.backend_traits import TRAITS
 from traingrid.job.job import in_region
 from traingrid.job.recipe import recipe_of
 from traingrid.job.state import FINAL_STATES
@@ -107,13 +108,13 @@ def _of_line(job: Job | None, attempt: RecordedAttempt) -> dict[str, Any]:
         "hyperparameters": job.hyperparameters if job else {},
         "tags": job.tags if job else {},
         "recipe": recipe_of(job) if job else "",
-        "estimated_dollars": job.estimated_dollars if job and attempt.backend == "sagemaker" else None,
+        "estimated_dollars": job.estimated_dollars if job and TRAITS[attempt.backend].has_prices else None,
     }
 
 
 def _purchase_option(job: Job, attempt: RecordedAttempt) -> str:
-    if attempt.backend == "eks":
-        return EKS
+    if not TRAITS[attempt.backend].has_prices:
+        return attempt.backend
     if job.training_plan:
         return TRAINING_PLAN
     return "spot" if job.spot and not attempt.on_demand else "on_demand"

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from traingrid import names
+from traingrid.job.backend_traits import DEFAULT_BACKEND, TRAITS, backend_field
 from traingrid.job.candidates import Candidate, sentence_part
 from traingrid.job.ownership import is_of_grid, tags_of
 from traingrid.job.state import FINAL_STATES, JobState
@@ -19,9 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from traingrid.backends.base import Backend
+    from traingrid.job.backend_traits import BackendName
     from traingrid.job.facts import JobFacts
     from traingrid.job.failures import Failure
-    from traingrid.job.job import BackendName, Job
+    from traingrid.job.job import Job
     from traingrid.job.observed import Seen
     from traingrid.ledger.items import JobItem
     from traingrid.ledger.ledger import AttemptFacts, Ledger
@@ -73,7 +75,7 @@ class Attempt:
     backend: Backend
     ledger: Ledger
     clock: Clock
-    backend_name: BackendName = "sagemaker"
+    backend_name: BackendName = DEFAULT_BACKEND
     candidates: tuple[Candidate, ...] = ()
     request: str = field(default_factory=lambda: secrets.token_hex(4))
 
@@ -101,7 +103,7 @@ class Attempt:
     def log_fields(self) -> dict[str, Any]:
         """The fields that the log lines of the attempt share."""
         fields = {"attempt": self.number, "training_job": self.name, "region": self.job.region}
-        return fields | ({} if self.backend_name == "sagemaker" else {"backend": self.backend_name})
+        return fields | backend_field(self.backend_name)
 
     @property
     def key(self) -> JobKey:
@@ -111,7 +113,7 @@ class Attempt:
     @property
     def has_events(self) -> bool:
         """True if events of the service record the training job's changes in the ledger."""
-        return self.backend_name == "sagemaker"
+        return TRAITS[self.backend_name].has_events
 
     def has_news(self) -> bool:
         """Return True if the training job has changed since its last description, and no event records that."""
@@ -170,7 +172,7 @@ class Attempt:
     def outcome(self, failure: Failure, state: JobState, reason: str) -> AttemptFacts:
         """Return the outcome of this attempt, as the list of earlier attempts keeps it."""
         tried: AttemptFacts = {"region": self.job.region, "state": state, "failure": failure.name, "reason": reason}
-        if self.backend_name != "sagemaker":
+        if self.backend_name != DEFAULT_BACKEND:
             tried["backend"] = self.backend_name
         return tried
 
@@ -187,7 +189,7 @@ class Attempt:
         if self.ledger.next_attempt(self.key, tried, region, unrequested=True, on_demand=on_demand, backend=backend):
             where = sentence_part(target, self.candidates)
             fields = {"event": "next_attempt", "failure": failure.name, "reason": reason, "target": region}
-            fields |= {} if backend == "sagemaker" else {"target_backend": backend}
+            fields |= backend_field(backend, "target_backend")
             logger.info("%s: %s Next %s%s.", self.name, reason, where, " on demand" * on_demand, extra=fields)
 
     def stop(self) -> bool:

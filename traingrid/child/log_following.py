@@ -52,7 +52,9 @@ class LogFollower:
             return
         discover = len(self._position) < hosts or now >= self._discover_at
         try:
-            yield from self.attempt.backend.log_lines(self.attempt.name, self._position, whole=False, discover=discover)
+            yield from self.attempt.backend.log_lines(
+                self.attempt.name, self._position, to_end=False, discover=discover
+            )
         except Exception as error:  # noqa: BLE001 - see the module
             self._failures += 1
             self._log_once(error)

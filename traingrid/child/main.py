@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from traingrid.backends.base import Backend
     from traingrid.child.attempt import Attempt
     from traingrid.grid.orchestrator import Orchestrator
-    from traingrid.job.job import BackendName
+    from traingrid.job.backend_traits import BackendName
     from traingrid.ledger.items import JobItem
 
 logger = logging.getLogger(__name__)

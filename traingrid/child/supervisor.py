@@ -23,6 +23,7 @@ from traingrid.child.deadline import is_late, leave_spot
 from traingrid.child.launch import CREATING, Launched, launch
 from traingrid.child.pace import Pace
 from traingrid.child.watch import Watch
+from traingrid.job.backend_traits import backend_field
 from traingrid.job.candidates import Candidate, candidates_of, next_candidate, sentence_part
 from traingrid.job.failures import CAPACITY, FAILURES, STOPPED_BY_USER, Failure, may_try_again, of_end
 from traingrid.job.initial_model import needs_model_copy
@@ -35,8 +36,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from traingrid.backends.base import Backend
+    from traingrid.job.backend_traits import BackendName
     from traingrid.job.facts import JobFacts
-    from traingrid.job.job import BackendName, Job
+    from traingrid.job.job import Job
     from traingrid.job.observed import Seen
     from traingrid.ledger.items import JobItem
     from traingrid.ledger.ledger import AttemptFacts, Ledger
@@ -209,7 +211,7 @@ class Supervisor:
             f"Next {sentence_part(target, self._candidates)}{' on demand' * late}, in {seconds:.0f} s."
         )
         fields = {"event": "next_attempt", "failure": failure.name, "reason": reason, "target": region}
-        fields |= {} if backend == "sagemaker" else {"target_backend": backend}
+        fields |= backend_field(backend, "target_backend")
         logger.info(message, extra=fields)
         self.clock.sleep(seconds)
 

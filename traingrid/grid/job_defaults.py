@@ -46,7 +46,7 @@ class JobDefaults(GridPart):
     """Options passed to mpirun, as a hyperparameter."""
     hyperparameters: dict[HyperparameterKey, HyperparameterValue] = Field(
         default={},
-        max_length=97,  # SageMaker accepts 100, and three configure how ranks are started (sagemaker_request.py)
+        max_length=97,  # SageMaker accepts 100; three configure how ranks are started (backends/sagemaker/request.py)
         examples=[{"model": "resnet50"}],
     )
     """Hyperparameters of every job; a manifest line may override each. Numbers and booleans become text."""

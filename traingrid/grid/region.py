@@ -22,7 +22,7 @@ from traingrid.grid.part import GridPart
 from traingrid.grid.queues import ServiceQueue
 from traingrid.grid.residency import Areas
 from traingrid.grid.training import MAX_SECURITY_GROUPS, MAX_SUBNETS
-from traingrid.job.job import BackendName
+from traingrid.job.backend_traits import DEFAULT_BACKEND, BackendName
 
 
 class Region(GridPart):
@@ -57,7 +57,7 @@ class Region(GridPart):
     """A service queue of AWS Batch, for lines with `launch: queued`; by default none."""
     eks: EksCluster | None = Field(default=None, examples=[{"cluster": "research"}])
     """A cluster of Amazon EKS that runs training jobs of lines with `backend: eks`; by default none."""
-    backend: BackendName = Field(default="sagemaker", examples=["eks"])
+    backend: BackendName = Field(default=DEFAULT_BACKEND, examples=["eks"])
     """The service that runs the training jobs of lines without `backend`: `sagemaker` or `eks`."""
 
     @model_validator(mode="after")

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from traingrid.job.job import BackendName
+from traingrid.job.backend_traits import DEFAULT_BACKEND, TRAITS, BackendName
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from traingrid.job.job import Job
-
-TITLES: dict[BackendName, str] = {"sagemaker": "SageMaker", "eks": "EKS"}
-"""The names of the backends in sentences."""
 
 
 class Candidate(NamedTuple):
@@ -23,7 +20,7 @@ class Candidate(NamedTuple):
     """
 
     region: str
-    backend: BackendName = "sagemaker"
+    backend: BackendName = DEFAULT_BACKEND
 
 
 def candidates_of(job: Job) -> tuple[Candidate, ...]:
@@ -44,10 +41,10 @@ def sentence_part(candidate: Candidate, candidates: Sequence[Candidate]) -> str:
     Args:
         candidates: All candidates of the job.
     """
-    with_backend = any(other_candidate.backend != "sagemaker" for other_candidate in candidates)
-    return f"on {TITLES[candidate.backend]} in {candidate.region}" if with_backend else f"in {candidate.region}"
+    with_backend = any(other_candidate.backend != DEFAULT_BACKEND for other_candidate in candidates)
+    return f"on {TRAITS[candidate.backend].title} in {candidate.region}" if with_backend else f"in {candidate.region}"
 
 
 def place(region: str, backend: BackendName) -> str:
     """Return a place for a table: the Region, and the backend if it is not SageMaker."""
-    return region if backend == "sagemaker" else f"{region} {backend}"
+    return region if backend == DEFAULT_BACKEND else f"{region} {backend}"

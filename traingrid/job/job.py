@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from traingrid.job.backend_traits import DEFAULT_BACKEND, BackendName
 from traingrid.job.initial_model import InitialModel
 from traingrid.job.metrics import Metrics
 
@@ -16,13 +16,6 @@ Streams = Literal["host", "rank"]
 
 Launcher = Literal["mpi", "torchrun", "none"]
 """The program that starts the ranks: mpirun, torchrun on each host, or none, which runs the program once per host."""
-
-
-BackendName = Literal["sagemaker", "eks"]
-"""The service that runs a training job: Amazon SageMaker, or a Kubernetes cluster of Amazon EKS."""
-
-SERVICES: Mapping[BackendName, str] = {"sagemaker": "SageMaker", "eks": "Amazon EKS"}
-"""The names of these services in messages."""
 
 ObjectKind = Literal["job", "mpijob"]
 """In Kubernetes, a training job is an Indexed Job (`batch/v1`) or an MPIJob (`kubeflow.org/v2beta1`)."""
@@ -77,7 +70,7 @@ class JobReplica(BaseModel):
     algorithm: str = ""
     checkpoints: str = ""
     training_plan: str = ""
-    backends: tuple[BackendName, ...] = ("sagemaker",)
+    backends: tuple[BackendName, ...] = (DEFAULT_BACKEND,)
 
 
 class Job(BaseModel):
@@ -121,7 +114,7 @@ class Job(BaseModel):
     checkpoints: str = Field(default="", description="S3 prefix of /opt/ml/checkpoints; empty to keep no checkpoints")
     training_plan: str = Field(default="", description="ARN of the SageMaker training plan in the job's Region")
     backends: tuple[BackendName, ...] = Field(
-        default=("sagemaker",), min_length=1, description="Backends that run the job in its Region, in order"
+        default=(DEFAULT_BACKEND,), min_length=1, description="Backends that run the job in its Region, in order"
     )
     capacity_wait_seconds: int = Field(
         default=0,

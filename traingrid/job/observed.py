@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from traingrid.job.state import FINAL_STATES, JobState
 
@@ -76,3 +76,13 @@ class Seen:
             if self.metrics:
                 facts["metrics"] = self.metrics
         return facts
+
+
+class Describer(Protocol):
+    """Describes the training jobs of a service in one Region."""
+
+    def describe(self, name: str) -> Seen | None:
+        """Return the description of a training job, or None if the service does not know the name (yet)."""
+
+    def tags(self, training_job: Seen) -> dict[str, str] | None:
+        """Return the tags of a training job, or None if the service does not know it (yet, or any longer)."""

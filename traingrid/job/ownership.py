@@ -7,9 +7,7 @@ decide, which hold the original fingerprint.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from botocore.exceptions import ClientError
+from typing import TYPE_CHECKING
 
 from traingrid import names
 from traingrid.job.failures import CONFLICT, OTHER_REQUEST
@@ -20,10 +18,6 @@ if TYPE_CHECKING:
     from traingrid.job.failures import Failure
     from traingrid.job.observed import Seen
 
-UNKNOWN_CODES = ("ValidationException", "ResourceNotFound")
-"""SageMaker's error codes for an unknown name or ARN: it returns the first ("Requested resource not found."), although
-its API reference documents the second. No other cause is possible: we send only a valid name or ARN."""
-
 
 def tags_of(grid: str, submission: str, index: int, fingerprint: str) -> dict[str, str]:
     """Return the tags of a job's training job."""
@@ -33,22 +27,6 @@ def tags_of(grid: str, submission: str, index: int, fingerprint: str) -> dict[st
         names.TAG_JOB: str(index),
         names.TAG_FINGERPRINT: fingerprint,
     }
-
-
-def tags_at(sagemaker: Any, arn: str) -> dict[str, str] | None:
-    """Return the tags of a training job, or None if SageMaker does not know it (yet or any longer).
-
-    Args:
-        sagemaker: The boto3 client of the training job's Region.
-        arn: The training job's ARN.
-    """
-    try:
-        pages = list(sagemaker.get_paginator("list_tags").paginate(ResourceArn=arn))
-    except ClientError as error:
-        if error.response["Error"]["Code"] in UNKNOWN_CODES:
-            return None
-        raise
-    return {tag["Key"]: tag["Value"] for page in pages for tag in page["Tags"]}
 
 
 def is_of_grid(tags: Mapping[str, str] | None, grid: str) -> bool:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
+from traingrid.job.backend_traits import DEFAULT_BACKEND, TRAITS
 from traingrid.job.candidates import Candidate
-from traingrid.job.job import SERVICES
 from traingrid.job.state import UNLAUNCHED_STATES, JobState
 from traingrid.late_request import CREATES_END_SECONDS
 from traingrid.ledger.errors import JOB_PREFIX as JOB_PREFIX  # noqa: PLC0414  # the keys of jobs are defined here
@@ -34,13 +34,13 @@ from traingrid.ledger.timestamps import epoch_seconds
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from traingrid.job.job import BackendName
+    from traingrid.job.backend_traits import BackendName
 
 Line = tuple[str, int]
 """A line of a submission: the submission's id and the index of the job."""
 SUBMISSION = "submission"
 """The sort key of a submission."""
-_BACKEND = (f"one of {', '.join(SERVICES)}", lambda value: isinstance(value, str) and value in SERVICES)
+_BACKEND = (f"one of {', '.join(TRAITS)}", lambda value: isinstance(value, str) and value in TRAITS)
 _ATTEMPT_TYPES = {
     **dict.fromkeys(("region", "state", "failure", "reason", "training_job", "training_job_arn", "reopened"), TEXT),
     "attempt": WHOLE,
@@ -112,7 +112,7 @@ class RecordedAttempt:
     artifact: str | None = None
     billable_seconds: int | None = None
     on_demand: bool = False
-    backend: BackendName = "sagemaker"
+    backend: BackendName = DEFAULT_BACKEND
     reopened: str = ""
 
     @property
@@ -144,7 +144,7 @@ class RecordedAttempt:
                 artifact=entry.get("artifact"),
                 billable_seconds=entry.get("billable_seconds"),
                 on_demand=entry.get("on_demand", False),
-                backend=entry.get("backend", "sagemaker"),
+                backend=entry.get("backend", DEFAULT_BACKEND),
                 reopened=entry.get("reopened", ""),
             )
         except KeyError as missing:
@@ -207,7 +207,7 @@ class JobItem:
     region: str
     regions: tuple[str, ...]
     opened_at: str
-    backend: BackendName = "sagemaker"
+    backend: BackendName = DEFAULT_BACKEND
     updated_at: str = ""
     line: int = 0
     ranks: int = 0
@@ -256,7 +256,7 @@ class JobItem:
                 region=item["region"],
                 regions=tuple(get("regions") or (item["region"],)),
                 opened_at=item["opened_at"],
-                backend=get("backend", "sagemaker"),
+                backend=get("backend", DEFAULT_BACKEND),
                 updated_at=get("updated_at", ""),
                 line=get("line", 0),
                 ranks=get("ranks", 0),
@@ -308,9 +308,9 @@ class JobItem:
     def creates_end_at(self) -> float:
         """The time in seconds since 1970 from which on no training job of the current attempt can be created any more.
 
-        0 if none can now: each request was answered, or SageMaker has had a training job with the name and keeps it.
+        0 if none can now: each request was answered, or a service that keeps training jobs has had one with the name.
         """
-        if not self.open_requests or (self.training_job_arn and self.backend == "sagemaker"):
+        if not self.open_requests or (self.training_job_arn and TRAITS[self.backend].keeps_jobs):
             return 0.0
         return epoch_seconds(self.requested_at) + CREATES_END_SECONDS
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Required, TypedDict
 
 from traingrid.aws.clients import Maker, client
 from traingrid.aws.dynamodb import Table
+from traingrid.job.backend_traits import DEFAULT_BACKEND, backend_field
 from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.ledger.errors import ItemError, each
 from traingrid.ledger.items import JOB_PREFIX, SUBMISSION, JobItem, job_item
@@ -29,8 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
     from traingrid.aws.dynamodb import Item
+    from traingrid.job.backend_traits import BackendName
     from traingrid.job.facts import JobFacts
-    from traingrid.job.job import BackendName, Job
+    from traingrid.job.job import Job
     from traingrid.ledger.damage import Damaged
     from traingrid.ledger.items import JobKey
     from traingrid.ledger.shortages import CapacityPool
@@ -541,7 +543,7 @@ class Ledger:
         array_file: str = "",
         unrequested: bool = False,
         on_demand: bool = False,
-        backend: BackendName = "sagemaker",
+        backend: BackendName = DEFAULT_BACKEND,
     ) -> bool:
         """Move a job to its next attempt with one conditional write, which succeeds for one of several callers.
 
@@ -568,8 +570,9 @@ class Ledger:
         changes |= {"reason": tried.get("reason", ""), "updated_at": now()}
         changes |= {"array_file": array_file} if array_file else {}
         changes |= {"on_demand": True} if on_demand else {}
-        changes |= _backend(backend)
-        removed = (*_OF_AN_ATTEMPT, *(("on_demand",) if reopen else ()), *(() if _backend(backend) else ("backend",)))
+        changes |= backend_field(backend)
+        default = ("backend",) if backend == DEFAULT_BACKEND else ()
+        removed = (*_OF_AN_ATTEMPT, *(("on_demand",) if reopen else ()), *default)
         moved = self._table.update(
             key.table_key,
             changes,
@@ -677,12 +680,7 @@ def _first_item(submission: str, job: Job, regions: Sequence[str]) -> Item:
     facts = {"region": job.region, "name": job.name, "line": job.line, "ranks": job.ranks}
     item = {"submission": submission, "item": job_item(job.index), "state": JobState.PENDING, "attempt": 1, **facts}
     item |= {"regions": list(regions) or [job.region], "opened_at": now(), **_hourly(job)}
-    return item | _backend(job.backends[0])
-
-
-def _backend(name: BackendName) -> Item:
-    """Return the field with the backend of an attempt; SageMaker is not stored, as in items of older versions."""
-    return {} if name == "sagemaker" else {"backend": name}
+    return item | backend_field(job.backends[0])
 
 
 def _hourly(job: Job) -> Item:

@@ -8,32 +8,22 @@ module records the failure but not a final state.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from traingrid import names
+from traingrid.job.backend_traits import TRAITS
 from traingrid.job.failures import CAPACITY, DELETED, FAILURES, STOPPED_BY_USER, of_end
-from traingrid.job.job import SERVICES
 from traingrid.job.ownership import tagged_fingerprint
 from traingrid.job.state import JobState
 from traingrid.ledger.items import JobKey
 from traingrid.ledger.ledger import Precondition
 
 if TYPE_CHECKING:
+    from traingrid.job.backend_traits import BackendName
     from traingrid.job.facts import JobFacts
-    from traingrid.job.job import BackendName
-    from traingrid.job.observed import Seen
+    from traingrid.job.observed import Describer, Seen
     from traingrid.ledger.ledger import Ledger
     from traingrid.ledger.user_requests import Cancel
-
-
-class Describer(Protocol):
-    """The methods of `traingrid.backends.base.Backend` that this module calls."""
-
-    def describe(self, name: str) -> Seen | None:
-        """Return the description of a training job, or None if the service does not know the name (yet)."""
-
-    def tags(self, training_job: Seen) -> dict[str, str] | None:
-        """Return the tags of a training job, or None if the service does not know it (yet, or any longer)."""
 
 
 def record_seen(  # noqa: PLR0913  # one keyword for each independent option
@@ -89,7 +79,7 @@ def with_reason_of_stop(facts: JobFacts, cancel: Cancel | None) -> JobFacts:
 
 def deleted(training_job: str, backend: BackendName) -> JobFacts:
     """Return the facts of a job whose training job existed, but is no longer known to its service."""
-    reason = f"The training job {training_job} no longer exists in {SERVICES[backend]}."
+    reason = f"The training job {training_job} no longer exists in {TRAITS[backend].service}."
     return {"state": JobState.FAILED, "phase": "", "failure": DELETED.name, "reason": reason}
 
 

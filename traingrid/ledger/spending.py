@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from traingrid.job.backend_traits import TRAITS
 from traingrid.job.state import FINAL_STATES
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ def ended_dollars(item: JobItem) -> float:
     """Return the dollars of the ended attempts of a job, whether traingrid or a user retried them."""
     if not item.hourly_dollars:
         return 0.0
-    billed = (attempt for attempt in item.attempts().values() if attempt.backend == "sagemaker")
+    billed = (attempt for attempt in item.attempts().values() if TRAITS[attempt.backend].has_prices)
     seconds = sum(attempt.billable_seconds or 0 for attempt in billed)
     return seconds / _HOUR * item.hourly_dollars
 
@@ -41,5 +42,5 @@ def running_dollars(item: JobItem, now: float) -> float:
 
 def is_running(item: JobItem) -> bool:
     """Return True if the current attempt of a job has a price, and has not ended as far as the ledger records."""
-    is_priced = bool(item.hourly_dollars) and item.backend == "sagemaker"
+    is_priced = bool(item.hourly_dollars) and TRAITS[item.backend].has_prices
     return is_priced and item.state not in FINAL_STATES and "billable_seconds" not in item.stored

@@ -25,7 +25,7 @@ OURS = {
     "sagemaker_submit_directory": _SCRIPT,
     "sagemaker_program": _SCRIPT,
 }
-"""Hyperparameters that traingrid sets itself (backends/sagemaker_request.py), and the fields to use instead."""
+"""Hyperparameters that traingrid sets itself (backends/sagemaker/request.py), and the fields to use instead."""
 
 
 def hyperparameter(name: str, value: object) -> str:

@@ -22,8 +22,9 @@ from traingrid.manifest.values import choice, count, dollars, duration, flag, mo
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from traingrid.job.backend_traits import BackendName
     from traingrid.job.initial_model import InitialModel
-    from traingrid.job.job import BackendName, Launcher, ObjectKind, Streams
+    from traingrid.job.job import Launcher, ObjectKind, Streams
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

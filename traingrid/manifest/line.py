@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from traingrid import names
+from traingrid.job.backend_traits import TRAITS
 from traingrid.job.channels import channels, streamed
 from traingrid.job.job import Job, JobReplica
 from traingrid.job.launchers import processes_per_host
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     from traingrid.grid.image import Image
     from traingrid.grid.job_defaults import JobDefaults
     from traingrid.grid.model import GridSettings
-    from traingrid.job.job import BackendName, Inputs
+    from traingrid.job.backend_traits import BackendName
+    from traingrid.job.job import Inputs
     from traingrid.manifest.fields import LineSettings
 
 CAPACITY_WAIT_SECONDS = 1800
@@ -217,4 +219,5 @@ def backends_of(line: Line, region: str, grid: GridSettings) -> tuple[BackendNam
 
 def _capacity_wait(backends: Sequence[BackendName]) -> int:
     """Return the default `capacity_wait`, in seconds, of a job with these backends in all of its Regions; 0: none."""
-    return CAPACITY_WAIT_SECONDS if len(backends) > 1 and "eks" in backends else 0
+    may_wait = len(backends) > 1 and not all(TRAITS[name].fails_without_capacity for name in backends)
+    return CAPACITY_WAIT_SECONDS if may_wait else 0

@@ -15,6 +15,7 @@ from traingrid.aws import file_systems
 from traingrid.aws.clients import client
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri, prefix_of
+from traingrid.job.backend_traits import DEFAULT_BACKEND, TRAITS
 from traingrid.job.candidates import candidates_of, place
 from traingrid.job.channels import by_rank
 from traingrid.job.initial_model import needs_model_copy
@@ -90,7 +91,7 @@ class Planned:
         first, *alternatives = candidates_of(self.job)
         elsewhere, service = (
             ", ".join(place(*candidate) for candidate in alternatives),
-            " on EKS" * (first.backend == "eks"),
+            f" on {TRAITS[first.backend].title}" * (first.backend != DEFAULT_BACKEND),
         )
         return f"would train{service}" + copied + (f"; without capacity there: {elsewhere}" if elsewhere else "")
 

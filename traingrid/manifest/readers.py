@@ -9,8 +9,8 @@ import re
 from typing import TYPE_CHECKING, Any, get_args
 
 from traingrid.grid.residency import GEOGRAPHIES, unknown_areas
+from traingrid.job.backend_traits import BackendName
 from traingrid.job.initial_model import InitialModel
-from traingrid.job.job import BackendName
 from traingrid.manifest.limits import choices, most
 from traingrid.manifest.problem import RefusedError, literal
 from traingrid.manifest.values import choice, count, flag, text, words

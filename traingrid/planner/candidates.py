@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from traingrid.errors import UsageError
 from traingrid.job.accelerators import accelerators
+from traingrid.job.backend_traits import TRAITS
 from traingrid.job.candidates import candidates_of
 from traingrid.job.recipe import recipe_of
 from traingrid.manifest.line import job_of_line
@@ -124,8 +125,9 @@ def candidates(
     plannable = []
     for index, line in enumerate(lines):
         job = job_of_line(line, index, deployment, _NO_SUBMISSION)
-        if any(place.backend == "eks" for place in candidates_of(job)):
-            text = f"Line {line.number} may train on EKS, whose capacity and prices the catalog does not have."
+        titles = (TRAITS[place.backend].title for place in candidates_of(job) if not TRAITS[place.backend].has_prices)
+        if title := next(titles, ""):
+            text = f"Line {line.number} may train on {title}, whose capacity and prices the catalog does not have."
             raise UsageError(text, "Submit such lines without a plan, or write backend sagemaker.")
         finish_by = datetime.fromisoformat(job.finish_by) if job.finish_by else options.finish_by
         hours = (finish_by - options.now).total_seconds() / _SECONDS

@@ -9,6 +9,7 @@ from urllib.parse import quote
 from traingrid import names
 from traingrid.deploy.prices import BUCKET_STORAGE, GIGABYTE
 from traingrid.grid.residency import is_resident
+from traingrid.job.backend_traits import TRAITS
 from traingrid.manifest.allowed import Rules
 from traingrid.manifest.copy_source import copy_source
 from traingrid.manifest.problem import RefusedError
@@ -87,12 +88,12 @@ def places_of(line: Line, facts: Facts, deployment: Deployment, *, moves: bool, 
     if own is None:
         return Places(by_region=places, only="the catalog has no replica at its URI")
     rules, allowed = Rules(deployment), line.settings.residency or ()
-    on_sagemaker = (  # a plan does not write the backend of a line
+    priced = (  # a plan does not write the backend of a line
         region
         for region, settings_of_region in deployment.grid.regions.items()
-        if line.settings.backend or settings_of_region.backend != "eks"
+        if line.settings.backend or TRAITS[settings_of_region.backend].has_prices
     )
-    resident = [region for region in on_sagemaker if is_resident(region, allowed)]
+    resident = [region for region in priced if is_resident(region, allowed)]
     other_regions = [region for region in resident if region not in places and rules.grid.may_hold(region, line.region)]
     versions = facts.versions[own.dataset, own.version]
     for region in other_regions:

@@ -23,8 +23,8 @@ from traingrid.ledger.spending import is_running, running_dollars
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping
 
-    from traingrid.backends.base import Backend
-    from traingrid.job.job import BackendName
+    from traingrid.job.backend_traits import BackendName
+    from traingrid.job.observed import Describer
     from traingrid.ledger.items import JobItem
     from traingrid.ledger.ledger import Ledger
     from traingrid.ledger.submissions import SubmissionState
@@ -45,7 +45,7 @@ class Budgets:
 
     grid: str
     ledger: Ledger
-    backend: Callable[[str, BackendName], Backend]
+    backend: Callable[[str, BackendName], Describer]
 
     def enforce(
         self, submissions: Mapping[str, SubmissionState], running: Container[str], reach: Reach, done: SweepReport

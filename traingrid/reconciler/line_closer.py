@@ -15,10 +15,10 @@ from traingrid.ledger.record_outcome import deleted, record_seen
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping
 
-    from traingrid.backends.base import Backend
+    from traingrid.job.backend_traits import BackendName
     from traingrid.job.facts import JobFacts
-    from traingrid.job.job import BackendName, Job
-    from traingrid.job.observed import Seen
+    from traingrid.job.job import Job
+    from traingrid.job.observed import Describer, Seen
     from traingrid.ledger.items import JobItem
     from traingrid.ledger.ledger import Ledger
     from traingrid.ledger.submission_item import SubmissionItem
@@ -61,7 +61,7 @@ class Closer:
 
     grid: str
     ledger: Ledger
-    backend: Callable[[str, BackendName], Backend]
+    backend: Callable[[str, BackendName], Describer]
     grace_seconds: float
 
     def is_worth_a_look(self, item: JobItem, child: ChildStatus, running: Container[str]) -> bool:

@@ -27,12 +27,13 @@ from traingrid.aws.clients import brisk
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.aws.sns import Topic
-from traingrid.backends import inventory_of, watching
+from traingrid.backends import describing, inventory_of
 from traingrid.backends.base import QUEUED
-from traingrid.backends.found_job import is_superseded, owns
 from traingrid.backends.inventory import ACTIVE_STATES, LONGEST_ACTIVE_SECONDS, ListingTimeoutError, Window
 from traingrid.backends.joint_inventory import PartlyListedError
+from traingrid.backends.training_job import is_ours, is_superseded, owns
 from traingrid.backoff import SWEEP_SECONDS
+from traingrid.job.backend_traits import DEFAULT_BACKEND
 from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.ledger.damage import Damaged, readable
 from traingrid.ledger.items import elsewhere
@@ -54,12 +55,12 @@ from traingrid.submission.submitted_jobs import submitted_jobs
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 
-    from traingrid.backends.base import Backend
-    from traingrid.backends.found_job import TrainingJob
     from traingrid.backends.inventory import Inventory
+    from traingrid.backends.training_job import TrainingJob
     from traingrid.grid.deployment import Deployment
+    from traingrid.job.backend_traits import BackendName
     from traingrid.job.facts import JobFacts
-    from traingrid.job.job import BackendName
+    from traingrid.job.observed import Describer
     from traingrid.ledger.items import JobItem
     from traingrid.ledger.submission_item import SubmissionItem
     from traingrid.ledger.user_requests import Cancel
@@ -113,7 +114,7 @@ class Reconciler:
     batch: Batch
     regions: Collection[str]
     inventory: Callable[[str], Inventory]
-    backend: Callable[[str, BackendName], Backend]
+    backend: Callable[[str, BackendName], Describer]
     notifications: Notifier | None = None
     grace_seconds: float = GRACE_SECONDS
     in_regions: Callable[[Callable[[str], Any], Collection[str]], Iterable[Any]] = at_once
@@ -132,7 +133,7 @@ class Reconciler:
             batch=Batch(deployment, grid.home, brisk),
             regions=list(grid.regions),
             inventory=cache(lambda region: inventory_of(deployment, region, brisk)),
-            backend=cache(lambda region, backend: watching(deployment, region, backend, brisk)),
+            backend=cache(lambda region, backend: describing(deployment, region, backend, brisk)),
             notifications=_notifications(deployment, ledger),
             grace_seconds=grace_seconds,
         )
@@ -321,7 +322,7 @@ class Reconciler:
                 self._adopt(submission, done)
                 lines += self._lines(submission, running, reach)
         for line in rotated(lines, lambda line: (line.submission, line.index), sweep):
-            place = reach.place(line.region, line.item.backend if line.item else "sagemaker")
+            place = reach.place(line.region, line.item.backend if line.item else DEFAULT_BACKEND)
             if line.item and reach.given_up(place):
                 continue
             if time.time() >= until:
@@ -402,7 +403,7 @@ class Reconciler:
             current = self.ledger.look_up(*job.line)  # the sweep's copy may be older than the training job
             if isinstance(current, Damaged):  # its line may own it, so only a cancel stops it
                 unwanted = is_cancelled(submission.cancels, index, job.region) and job.state != "Stopping"
-                return unwanted and self.inventory(job.region).is_ours(job, None)
+                return unwanted and is_ours(self.inventory(job.region), job, None)
             item = current
         if owns(item, job):
             unwanted = is_cancelled(submission.cancels, index, job.region)
@@ -410,7 +411,7 @@ class Reconciler:
             unwanted = True  # at once: no later write can make it the line's again, however young it is
         else:
             unwanted = time.time() - job.created_at >= self.grace_seconds
-        return unwanted and job.state != "Stopping" and self.inventory(job.region).is_ours(job, item)
+        return unwanted and job.state != "Stopping" and is_ours(self.inventory(job.region), job, item)
 
     @property
     def _budgets(self) -> Budgets:

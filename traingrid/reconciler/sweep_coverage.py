@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid.errors import OutageError, TraingridError
-from traingrid.job.job import SERVICES
+from traingrid.job.backend_traits import DEFAULT_BACKEND, TRAITS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from traingrid.job.job import BackendName
+    from traingrid.job.backend_traits import BackendName
     from traingrid.ledger.damage import Damaged
     from traingrid.reconciler.sweep import SweepReport
 
@@ -63,7 +63,7 @@ class Reach:
     @staticmethod
     def place(region: str, backend: BackendName) -> str:
         """Return the name under which errors of a backend are recorded, so that each fails on its own."""
-        return region if backend == "sagemaker" else f"{region} on {SERVICES[backend]}"
+        return region if backend == DEFAULT_BACKEND else f"{region} on {TRAITS[backend].service}"
 
     @contextmanager
     def of_region(self, region: str, *, is_whole: bool = False) -> Iterator[None]:

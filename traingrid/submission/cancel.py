@@ -22,7 +22,9 @@ from typing import TYPE_CHECKING
 from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid.backends import inventory_of
+from traingrid.backends.training_job import is_ours
 from traingrid.errors import TraingridError, UsageError
+from traingrid.job.backend_traits import TRAITS
 from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.ledger import ledger as ledgers
 from traingrid.ledger.damage import Damaged, readable
@@ -222,11 +224,11 @@ class Canceller:
                             item = self.ledger.look_up(*job.line)
                             # Of a job with a damaged item, the tags decide.
                             recorded = None if isinstance(item, Damaged) else item
-                            if region.is_ours(job, recorded) and region.stop(job):
+                            if is_ours(region, job, recorded) and region.stop(job):
                                 report.training_jobs.append(job.name)
 
 
 def _is_recorded_by_child(item: JobItem) -> bool:
     """Return True if a child records the end of the job's training job, because no event does."""
     states = (JobState.IN_PROGRESS, JobState.STOPPING)
-    return item.backend == "eks" and bool(item.batch_child) and item.state in states
+    return not TRAITS[item.backend].has_events and bool(item.batch_child) and item.state in states

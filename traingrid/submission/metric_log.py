@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from traingrid.aws.log_events import LogPosition, pages, stream_names
-from traingrid.backends.sagemaker import LOG_GROUP
+from traingrid.backends.sagemaker.log import LOG_GROUP
 from traingrid.submission.metric_points import LineReader, Record
 
 if TYPE_CHECKING:

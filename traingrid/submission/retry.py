@@ -23,6 +23,7 @@ from traingrid.aws.clients import CALLS_AT_ONCE
 from traingrid.aws.s3_uri import ObjectVersion, S3Uri
 from traingrid.errors import TraingridError
 from traingrid.job import failures
+from traingrid.job.backend_traits import DEFAULT_BACKEND
 from traingrid.job.candidates import candidates_of, next_candidate
 from traingrid.job.state import JobState
 from traingrid.ledger.damage import readable, warn
@@ -197,7 +198,7 @@ def _outcome(item: JobItem) -> AttemptFacts:
     """Return the outcome of an ended attempt, without fields that the ledger does not have."""
     outcome: AttemptFacts = {"region": item.region, "state": item.state}
     stored = item.stored
-    if item.backend != "sagemaker":
+    if item.backend != DEFAULT_BACKEND:
         outcome["backend"] = item.backend
     if item.on_demand:
         outcome["on_demand"] = True

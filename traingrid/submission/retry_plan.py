@@ -15,8 +15,8 @@ from traingrid.backends import inventory_of
 from traingrid.backends.inventory import ACTIVE_STATES
 from traingrid.backends.joint_inventory import PartlyListedError
 from traingrid.errors import TraingridError, UsageError
+from traingrid.job.backend_traits import TRAITS
 from traingrid.job.candidates import Candidate
-from traingrid.job.job import SERVICES
 from traingrid.job.state import UNLAUNCHED_STATES, JobState
 from traingrid.ledger.damage import Damaged, readable, warn
 from traingrid.ledger.errors import UnknownSubmissionError
@@ -230,7 +230,7 @@ class RetryPlan:
                 for job in chain.from_iterable(inventory.listed(state, submission) for state in ACTIVE_STATES):
                     running[job.identity.index] = job.name
             except (BotoCoreError, ClientError, TraingridError) as error:
-                places = (error.backend,) if isinstance(error, PartlyListedError) else SERVICES
+                places = (error.backend,) if isinstance(error, PartlyListedError) else TRAITS
                 silent |= {Candidate(region, backend): f"{region}: {str(error).rstrip('.')}" for backend in places}
         return running, silent
 

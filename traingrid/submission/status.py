@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from traingrid.job.backend_traits import DEFAULT_BACKEND
 from traingrid.job.candidates import place
 from traingrid.job.state import FINAL_STATES, UNLAUNCHED_STATES, JobState
 from traingrid.ledger.damage import Damaged, readable
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from traingrid.aws.s3 import Storage
-    from traingrid.job.job import BackendName
+    from traingrid.job.backend_traits import BackendName
     from traingrid.ledger.ledger import Ledger
     from traingrid.ledger.user_requests import Cancel
     from traingrid.submission.batch_children import Children, ChildStatus
@@ -81,7 +82,7 @@ class JobStatus:
     dollars: float = 0.0
     tried: tuple[str, ...] = ()
     cancelled: bool = False
-    backend: BackendName = "sagemaker"
+    backend: BackendName = DEFAULT_BACKEND
 
     @property
     def place(self) -> str:

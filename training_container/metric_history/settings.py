@@ -1,4 +1,6 @@
-"""Settings: the variables with which traingrid enables a job's metric history (traingrid/backends/metric_variables.py).
+"""Settings: the variables with which traingrid enables a job's metric history.
+
+traingrid/backends/sagemaker/metric_variables.py writes them.
 
 The regular expressions are JSON, {"name": "regular expression"}, cut into several variables: SageMaker limits the value
 of an environment variable to 512 characters (botocore's service model, TrainingEnvironmentValue).

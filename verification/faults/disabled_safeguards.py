@@ -35,12 +35,12 @@ def _conditional_write() -> None:
 def _attach() -> None:
     """Skip the check for an existing training job; a taken name then fails the line."""
     from traingrid.backends.base import LaunchError  # noqa: PLC0415  # as above
-    from traingrid.backends.sagemaker import SageMaker  # noqa: PLC0415  # as above
+    from traingrid.backends.sagemaker.backend import SageMaker  # noqa: PLC0415  # as above
     from traingrid.job.failures import INVALID_REQUEST  # noqa: PLC0415  # as above
 
     def start(self: SageMaker, name: str, job: Any, tags: dict[str, str]) -> None:
         try:
-            self._sagemaker.create_training_job(**self._request(name, job, tags))
+            self._jobs.client.create_training_job(**self._creation.request(name, job, tags))
         except ClientError as error:
             raise LaunchError(INVALID_REQUEST, str(error)) from error
 
@@ -57,7 +57,7 @@ def _attach() -> None:
 
 def _check_after_create() -> None:
     """Skip the check for a cancel after the training job was created."""
-    from traingrid.backends.sagemaker import SageMaker  # noqa: PLC0415  # as above
+    from traingrid.backends.sagemaker.backend import SageMaker  # noqa: PLC0415  # as above
     from traingrid.child.attempt import Attempt  # noqa: PLC0415  # as above
 
     start, cancelled, requested = SageMaker.start, Attempt.cancelled, list[str]()

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from traingrid.job.job import BackendName
+from traingrid.job.backend_traits import BackendName
 from verification.faults.account import INSTANCE_TYPE
 
 EngineName = Literal["sagemaker", "eks"]

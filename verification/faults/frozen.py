@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 from localcloud.faults.plan import CallFault, EventFault, Stub
 from traingrid.audit.violation import Violation
-from traingrid.backends.found_job import TrainingJob
+from traingrid.backends.training_job import TrainingJob
 from traingrid.job.state import JobState
 from traingrid.ledger.damage import intact
 from traingrid.ledger.items import JobItem

@@ -6,7 +6,7 @@ from dataclasses import replace
 from localcloud.faults.plan import CallFault, EventFault
 from traingrid import names
 from traingrid.audit.violation import Violation
-from traingrid.backends import watching
+from traingrid.backends import launching
 from traingrid.backends.base import Backend
 from traingrid.job.job import Job
 from traingrid.job.state import FINAL_STATES
@@ -132,4 +132,4 @@ class LostChildren:
     def _backend(self, region: str) -> Backend:
         # A user's deployment has no image for pods, because users create no training jobs.
         deployment = replace(self._grid.plane.deployment, pod_image="stub")
-        return watching(deployment, region, self._grid.engine.name)
+        return launching(deployment, region, self._grid.engine.name, "direct")

@@ -19,7 +19,7 @@ from traingrid.late_request import SIGNATURE_SECONDS, refuse_late
 from traingrid.ledger.ledger import is_cancelled
 from verification.model.actors import Actor, Turns
 from verification.model.batch import BatchChild, BatchQueue
-from verification.model.cluster import CLUSTER, Cluster, ClusterInventory
+from verification.model.cluster import CLUSTER, ClusterInventory, cluster_backend
 from verification.model.refusals import refusal
 from verification.model.sagemaker import SageMakerRegion, TrainingJob
 from verification.model.storage import Bucket
@@ -84,7 +84,7 @@ class Account:
             stack.enter_context(patch("traingrid.ledger.ledger.Table", lambda *_: self.table))
             for module in _CLOCKED:
                 stack.enter_context(patch(f"traingrid.{module}.time", clock))
-            stack.enter_context(patch("traingrid.backends.eks.backend.Eks", Cluster))
+            stack.enter_context(patch("traingrid.backends.eks.backend.Eks", cluster_backend))
             stack.enter_context(patch("traingrid.backends.eks.inventory.EksInventory", ClusterInventory))
             yield
 

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from traingrid.aws.clients import Maker, client, gentle, once
 from traingrid.backends.inventory import ALL, Window
-from traingrid.backends.sagemaker import SageMaker
-from traingrid.backends.sagemaker_inventory import SageMakerInventory
+from traingrid.backends.sagemaker.backend import SageMaker
+from traingrid.backends.sagemaker.inventory import SageMakerInventory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traingrid.backends.found_job import TrainingJob
+    from traingrid.backends.training_job import TrainingJob
     from traingrid.grid.deployment import Deployment
-    from traingrid.job.job import BackendName, Job
+    from traingrid.job.backend_traits import BackendName
 
 CLUSTER: BackendName = "eks"
 """The name of the service whose clients reach the clusters of an `Account`."""
@@ -33,15 +33,9 @@ def _of_cluster(make: Maker) -> Maker:
     return made
 
 
-class Cluster(SageMaker):
-    """The backend of a Region's cluster."""
-
-    def __init__(self, deployment: Deployment, region: str, make: Maker = client, make_logs: Maker = client) -> None:
-        super().__init__(deployment, region, _of_cluster(make), make_logs)
-
-    def _send(self, request: dict[str, Any], _job: Job) -> None:
-        self._creating = self._creating or once(CLUSTER, self._region)
-        self._creating.create_training_job(**request)
+def cluster_backend(deployment: Deployment, region: str, make: Maker = client) -> SageMaker:
+    """Return the backend of a Region's cluster."""
+    return SageMaker(deployment, region, _of_cluster(make), _of_cluster(once))
 
 
 class ClusterInventory(SageMakerInventory):

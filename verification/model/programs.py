@@ -10,7 +10,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 from traingrid.aws.batch import Batch
 from traingrid.aws.outage import patient
 from traingrid.aws.s3 import Storage
-from traingrid.backends.sagemaker import SageMaker
+from traingrid.backends import launching
+from traingrid.backends.sagemaker.backend import SageMaker
 from traingrid.child.attempt import Clock
 from traingrid.child.capacity import CAPACITY_CALLS
 from traingrid.child.environment import Child, find_job
@@ -18,7 +19,6 @@ from traingrid.child.main import exit_code
 from traingrid.child.supervisor import LetGoError, Supervisor
 from traingrid.errors import TraingridError
 from traingrid.job.failures import STOPPED, TRY_AGAIN
-from traingrid.job.job import BackendName
 from traingrid.ledger.ledger import Ledger
 from traingrid.ledger.record_outcome import record_seen
 from traingrid.manifest import parse as manifest
@@ -28,7 +28,6 @@ from traingrid.submission.cancel import Canceller, CancelTarget
 from traingrid.submission.files import array_file
 from traingrid.submission.intake import Intake, ManifestVersion
 from traingrid.submission.retry import Retrier
-from verification.model.cluster import Cluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from verification.model.actors import Turns
     from verification.model.batch import BatchChild
 
-_BACKENDS: dict[BackendName, type[SageMaker]] = {"sagemaker": SageMaker, "eks": Cluster}
 FUNCTION_SECONDS = 60.0
 """Timeout of a function (stacks/event_function.py)."""
 
@@ -87,7 +85,9 @@ class Programs:
             grid=deployment.grid.name,
             submission=submission,
             job=job,
-            backend_in=lambda region, name: self._patient(lambda: _BACKENDS[name](deployment, region), region),
+            backend_in=lambda region, name: self._patient(
+                lambda: launching(deployment, region, name, "direct"), region
+            ),
             ledger=ledger,
             batch_child=child.id,
             array_file=array_file(parsed.array_file.key),

@@ -19,7 +19,7 @@ from traingrid.aws.batch import Batch
 from traingrid.aws.clients import client
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
-from traingrid.backends.sagemaker_request import fingerprint
+from traingrid.backends.sagemaker.request import fingerprint
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.framework_images import to_environment
 from traingrid.grid.model import GridSettings

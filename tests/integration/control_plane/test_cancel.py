@@ -16,8 +16,8 @@ from tests.support.sample_job import sample_job
 from traingrid.audit.audit import audit
 from traingrid.audit.read_snapshot import read_world
 from traingrid.aws.clients import client
-from traingrid.backends.found_job import TrainingJob
-from traingrid.backends.sagemaker_inventory import SageMakerInventory
+from traingrid.backends.sagemaker.inventory import SageMakerInventory
+from traingrid.backends.training_job import TrainingJob
 from traingrid.cli.cancel import cancel
 from traingrid.cli.main import cli, main
 from traingrid.errors import TraingridError, UsageError

@@ -5,7 +5,7 @@ from tests.integration.localcloud.compute import wait_until
 from tests.support.ledger_items import existing, job_key
 from traingrid.audit.audit import audit, notes
 from traingrid.aws.clients import client
-from traingrid.backends.sagemaker import SageMaker
+from traingrid.backends.sagemaker.backend import SageMaker
 from traingrid.job.state import JobState
 from traingrid.ledger.ledger import AttemptFacts
 from traingrid.ledger.record_outcome import record_seen

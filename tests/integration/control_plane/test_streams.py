@@ -13,7 +13,7 @@ from traingrid import names
 from traingrid.audit.audit import audit
 from traingrid.audit.read_snapshot import read_world
 from traingrid.aws.clients import client
-from traingrid.backends.sagemaker import SageMaker
+from traingrid.backends.sagemaker.backend import SageMaker
 from traingrid.job.state import FINAL_STATES
 from traingrid.manifest.parse import parse
 from traingrid.submission.files import jobs_of_lines

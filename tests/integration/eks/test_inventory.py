@@ -13,7 +13,7 @@ from tests.support.module_time import replace_time
 from traingrid import names
 from traingrid.backends.eks.backend import Eks
 from traingrid.backends.eks.inventory import EksInventory
-from traingrid.backends.found_job import TrainingJob
+from traingrid.backends.training_job import TrainingJob, is_ours
 from traingrid.grid.deployment import Deployment
 from traingrid.job.ownership import tags_of
 from traingrid.kubernetes.client import JOB, POD, Client
@@ -228,4 +228,4 @@ def test_pods_of_others_are_not_stopped(deployment: Deployment, inventory: EksIn
     add_released_pod(client, {"subdomain": NAME, "containers": [{"name": "train", "image": "train:1"}]}, "theirs")
     job = one(inventory)
     assert job.orphaned_pods == ("theirs",)
-    assert not inventory.is_ours(job, None)
+    assert not is_ours(inventory, job, None)

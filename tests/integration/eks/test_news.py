@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
-from tests.integration.eks.steps import finish, start
+from tests.integration.eks.steps import REGION, finish, start
 from tests.integration.localcloud.compute import wait_until
 from tests.integration.localcloud.kubernetes.running_cluster import Cluster
 from tests.support.eks_jobs import NAME, terminated
+from traingrid.backends import logs_of
 from traingrid.backends.eks.backend import Eks
+from traingrid.grid.deployment import Deployment
 from traingrid.kubernetes.client import POD, Client
 
 
@@ -53,9 +55,9 @@ def test_a_change_is_news_until_the_training_job_is_described(eks: Eks, cluster:
     wait_until(lambda: eks.has_news(NAME))
 
 
-def test_the_log_of_an_evicted_pod_has_no_lines(eks: Eks, add_pod: Callable[..., None]) -> None:
+def test_the_log_of_an_evicted_pod_has_no_lines(deployment: Deployment, eks: Eks, add_pod: Callable[..., None]) -> None:
     start(eks)
     train = terminated(137, reason="Error")
     add_pod(phase="Failed", prepare=terminated(), train=train, reason="Evicted", message="The node was low on memory.")
     assert list(eks.log_lines(NAME, {})) == []
-    assert eks.last_log_events(f"algo-1/{NAME}-0", 5, {}) == []
+    assert logs_of(deployment, REGION, "eks").last_log_events(f"algo-1/{NAME}-0", 5, {}) == []

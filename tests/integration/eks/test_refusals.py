@@ -12,6 +12,7 @@ from tests.integration.eks.steps import REGION, start
 from tests.integration.localcloud.kubernetes.running_cluster import TOKEN
 from tests.support.eks_jobs import NAME, eks_job
 from tests.support.training_jobs import FakeTime
+from traingrid.backends import logs_of
 from traingrid.backends.base import LaunchError, LogUnreadableError
 from traingrid.backends.eks import jobs
 from traingrid.backends.eks.backend import Eks
@@ -128,7 +129,7 @@ def test_a_user_without_an_access_entry_gets_the_command_for_logs_and_lists(
     command = "Ask its administrator to run `aws eks create-access-entry --region eu-west-1 --cluster-name research "
     refused = "The cluster research in eu-west-1 does not accept your credentials"
     with pytest.raises(LogUnreadableError) as unreadable:
-        Eks(deployment, REGION).log_streams(NAME)
+        logs_of(deployment, REGION, "eks").log_streams(NAME)
     assert str(unreadable.value).startswith(f"{refused}, so the log of {NAME} cannot be read. {command}")
     with pytest.raises(PartlyListedError) as unlisted:
         list(JointInventory({"eks": EksInventory(deployment, REGION)}).listed())

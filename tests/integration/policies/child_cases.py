@@ -7,7 +7,7 @@ from localcloud.iam.request_keys import Context, file_system_keys, training_job_
 from tests.integration.policies.case import EXPLICITLY, IMPLICITLY, RESOURCE, Caller, Case
 from tests.integration.policies.grid import ACCOUNT, EFS, FREE, GROUPS, HOME, INSIDE, LUSTRE, PLAN, SUBNETS, the_grid
 from traingrid import names
-from traingrid.backends.sagemaker_request import confined, fingerprint, training_job_request
+from traingrid.backends.sagemaker.request import confined, fingerprint, training_job_request
 from traingrid.grid.deployment import Deployment
 from traingrid.job.ownership import tags_of
 from traingrid.manifest.parse import parse

@@ -26,7 +26,7 @@ from sagemaker.train.distributed import MPI, Torchrun
 import traingrid as tg
 from traingrid.api.job_lines import manifest_of
 from traingrid.api.script_folder import staged
-from traingrid.backends.sagemaker_request import training_job_request
+from traingrid.backends.sagemaker.request import training_job_request
 from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Job
 from traingrid.manifest.line import jobs_of_lines

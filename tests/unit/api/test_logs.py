@@ -18,7 +18,7 @@ from traingrid.api.control_plane import ControlPlane
 from traingrid.api.logs import LogLine, LogReader, matching
 from traingrid.aws.log_events import LogEvent
 from traingrid.backends.base import LogGoneError
-from traingrid.backends.sagemaker import SageMaker
+from traingrid.backends.sagemaker.log import SageMakerLogs
 from traingrid.errors import TraingridError
 from traingrid.job.state import JobState
 from traingrid.submission.status import JobStatus, SubmissionStatus
@@ -35,7 +35,8 @@ class FakeBackend:
     page: int = 3
     calls: Counter[str] = field(default_factory=Counter)
 
-    log_host, log_pages, last_log_events = SageMaker.log_host, SageMaker.log_pages, SageMaker.last_log_events
+    log_host, log_pages = SageMakerLogs.log_host, SageMakerLogs.log_pages
+    last_log_events = SageMakerLogs.last_log_events
 
     @property
     def logs(self) -> "FakeBackend":

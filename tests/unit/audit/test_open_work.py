@@ -12,8 +12,8 @@ from traingrid import names
 from traingrid.audit import read_snapshot
 from traingrid.audit.audit import audit, notes
 from traingrid.audit.snapshot import World
-from traingrid.backends.found_job import TrainingJob
 from traingrid.backends.inventory import ALL, Window
+from traingrid.backends.training_job import TrainingJob
 from traingrid.job.state import JobState
 from traingrid.ledger.damage import Damaged
 from traingrid.ledger.ledger import HistoryPass, Ledger, LedgerItem

@@ -55,10 +55,10 @@ deployment = sample_deployment()
 assert not any(region.eks for region in deployment.grid.regions.values())
 for program in sys.argv[1:]:
     importlib.import_module(program)
-    from traingrid.backends import inventory_of, launching, logs_of, watching
+    from traingrid.backends import describing, inventory_of, launching, logs_of
 
     launching(deployment, "eu-west-1", "sagemaker", "direct")
-    for factory in (watching, logs_of):
+    for factory in (describing, logs_of):
         factory(deployment, "eu-west-1", "sagemaker")
     inventory_of(deployment, "eu-west-1")
     kubernetes = [name for name in sys.modules if name.startswith(("traingrid.kubernetes", "traingrid.backends.eks"))]

@@ -13,7 +13,7 @@ from tests.support.recorded_log import RecordedLog
 from tests.support.training_jobs import FakeTime
 from traingrid.aws.log_events import LogPosition
 from traingrid.backends.base import LogGoneError, LogUnreadableError
-from traingrid.backends.sagemaker import SageMaker
+from traingrid.backends.sagemaker.log import SageMakerLogs
 from traingrid.child.log_following import LogFollower
 from traingrid.child.pace import DESCRIBES_PER_SECOND, LOG_READS_PER_SECOND, Pace, spread
 from traingrid.grid.deployment import Deployment
@@ -24,9 +24,8 @@ NAME = "traingrid-0123abcd-0-1"
 THROTTLED = ClientError({"Error": {"Code": "ThrottlingException", "Message": "Rate exceeded"}}, "GetLogEvents")
 
 
-@pytest.fixture
-def backend(aws: None, deployment: Deployment) -> SageMaker:
-    return SageMaker(deployment, "us-east-1")
+def reader(deployment: Deployment, logs: Any) -> SageMakerLogs:
+    return SageMakerLogs(deployment, "us-east-1", lambda *_: logs)
 
 
 class FakeAttempt:
@@ -89,7 +88,7 @@ def test_streams_are_listed_until_all_hosts_have_one_and_rarely_after(job: Job) 
     follow(attempt, Pace(), time, 1500)
     listed = Counter(how["discover"] for _, how in attempt.looks)
     assert listed[True] == 3, "at first, after ten minutes, and after twenty"
-    assert not any(how["whole"] for _, how in attempt.looks)
+    assert not any(how["to_end"] for _, how in attempt.looks)
 
 
 def test_children_that_start_together_read_at_different_times(job: Job) -> None:
@@ -157,18 +156,20 @@ class FakeLogs:
         return [{"logStreams": [{"logStreamName": f"{NAME}/algo-1-1700000000"}]}]
 
 
-def test_a_read_is_one_call_per_stream_unless_a_page_is_large(backend: SageMaker) -> None:
-    backend._logs = logs = FakeLogs()
+def test_a_read_is_one_call_per_stream_unless_a_page_is_large(deployment: Deployment) -> None:
+    logs = FakeLogs()
+    backend = reader(deployment, logs)
     position: LogPosition = {}
-    assert len(list(backend.log_lines(NAME, position, whole=False))) == 1001
+    assert len(list(backend.log_lines(NAME, position, to_end=False))) == 1001
     assert logs.calls == {"DescribeLogStreams": 1, "GetLogEvents": 2}
-    assert list(backend.log_lines(NAME, position, whole=False, discover=False)) == [("algo-1", "two")]
+    assert list(backend.log_lines(NAME, position, to_end=False, discover=False)) == [("algo-1", "two")]
     assert logs.calls == {"DescribeLogStreams": 1, "GetLogEvents": 3}
     assert list(backend.log_lines(NAME, position)) == []
 
 
-def test_a_throttled_read_is_skipped(backend: SageMaker) -> None:
-    backend._logs = logs = FakeLogs()
+def test_a_throttled_read_is_skipped(deployment: Deployment) -> None:
+    logs = FakeLogs()
+    backend = reader(deployment, logs)
 
     def refuse(**_request: Any) -> dict[str, Any]:
         raise THROTTLED

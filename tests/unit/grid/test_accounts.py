@@ -12,7 +12,7 @@ from moto import mock_aws
 
 from traingrid.aws.clients import ActingRole, client, once, renew
 from traingrid.aws.s3 import Storage
-from traingrid.backends.sagemaker_inventory import SageMakerInventory
+from traingrid.backends.sagemaker.inventory import SageMakerInventory
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.file import load_grid
 from traingrid.grid.model import GridError, GridSettings

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.sample_deployment import ACCOUNT, sample_deployment
-from traingrid.backends.sagemaker_request import training_job_request
+from traingrid.backends.sagemaker.request import training_job_request
 from traingrid.errors import UsageError
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.framework_images import FrameworkImage, to_environment

@@ -15,7 +15,8 @@ from traingrid.aws.clients import client
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.backends.base import LaunchError
-from traingrid.backends.sagemaker import SageMaker
+from traingrid.backends.sagemaker import creation
+from traingrid.backends.sagemaker.backend import SageMaker
 from traingrid.grid.deployment import Deployment
 from traingrid.job.failures import DATA, LINE_IS_WRONG, PERMISSION, THROTTLED, Failure
 from traingrid.job.job import Channel, Job
@@ -212,9 +213,7 @@ class NoTrainingJobs:
 
 
 def backend(deployment: Deployment, service: NoTrainingJobs) -> SageMaker:
-    made = SageMaker(deployment, "us-east-1")
-    made._sagemaker = made._creating = service
-    return made
+    return SageMaker(deployment, "us-east-1", lambda *_: service, lambda *_: service)
 
 
 def test_manifest_files_exist_when_the_training_job_is_created(s3: Any, streams: Job, deployment: Deployment) -> None:
@@ -256,15 +255,21 @@ def test_a_missing_bucket_is_wrong_data(s3: Any, streams: Job, deployment: Deplo
     ("answer", "meaning"), [(("AccessDenied", 403), (PERMISSION, False)), (("SlowDown", 503), (THROTTLED, True))]
 )
 def test_refusals_by_s3_are_distinguished_from_outages(
-    s3: Any, streams: Job, deployment: Deployment, answer: tuple[str, int], meaning: tuple[Failure, bool]
+    s3: Any,
+    streams: Job,
+    *,
+    deployment: Deployment,
+    monkeypatch: pytest.MonkeyPatch,
+    answer: tuple[str, int],
+    meaning: tuple[Failure, bool],
 ) -> None:
     class Refusing(Storage):
         def sizes(self, prefix: S3Uri) -> Iterator[tuple[str, int]]:
             reply: Any = {"Error": {"Code": answer[0]}, "ResponseMetadata": {"HTTPStatusCode": answer[1]}}
             raise ClientError(reply, "ListObjectsV2")
 
+    monkeypatch.setattr(creation, "Storage", Refusing)
     made = backend(deployment, NoTrainingJobs(s3))
-    made._storage = Refusing("us-east-1")
     with pytest.raises(LaunchError) as refused:
         made.start(NAME, streams, {})
     assert (refused.value.failure, refused.value.unresolved) == meaning

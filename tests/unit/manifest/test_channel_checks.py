@@ -8,7 +8,7 @@ from botocore.session import get_session
 from botocore.validate import validate_parameters
 
 from tests.unit.manifest.test_forms import SUBMISSION, error_of, errors_of, job_of, jobs_of
-from traingrid.backends.sagemaker_request import fingerprint, training_job_request
+from traingrid.backends.sagemaker.request import fingerprint, training_job_request
 from traingrid.grid.model import GridSettings
 from traingrid.job.job import Channel, Job, in_region
 from traingrid.submission.files import normalised

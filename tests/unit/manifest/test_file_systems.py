@@ -9,7 +9,7 @@ from botocore.loaders import Loader
 
 from tests.unit.manifest.test_channel_checks import request_of
 from tests.unit.manifest.test_forms import errors_of, jobs_of
-from traingrid.backends.sagemaker_request import fingerprint
+from traingrid.backends.sagemaker.request import fingerprint
 from traingrid.grid.file_systems import FileSystemType
 from traingrid.job.job import Job
 from traingrid.manifest.mounted_channel import _ID

@@ -10,7 +10,7 @@ from botocore.session import get_session
 from botocore.validate import validate_parameters
 
 from tests.support.sample_deployment import ACCOUNT, SAMPLE_BUCKETS, sample_deployment
-from traingrid.backends.sagemaker_request import fingerprint, training_job_request
+from traingrid.backends.sagemaker.request import fingerprint, training_job_request
 from traingrid.grid.deployment import Deployment
 from traingrid.job.channels import channels_in_request
 from traingrid.job.initial_model import InitialModel, initial_model_uri, needs_model_copy

@@ -10,7 +10,7 @@ from botocore.validate import validate_parameters
 
 from stacks.training_job_permissions import never
 from tests.support.sample_deployment import SAMPLE_BUCKETS, sample_deployment
-from traingrid.backends.sagemaker_request import fingerprint, training_job_request
+from traingrid.backends.sagemaker.request import fingerprint, training_job_request
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.training import Training
 from traingrid.manifest.errors import ManifestError

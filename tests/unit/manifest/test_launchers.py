@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.sample_deployment import sample_deployment
-from traingrid.backends.sagemaker_request import training_job_request
+from traingrid.backends.sagemaker.request import training_job_request
 from traingrid.grid.framework_images import FrameworkImage
 from traingrid.grid.model import GridSettings
 from traingrid.job.job import Job

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.sample_deployment import SAMPLE_BUCKETS, sample_deployment
-from traingrid.backends.sagemaker_request import PROFILE, training_job_request
+from traingrid.backends.sagemaker.request import PROFILE, training_job_request
 from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Job
 from traingrid.manifest.errors import ManifestError

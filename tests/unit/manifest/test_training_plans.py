@@ -10,7 +10,7 @@ from botocore.session import get_session
 from botocore.validate import validate_parameters
 
 from tests.support.sample_deployment import ACCOUNT
-from traingrid.backends.sagemaker_request import fingerprint, training_job_request
+from traingrid.backends.sagemaker.request import fingerprint, training_job_request
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import GridSettings
 from traingrid.job.job import Job, in_region

@@ -46,7 +46,7 @@ def channel(name: str = "train", uri: str = "s3://data/set/", mode: str = "File"
 
 
 def request(*channels: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """Return a request as traingrid/backends/sagemaker_request.py builds it, with changes."""
+    """Return a request as traingrid/backends/sagemaker/request.py builds it, with changes."""
     return {
         "TrainingJobName": NAME,
         "HyperParameters": {"epochs": "1"},

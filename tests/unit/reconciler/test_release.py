@@ -10,9 +10,9 @@ from botocore.exceptions import EndpointConnectionError
 
 from tests.support.ledger_items import existing, job_key
 from tests.support.sweep import World, a_reconciler, open_lines
-from traingrid.backends.found_job import TrainingJob
 from traingrid.backends.inventory import Window
 from traingrid.backends.joint_inventory import JointInventory
+from traingrid.backends.training_job import TrainingJob
 from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Job
 from traingrid.job.state import JobState

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.support.sample_deployment import ACCOUNT, SAMPLE, sample_deployment
 from traingrid.aws.s3_uri import ObjectVersion, S3Uri
-from traingrid.backends.sagemaker_request import fingerprint, training_job_request
+from traingrid.backends.sagemaker.request import fingerprint, training_job_request
 from traingrid.errors import UsageError
 from traingrid.job.job import Job
 from traingrid.job.metrics import metric_regex

@@ -20,13 +20,14 @@ from traingrid.api.control_plane import ControlPlane
 from traingrid.aws.clients import once
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import ObjectVersion, S3Uri
-from traingrid.backends.found_job import TrainingJob
 from traingrid.backends.joint_inventory import PartlyListedError
+from traingrid.backends.training_job import TrainingJob
 from traingrid.cli.main import main
 from traingrid.errors import TraingridError, UsageError
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import GridSettings
-from traingrid.job.job import BackendName, Job
+from traingrid.job.backend_traits import BackendName
+from traingrid.job.job import Job
 from traingrid.job.state import JobState
 from traingrid.late_request import CREATES_END_SECONDS
 from traingrid.ledger.damage import intact

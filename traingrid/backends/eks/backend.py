@@ -17,13 +17,13 @@ from traingrid.backends.base import LaunchError
 from traingrid.backends.eks import labels
 from traingrid.backends.eks.indexed_job import headless_service, indexed_job
 from traingrid.backends.eks.jobs import ClusterJobs
-from traingrid.backends.eks.log import PodLogs, gone, pages_of, unreadable
+from traingrid.backends.eks.log import EksLogs
 from traingrid.backends.eks.mpi_job import mpi_job
 from traingrid.backends.eks.refusals import Refusals
 from traingrid.backends.eks.state import seen_of, tags_in
 from traingrid.backends.eks.training_object import TrainingObject
 from traingrid.backends.eks.watch import ChangeWatch
-from traingrid.backends.sagemaker_request import fingerprint, training_job_request
+from traingrid.backends.sagemaker.request import fingerprint, training_job_request
 from traingrid.job.failures import INVALID_REQUEST, SERVICE_ERROR
 from traingrid.job.ownership import conflict, is_of_grid
 from traingrid.kubernetes.client import JOB, MPI_JOB, SERVICE
@@ -31,9 +31,9 @@ from traingrid.kubernetes.cluster import NoClusterError
 from traingrid.kubernetes.errors import CONFLICT, UNAUTHORIZED, ApiError, UnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
-    from traingrid.aws.log_events import LogEvent, LogPosition
+    from traingrid.aws.log_events import LogPosition
     from traingrid.backends.base import StopReason
     from traingrid.backends.eks.cluster_job import ClusterJob
     from traingrid.grid.deployment import Deployment
@@ -59,6 +59,7 @@ class Eks:
     def __init__(self, deployment: Deployment, region: str, make: Maker = client) -> None:
         self._deployment, self._region, self._grid = deployment, region, deployment.grid.name
         self._jobs = ClusterJobs(deployment, region, make)
+        self._logs = EksLogs(self._jobs)
         self._refusals = Refusals(access=self._jobs.access)
         self._watches: dict[str, ChangeWatch] = {}
 
@@ -136,62 +137,11 @@ class Eks:
         name: str,
         position: LogPosition,
         *,
-        whole: bool = True,  # noqa: ARG002  # the API has no pages
+        to_end: bool = True,  # noqa: ARG002  # the API has no pages
         discover: bool = True,  # noqa: ARG002  # the pods are listed in any case
     ) -> Iterator[tuple[str, str]]:
-        """See `Backend.log_lines`. Hosts have SageMaker's names: algo-1, algo-2, ..."""
-        try:
-            hosts = self._logs.hosts(self._jobs.pods(name))
-            for pod, host in hosts.items():
-                for event in self._logs.new_lines(pod, position):
-                    yield host, event.message
-            if not hosts:
-                self._check_log(name, hosts)
-        except _ERRORS as error:
-            raise unreadable(name, error) from error
-
-    def log_names(self, name: str) -> list[str]:
-        """See `ReadableLogs.log_names`."""
-        return [name]
-
-    def log_streams(self, training_job: str) -> list[str]:
-        """See `ReadableLogs.log_streams`: `<host>/<pod>` of each pod."""
-        try:
-            hosts = self._logs.hosts(self._jobs.pods(training_job))
-            self._check_log(training_job, hosts)
-        except _ERRORS as error:
-            raise unreadable(training_job, error) from error
-        return [f"{host}/{pod}" for pod, host in hosts.items()]
-
-    def log_host(self, stream: str) -> str:
-        """See `ReadableLogs.log_host`."""
-        return stream.partition("/")[0]
-
-    def log_pages(self, stream: str, position: LogPosition, limit: int, since: int = 0) -> Iterator[list[LogEvent]]:
-        """See `ReadableLogs.log_pages`."""
-        pod = stream.partition("/")[2]
-        try:
-            yield from pages_of(self._logs.new_lines(pod, position, since), limit)
-        except _ERRORS as error:
-            raise unreadable(pod, error) from error
-
-    def last_log_events(self, stream: str, count: int, position: LogPosition, since: int = 0) -> list[LogEvent]:
-        """See `ReadableLogs.last_log_events`."""
-        pod = stream.partition("/")[2]
-        try:
-            return self._logs.last_lines(pod, count, position, since)
-        except _ERRORS as error:
-            raise unreadable(pod, error) from error
-
-    @property
-    def _logs(self) -> PodLogs:
-        return PodLogs(self._jobs.client)
-
-    def _check_log(self, name: str, hosts: Mapping[str, str]) -> None:
-        """Raise the error of a training job that has ended and whose hosts do not all have pods (any longer)."""
-        cluster_job = self._jobs.find(name)
-        if cluster_job is None or (cluster_job.is_over and len(hosts) < cluster_job.hosts):
-            raise gone(name, self._jobs.settings.cluster, self._jobs.settings.namespace)
+        """See `Backend.log_lines`."""
+        return self._logs.log_lines(name, position)
 
     @contextmanager
     def _launching(self, name: str) -> Iterator[None]:

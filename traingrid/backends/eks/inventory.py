@@ -19,20 +19,18 @@ from traingrid.backends.eks.pods import ENDED_PHASES, Pod
 from traingrid.backends.eks.start_wait import PATIENCE_SECONDS, start_wait
 from traingrid.backends.eks.state import seen_of, tags_in
 from traingrid.backends.eks.worker_failure import may_hang
-from traingrid.backends.found_job import TrainingJob
 from traingrid.backends.inventory import ACTIVE_STATES, ALL, Details, Window
+from traingrid.backends.training_job import TrainingJob
 from traingrid.job.ownership import is_of_grid
 from traingrid.job.state import JobState
 from traingrid.kubernetes.client import JOB, MPI_JOB, POD
 from traingrid.kubernetes.errors import CONFLICT, NOT_FOUND, ApiError
-from traingrid.ledger.items import attempts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from traingrid.grid.deployment import Deployment
     from traingrid.kubernetes.client import Kind, Object
-    from traingrid.ledger.items import JobItem
 
 _POD_FIELDS = ("hostname", "subdomain", "nodeName", "activeDeadlineSeconds")
 """The fields of a pod's specification on which the state of its training job depends."""
@@ -99,13 +97,6 @@ class EksInventory:
             billable_seconds=training_job.billable_seconds,
             is_exact=len(cluster_job.pods) >= cluster_job.hosts,
         )
-
-    def is_ours(self, job: TrainingJob, item: JobItem | None) -> bool:
-        """See `Inventory.is_ours`. The ledger records the object's uid in the ARN."""
-        recorded = attempts(item).get(job.identity.attempt)
-        if not job.orphaned_pods and recorded and recorded.training_job_arn and recorded.training_job_arn == job.arn:
-            return True
-        return self.has_our_tag(job)
 
     def has_our_tag(self, job: TrainingJob) -> bool:
         """See `Inventory.has_our_tag`."""

@@ -18,18 +18,23 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from botocore.exceptions import BotoCoreError, ClientError
+
 from traingrid.aws.log_events import LogEvent
 from traingrid.backends.base import LogGoneError, LogUnreadableError
 from traingrid.backends.eks.hosts import host_name
 from traingrid.backends.eks.pod_template import TRAIN
+from traingrid.kubernetes.cluster import NoClusterError
 from traingrid.kubernetes.errors import FORBIDDEN, NOT_FOUND, UNAUTHORIZED, ApiError, UnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from traingrid.aws.log_events import LogPosition
+    from traingrid.backends.eks.jobs import ClusterJobs
     from traingrid.kubernetes.client import Client, Object
 
+_ERRORS = (ApiError, NoClusterError, BotoCoreError, ClientError)
 logger = logging.getLogger(__name__)
 _NOT_STARTED = 400
 _TIME = re.compile(
@@ -46,8 +51,74 @@ class _Line(NamedTuple):
     text: str
 
 
+class EksLogs:
+    """The logs of a cluster's training jobs. Hosts have SageMaker's names: algo-1, algo-2, ...
+
+    Args:
+        jobs: The training jobs of the cluster.
+    """
+
+    def __init__(self, jobs: ClusterJobs) -> None:
+        self._jobs = jobs
+
+    def log_lines(self, name: str, position: LogPosition) -> Iterator[tuple[str, str]]:
+        """See `Backend.log_lines`; the API has no pages."""
+        try:
+            hosts = self._pods.hosts(self._jobs.pods(name))
+            for pod, host in hosts.items():
+                for event in self._pods.new_lines(pod, position):
+                    yield host, event.message
+            if not hosts:
+                self._check_log(name, hosts)
+        except _ERRORS as error:
+            raise unreadable(name, error) from error
+
+    def log_names(self, name: str) -> list[str]:
+        """See `ReadableLogs.log_names`."""
+        return [name]
+
+    def log_streams(self, training_job: str) -> list[str]:
+        """See `ReadableLogs.log_streams`: `<host>/<pod>` of each pod."""
+        try:
+            hosts = self._pods.hosts(self._jobs.pods(training_job))
+            self._check_log(training_job, hosts)
+        except _ERRORS as error:
+            raise unreadable(training_job, error) from error
+        return [f"{host}/{pod}" for pod, host in hosts.items()]
+
+    def log_host(self, stream: str) -> str:
+        """See `ReadableLogs.log_host`."""
+        return stream.partition("/")[0]
+
+    def log_pages(self, stream: str, position: LogPosition, limit: int, since: int = 0) -> Iterator[list[LogEvent]]:
+        """See `ReadableLogs.log_pages`."""
+        pod = stream.partition("/")[2]
+        try:
+            yield from pages_of(self._pods.new_lines(pod, position, since), limit)
+        except _ERRORS as error:
+            raise unreadable(pod, error) from error
+
+    def last_log_events(self, stream: str, count: int, position: LogPosition, since: int = 0) -> list[LogEvent]:
+        """See `ReadableLogs.last_log_events`."""
+        pod = stream.partition("/")[2]
+        try:
+            return self._pods.last_lines(pod, count, position, since)
+        except _ERRORS as error:
+            raise unreadable(pod, error) from error
+
+    @property
+    def _pods(self) -> PodLogs:
+        return PodLogs(self._jobs.client)
+
+    def _check_log(self, name: str, hosts: Mapping[str, str]) -> None:
+        """Raise the error of a training job that has ended and whose hosts do not all have pods (any longer)."""
+        cluster_job = self._jobs.find(name)
+        if cluster_job is None or (cluster_job.is_over and len(hosts) < cluster_job.hosts):
+            raise gone(name, self._jobs.settings.cluster, self._jobs.settings.namespace)
+
+
 class PodLogs:
-    """The logs of training jobs in one namespace.
+    """The logs of pods in one namespace.
 
     A position is the time of the last line that was read, and the number of lines read that have this time.
 

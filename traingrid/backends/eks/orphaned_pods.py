@@ -18,8 +18,8 @@ from traingrid.backends.eks.hosts import launcher_name
 from traingrid.backends.eks.owned_pods import PodsByOwner, may_be_of
 from traingrid.backends.eks.pod_template import PREPARE, TRAIN
 from traingrid.backends.eks.pods import Pod, seconds_of
-from traingrid.backends.found_job import TrainingJob
 from traingrid.backends.inventory import Details
+from traingrid.backends.training_job import TrainingJob
 from traingrid.job.state import JobState
 from traingrid.kubernetes.client import JOB, MPI_JOB, POD
 

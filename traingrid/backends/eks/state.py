@@ -11,7 +11,7 @@ from traingrid.backends.eks import labels
 from traingrid.backends.eks.pod_template import PREPARE, RESULTS, TRAIN
 from traingrid.backends.eks.pods import Pod
 from traingrid.backends.eks.running import overdue, phase_of
-from traingrid.backends.sagemaker_request import fingerprint
+from traingrid.backends.sagemaker.request import fingerprint
 from traingrid.job.failures import CAPACITY, CAPACITY_WAIT_EXCEEDED, FAILURES, LOST_NODE, MAX_RUNTIME, MEMORY
 from traingrid.job.observed import Seen
 from traingrid.job.state import FINAL_STATES, JobState

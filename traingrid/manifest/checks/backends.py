@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from traingrid.grid.deployment import Deployment
     from traingrid.grid.eks import EksCluster
     from traingrid.grid.model import GridSettings
-    from traingrid.job.job import BackendName, Channel, Inputs, Job
+    from traingrid.job.backend_traits import BackendName
+    from traingrid.job.job import Channel, Inputs, Job
     from traingrid.manifest.allowed import Rules
     from traingrid.manifest.line import Line
 

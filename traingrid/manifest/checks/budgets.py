@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from traingrid.job.backend_traits import TRAITS
 from traingrid.manifest.errors import LineError, file_error
 from traingrid.manifest.line import backends_of
 from traingrid.text import counted
@@ -55,7 +56,7 @@ def unenforceable_budget(lines: list[Line], grid: GridSettings) -> list[LineErro
 
 
 def _has_price(line: Line, grid: GridSettings) -> bool:
-    return any("sagemaker" in backends_of(line, region, grid) for region in line.places)
+    return any(TRAITS[name].has_prices for region in line.places for name in backends_of(line, region, grid))
 
 
 def _no_price(line: Line) -> LineError:

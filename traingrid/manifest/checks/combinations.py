@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 # The number of tags that traingrid adds to every training job.
 _OUR_TAGS = len(tags_of("", "", 0, ""))
-# The number of hyperparameters that name a program (backends/sagemaker_request.py).
+# The number of hyperparameters that name a program (backends/sagemaker/request.py).
 _PROGRAM = 2
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from traingrid import names
-from traingrid.backends.sagemaker_request import confined, training_job_request
-from traingrid.backends.service_request import MAX_PAYLOAD_BYTES, payload
+from traingrid.backends.queued.request import MAX_PAYLOAD_BYTES, payload
+from traingrid.backends.sagemaker.request import confined, training_job_request
 from traingrid.job.job import in_region
 from traingrid.manifest.errors import file_error
 from traingrid.manifest.line import job_of_line

@@ -10,6 +10,7 @@ from tests.integration.control_plane.eks.account import TRAIN, ClusterAccount, o
 from tests.integration.localcloud.compute import image, wait_until
 from traingrid.aws.clients import client
 from traingrid.backends import inventory_of
+from traingrid.backends.training_job import is_ours
 from traingrid.kubernetes.client import JOB
 from traingrid.ledger.ledger import CANCEL_ALL
 from traingrid.submission.cancel import CancelTarget
@@ -74,7 +75,7 @@ def test_the_cancel_command_stops_a_training_job_of_a_cluster(
     line = training_without_child(account, request, seconds=600)
     inventory = inventory_of(account.deployment, OTHER)
     (job,) = inventory.listed("InProgress", line.submission)
-    assert (job.backend, inventory.is_ours(job, line.item()), inventory.stop(job)) == ("eks", True, True)
+    assert (job.backend, is_ours(inventory, job, line.item()), inventory.stop(job)) == ("eks", True, True)
     wait_until(lambda: [listed.state for listed in inventory.listed(submission=line.submission)] == ["Stopped"])
     assert CancelTarget(submission=line.submission).scope == CANCEL_ALL
 

@@ -14,6 +14,7 @@ from tests.integration.control_plane.eks.account import (
     violations,
 )
 from tests.integration.localcloud.compute import wait_until
+from traingrid.backends import logs_of
 from traingrid.backends.eks.backend import Eks
 from traingrid.kubernetes.client import JOB, MPI_JOB, POD, Kind
 from traingrid.ledger.ledger import CANCEL_ALL
@@ -52,7 +53,8 @@ def test_a_cancelled_training_job_without_a_child_is_stopped_whatever_its_labels
     seen = eks.describe(f"{line.name}-1")
     assert seen
     assert seen.phase == "Training", "its pods are found"
-    assert [stream.partition("/")[0] for stream in eks.log_streams(f"{line.name}-1")] == algorithms
+    streams = logs_of(account.deployment, OTHER, "eks").log_streams(f"{line.name}-1")
+    assert [stream.partition("/")[0] for stream in streams] == algorithms
     account.ledger.request_cancel(line.submission, CANCEL_ALL, {"by": "Ada", "reason": "wrong data"})
 
     def is_stopped() -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from traingrid.backends.sagemaker import SageMaker
+from traingrid.backends.sagemaker.backend import SageMaker
 from traingrid.child.attempt import Attempt
 from traingrid.child.capacity_wait import CapacityWait
 from traingrid.job.candidates import next_candidate

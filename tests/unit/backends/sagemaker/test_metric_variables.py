@@ -3,10 +3,10 @@
 import pytest
 from botocore.loaders import Loader
 
-from tests.unit.backends.test_request_isolation import SCRIPT, deployment, request
+from tests.unit.backends.sagemaker.test_request_isolation import SCRIPT, deployment, request
 from tests.unit.manifest.test_channel_checks import NAME, OUTPUT, request_of
 from tests.unit.manifest.test_forms import job_of
-from traingrid.backends import metric_variables
+from traingrid.backends.sagemaker import metric_variables
 from traingrid.job.job import Job, in_region
 from traingrid.job.metrics import metric_regex
 from training_container.metric_history.settings import PREFIX, Settings

@@ -10,13 +10,14 @@ from botocore.exceptions import ReadTimeoutError
 from tests.support.module_time import replace_time
 from tests.support.sample_deployment import SAMPLE
 from tests.support.service_queue import FakeQueue, FakeTraining, answer
-from traingrid.backends import inventory_of, launching, watching
+from traingrid.aws.clients import Maker
+from traingrid.backends import describing, inventory_of, launching
 from traingrid.backends.base import LaunchError
 from traingrid.backends.inventory import Details
-from traingrid.backends.queued import Either, Queued
-from traingrid.backends.queued_inventory import QueuedInventory
-from traingrid.backends.sagemaker import SageMaker
-from traingrid.backends.service_request import MAX_PAYLOAD_BYTES
+from traingrid.backends.queued.backend import Queued, QueuedOrDirect
+from traingrid.backends.queued.inventory import QueuedInventory
+from traingrid.backends.queued.request import MAX_PAYLOAD_BYTES
+from traingrid.backends.sagemaker.backend import SageMaker
 from traingrid.errors import UsageError
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import GridSettings
@@ -58,12 +59,12 @@ def training() -> FakeTraining:
 
 @pytest.fixture
 def backend(aws: None, queues: Deployment, queue: FakeQueue, training: FakeTraining) -> Queued:
-    return among(Queued(queues, "us-east-1"), queue, training)
+    make = clients(queue, training)
+    return Queued(queues, "us-east-1", make, make)
 
 
-def among(made: Queued, queue: FakeQueue, training: FakeTraining) -> Queued:
-    made._sagemaker, made._jobs._batch, made._submitting = training, queue, queue  # replaces only the transport
-    return made
+def clients(queue: FakeQueue, training: FakeTraining) -> Maker:
+    return lambda service, *_: queue if service == "batch" else training
 
 
 def tags(backend: Queued, job: Job) -> dict[str, str]:
@@ -137,7 +138,7 @@ def test_a_permanent_refusal_ends_once_earlier_requests_are_visible(
     queue.error, queue.takes = answer("ClientException"), False
     found = []
     for now in (0.0, 30.0, 61.0):
-        replace_time(monkeypatch, "traingrid.backends.queued", monotonic=lambda now=now: 1000.0 + now)
+        replace_time(monkeypatch, "traingrid.backends.queued.backend", monotonic=lambda now=now: 1000.0 + now)
         with pytest.raises(LaunchError) as refused:
             backend.start(NAME, job, {})
         found.append((refused.value.failure, refused.value.unresolved))
@@ -248,21 +249,22 @@ def test_stopping_terminates_the_service_job(
 
 
 def test_queued_and_direct_jobs_are_found_by_name(
-    queues: Deployment, queue: FakeQueue, training: FakeTraining, backend: Queued, job: Job
+    listing: QueuedInventory, queue: FakeQueue, training: FakeTraining, backend: Queued, job: Job
 ) -> None:
-    either = among(Either(queues, "us-east-1"), queue, training)
+    either = QueuedOrDirect(backend)
     backend.start(NAME, job, {})
     training.put("traingrid-0123abcd-1-1", "InProgress")
     found = [either.describe(f"traingrid-0123abcd-{index}-1") for index in range(3)]
     assert [seen and seen.phase for seen in found] == ["Queued", "Training", None]
-    for index in range(2):
-        either.stop(f"traingrid-0123abcd-{index}-1")
+    (queued,) = listing.listed(state="InProgress")
+    for job_to_stop in (queued, replace(queued, name="traingrid-0123abcd-1-1")):
+        assert listing.stop(job_to_stop)
     assert (queue.terminated, training.stopped) == (["id-1"], ["traingrid-0123abcd-1-1"])
 
 
 def test_a_region_without_a_queue_needs_no_additional_calls(aws: None, queues: Deployment) -> None:
-    assert type(watching(queues, "us-west-2", "sagemaker")) is SageMaker
-    assert type(watching(queues, "us-east-1", "sagemaker")) is Either
+    assert type(describing(queues, "us-west-2", "sagemaker")) is SageMaker
+    assert type(describing(queues, "us-east-1", "sagemaker")) is QueuedOrDirect
     assert type(inventory_of(queues, "us-east-1")) is QueuedInventory
     assert not isinstance(inventory_of(queues, "us-west-2"), QueuedInventory)
 
@@ -276,9 +278,8 @@ def test_a_child_uses_the_launch_of_its_line(aws: None, queues: Deployment) -> N
 
 @pytest.fixture
 def listing(aws: None, queues: Deployment, queue: FakeQueue, training: FakeTraining) -> QueuedInventory:
-    made = inventory_of(queues, "us-east-1")
+    made = inventory_of(queues, "us-east-1", clients(queue, training))
     assert isinstance(made, QueuedInventory)
-    made._sagemaker, made._jobs._batch = training, queue
     return made
 
 

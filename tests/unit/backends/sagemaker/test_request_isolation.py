@@ -8,8 +8,8 @@ from botocore.session import get_session
 from botocore.validate import validate_parameters
 
 from tests.support.sample_deployment import ACCOUNT, sample_deployment
-from traingrid.backends.sagemaker import SageMaker
-from traingrid.backends.sagemaker_request import confined, fingerprint, training_job_request
+from traingrid.backends.sagemaker.backend import SageMaker
+from traingrid.backends.sagemaker.request import confined, fingerprint, training_job_request
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import GridSettings
 from traingrid.manifest.errors import ManifestError
@@ -75,7 +75,7 @@ def test_results_are_encrypted_with_the_key_of_the_region(encryption: dict[str, 
     keyed = replace(where, grid=GridSettings.model_validate(described))
     (job,) = jobs_of_lines(parse(f"{REGION},{DATA}/campaign\n".encode(), keyed), keyed, "0123abcd")
     backend = SageMaker(keyed, REGION)
-    asked = backend._request("traingrid-0123abcd-0-1", job, {})
+    asked = backend._creation.request("traingrid-0123abcd-0-1", job, {})
     assert asked["OutputDataConfig"].get("KmsKeyId") == key
 
 

@@ -11,10 +11,10 @@ import pytest
 from tests.support.module_time import replace_time
 from tests.support.sweep import World, a_reconciler
 from traingrid import names
-from traingrid.backends.found_job import TrainingJob
 from traingrid.backends.inventory import ListingTimeoutError, Window
 from traingrid.backends.joint_inventory import JointInventory
-from traingrid.backends.sagemaker_inventory import SageMakerInventory
+from traingrid.backends.sagemaker.inventory import SageMakerInventory
+from traingrid.backends.training_job import TrainingJob
 from traingrid.grid.deployment import Deployment
 from traingrid.ledger.ledger import Ledger
 from traingrid.reconciler.open_work import RECENT_SECONDS
@@ -61,7 +61,7 @@ class History:
 @pytest.fixture
 def history(monkeypatch: pytest.MonkeyPatch) -> History:
     history = History(pages=400)
-    for module in ("traingrid.backends.sagemaker_inventory", "traingrid.reconciler.reconciler"):
+    for module in ("traingrid.backends.sagemaker.inventory", "traingrid.reconciler.reconciler"):
         replace_time(monkeypatch, module, time=lambda: history.now)
     return history
 

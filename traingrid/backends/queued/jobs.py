@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from traingrid import names
 from traingrid.aws.clients import Maker, client
 from traingrid.backends.base import QUEUED
-from traingrid.backends.sagemaker_request import fingerprint
+from traingrid.backends.sagemaker.request import fingerprint
 from traingrid.job.observed import Seen
 from traingrid.job.state import JobState
 
@@ -54,6 +54,19 @@ class ServiceJobs:
     def described(self, job: str) -> dict[str, Any]:
         """Return DescribeServiceJob's reply for a service job, by its id or ARN."""
         return dict(self._batch.describe_service_job(jobId=job))
+
+    def description(self, name: str) -> dict[str, Any] | None:
+        """Return DescribeServiceJob's reply for the service job with a name, or None if Batch knows none."""
+        job = self.find(name)
+        return self.described(job) if job else None
+
+    def log_names(self, name: str) -> list[str]:
+        """Return the names of the training jobs of a service job; of a training job that was created directly, its own.
+
+        There are none while the service job is queued.
+        """
+        service_job = self.description(name)
+        return training_job_names(service_job) if service_job else [name]
 
     def summaries(self, prefix: str, statuses: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
         """Yield ListServiceJobs' summaries of the service jobs with a name prefix.

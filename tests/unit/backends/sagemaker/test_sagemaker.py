@@ -8,8 +8,10 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 
 from tests.support.sample_deployment import SAMPLE
 from traingrid.backends.base import LaunchError, LogUnreadableError
-from traingrid.backends.sagemaker import DELAYS, SageMaker
-from traingrid.backends.sagemaker_request import training_job_request
+from traingrid.backends.sagemaker.backend import SageMaker
+from traingrid.backends.sagemaker.creation import DELAYS
+from traingrid.backends.sagemaker.log import SageMakerLogs
+from traingrid.backends.sagemaker.request import training_job_request
 from traingrid.backoff import OUTAGE_CAP, backoff_seconds
 from traingrid.grid.deployment import Deployment
 from traingrid.job.failures import (
@@ -86,9 +88,7 @@ def service() -> FakeSageMaker:
 
 @pytest.fixture
 def backend(aws: None, deployment: Deployment, service: FakeSageMaker) -> SageMaker:
-    made = SageMaker(deployment, "us-east-1")
-    made._sagemaker = made._creating = service  # replaces only the transport
-    return made
+    return SageMaker(deployment, "us-east-1", lambda *_: service, lambda *_: service)
 
 
 @pytest.fixture
@@ -280,17 +280,17 @@ class FakeLogs:
         return [{"logStreams": [{"logStreamName": f"{NAME}/algo-1-1700000000"}]}]
 
 
-def test_an_empty_page_of_a_log_is_not_its_end(backend: SageMaker) -> None:
-    backend._logs = FakeLogs()
+def test_an_empty_page_of_a_log_is_not_its_end(deployment: Deployment) -> None:
+    backend = SageMakerLogs(deployment, "us-east-1", lambda *_: FakeLogs())
     position: dict[str, str] = {}
     assert list(backend.log_lines(NAME, position)) == [("algo-1", "one"), ("algo-1", "two")]
     assert list(backend.log_lines(NAME, position)) == []
 
 
 @pytest.mark.parametrize("error", [answer("ThrottlingException"), answer("AccessDeniedException"), LOST])
-def test_reading_a_log_resumes_after_an_error(backend: SageMaker, error: Exception) -> None:
+def test_reading_a_log_resumes_after_an_error(deployment: Deployment, error: Exception) -> None:
     logs: Any = FakeLogs()
-    backend._logs = logs
+    backend = SageMakerLogs(deployment, "us-east-1", lambda *_: logs)
     position: dict[str, str] = {}
     read: Callable[..., dict[str, Any]] = logs.get_log_events
 

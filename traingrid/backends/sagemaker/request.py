@@ -10,7 +10,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
-from traingrid.backends.metric_variables import PREFIX, with_metric_variables
+from traingrid.backends.sagemaker.metric_variables import PREFIX, with_metric_variables
 from traingrid.job.channels import CODE_CHANNEL, channels_in_request
 from traingrid.job.job import Channel
 from traingrid.job.launchers import launcher_hyperparameters

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from traingrid import names
 from traingrid.aws.clients import Maker, gentle
-from traingrid.backends.found_job import TrainingJob
 from traingrid.backends.inventory import ACTIVE_STATES, ALL, Details, Window
-from traingrid.backends.sagemaker_inventory import SageMakerInventory
-from traingrid.backends.service_jobs import ACTIVE, STARTED, ServiceJobs, state_of, training_job_names
+from traingrid.backends.queued.jobs import ACTIVE, STARTED, ServiceJobs, state_of, training_job_names
+from traingrid.backends.sagemaker.inventory import SageMakerInventory
+from traingrid.backends.training_job import TrainingJob
 from traingrid.job.ownership import is_of_grid
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _SERVICE_JOB = ":service-job/"
 
 
-class QueuedInventory(SageMakerInventory):
+class QueuedInventory:
     """Training jobs and service jobs of a Region, each under its own name; both represent lines.
 
     Args:
@@ -33,13 +33,14 @@ class QueuedInventory(SageMakerInventory):
     """
 
     def __init__(self, deployment: Deployment, region: str, queue: str, make: Maker = gentle) -> None:
-        super().__init__(deployment, region, make)
+        self._grid, self._region = deployment.grid.name, region
+        self._sagemaker = SageMakerInventory(deployment, region, make)
         self._jobs = ServiceJobs(queue, region, make)
         self._queued: dict[str, str] = {}
 
     def listed(self, state: str = "", submission: str = "", window: Window = ALL) -> Iterator[TrainingJob]:
         """See `Inventory.listed`; a waiting service job is InProgress, and Batch forgets ended ones after some days."""
-        return chain(self._service_jobs(state, submission), super().listed(state, submission, window))
+        return chain(self._service_jobs(state, submission), self._sagemaker.listed(state, submission, window))
 
     def _service_jobs(self, state: str, submission: str) -> Iterator[TrainingJob]:
         # A waiting job is never Stopping, because it ends at once. For one submission, one list by name has all states.
@@ -62,9 +63,9 @@ class QueuedInventory(SageMakerInventory):
     def details(self, job: TrainingJob) -> Details | None:
         """See `Inventory.details`; for a waiting job, return only its state."""
         if job.name not in self._queued:
-            return super().details(job)
+            return self._sagemaker.details(job)
         queued = self._jobs.described(self._queued[job.name])
-        trained = next(filter(None, map(self._described, training_job_names(queued))), None)
+        trained = next(filter(None, map(self._sagemaker.described, training_job_names(queued))), None)
         if trained and state_of(queued) not in ACTIVE_STATES:
             return trained
         return replace(trained or Details(state=state_of(queued)), state=state_of(queued))
@@ -72,12 +73,24 @@ class QueuedInventory(SageMakerInventory):
     def has_our_tag(self, job: TrainingJob) -> bool:
         """See `Inventory.has_our_tag`."""
         if _SERVICE_JOB not in job.arn:
-            return super().has_our_tag(job)
+            return self._sagemaker.has_our_tag(job)
         return is_of_grid(self._jobs.described(job.arn).get("tags", {}), self._grid)
 
     def stop(self, job: TrainingJob) -> bool:
         """See `Inventory.stop`; terminating an ended service job again is allowed."""
         if job.name not in self._queued:
-            return super().stop(job)
+            return self._sagemaker.stop(job)
         self._jobs.terminate(self._queued[job.name])
         return True
+
+    def complete_stop(self, job: TrainingJob) -> bool:
+        """See `Inventory.complete_stop`."""
+        return self._sagemaker.complete_stop(job)
+
+    def ended(self) -> Iterator[TrainingJob]:
+        """See `Inventory.ended`; Batch deletes ended service jobs itself."""
+        return self._sagemaker.ended()
+
+    def release(self, job: TrainingJob) -> bool:
+        """See `Inventory.release`."""
+        return self._sagemaker.release(job)

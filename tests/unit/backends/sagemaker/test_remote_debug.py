@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from tests.support.sample_deployment import sample_deployment
 from tests.support.sample_job import sample_job
-from traingrid.backends.sagemaker_request import confined, fingerprint, training_job_request
+from traingrid.backends.sagemaker.request import confined, fingerprint, training_job_request
 from traingrid.grid.model import GridSettings
 from traingrid.grid.region import Region
 from traingrid.grid.training import Training

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from traingrid.job.backend_traits import DEFAULT_BACKEND
 from traingrid.job.failures import CONFLICT
 from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.ledger.items import attempts
 
 if TYPE_CHECKING:
-    from traingrid.backends.inventory import Details
-    from traingrid.job.job import BackendName
+    from traingrid.backends.inventory import Details, Inventory
+    from traingrid.job.backend_traits import BackendName
     from traingrid.ledger.items import JobItem, Line
     from traingrid.names import TrainingJobName
 
@@ -45,7 +46,7 @@ class TrainingJob:
     ended_at: float | None = None
     details: Details | None = None
     ours: bool | None = None
-    backend: BackendName = "sagemaker"
+    backend: BackendName = DEFAULT_BACKEND
     may_hang: bool = False
     orphaned_pods: tuple[str, ...] = ()
 
@@ -75,6 +76,20 @@ def owns(item: JobItem | None, job: TrainingJob) -> bool:
         and item.state not in FINAL_STATES
         and (item.attempt, item.region, item.backend) == (job.identity.attempt, job.region, job.backend)
     )
+
+
+def is_ours(inventory: Inventory, job: TrainingJob, item: JobItem | None) -> bool:
+    """Return True if the ledger records a listed training job by its ARN, or its tags show that its grid created it.
+
+    Args:
+        inventory: The inventory that has listed the training job.
+        job: The training job.
+        item: The ledger's item of its line; None if there is none.
+    """
+    recorded = attempts(item).get(job.identity.attempt)
+    if job.arn and recorded and recorded.training_job_arn == job.arn:
+        return True
+    return inventory.has_our_tag(job)
 
 
 def is_superseded(item: JobItem | None, job: TrainingJob) -> bool:

@@ -7,22 +7,18 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from botocore.exceptions import ClientError
-
 from traingrid import names
 from traingrid.aws.clients import Maker, gentle
-from traingrid.backends.found_job import TrainingJob
 from traingrid.backends.inventory import ALL, Details, ListingTimeoutError, Window
-from traingrid.backends.sagemaker import description_of
-from traingrid.job.ownership import UNKNOWN_CODES, is_of_grid, tags_at
+from traingrid.backends.sagemaker.jobs import TrainingJobs, seconds_in
+from traingrid.backends.training_job import TrainingJob
+from traingrid.job.ownership import is_of_grid
 from traingrid.job.state import JobState
-from traingrid.ledger.items import attempts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from traingrid.grid.deployment import Deployment
-    from traingrid.ledger.items import JobItem
 
 _PAGE = 100  # the maximum page size of ListTrainingJobs (API reference, MaxResults)
 
@@ -39,7 +35,7 @@ class SageMakerInventory:
     def __init__(self, deployment: Deployment, region: str, make: Maker = gentle) -> None:
         self._grid = deployment.grid.name
         self._region = region
-        self._sagemaker: Any = make("sagemaker", region, deployment.acting_in(region))
+        self._jobs = TrainingJobs(deployment, region, make)
 
     def listed(self, state: str = "", submission: str = "", window: Window = ALL) -> Iterator[TrainingJob]:
         """See `Inventory.listed`; the newest first.
@@ -59,7 +55,7 @@ class SageMakerInventory:
         if window.before < math.inf:
             request["CreationTimeBefore"] = datetime.fromtimestamp(window.before, UTC)
         arns = set[str]()  # a training job that is created meanwhile may move others to the next page
-        for page in self._sagemaker.get_paginator("list_training_jobs").paginate(**request):
+        for page in self._jobs.client.get_paginator("list_training_jobs").paginate(**request):
             for summary in page["TrainingJobSummaries"]:
                 identity = names.parse_training_job(self._grid, summary["TrainingJobName"])
                 if identity and submission in ("", identity.submission) and summary["TrainingJobArn"] not in arns:
@@ -76,22 +72,22 @@ class SageMakerInventory:
             arn=summary["TrainingJobArn"],
             state=JobState(summary["TrainingJobStatus"]),
             created_at=summary["CreationTime"].timestamp(),
-            ended_at=_seconds(summary, "TrainingEndTime"),
+            ended_at=seconds_in(summary, "TrainingEndTime"),
         )
 
     def details(self, job: TrainingJob) -> Details | None:
         """See `Inventory.details`."""
-        return self._described(job.name)
+        return self.described(job.name)
 
-    def _described(self, name: str) -> Details | None:
+    def described(self, name: str) -> Details | None:
         """Return the details of the training job with a name, or None if SageMaker does not know it."""
-        reply = description_of(self._sagemaker, name)
+        reply = self._jobs.description(name)
         if reply is None:
             return None
         return Details(
             state=JobState(reply["TrainingJobStatus"]),
-            started_at=_seconds(reply, "TrainingStartTime"),
-            ended_at=_seconds(reply, "TrainingEndTime"),
+            started_at=seconds_in(reply, "TrainingStartTime"),
+            ended_at=seconds_in(reply, "TrainingEndTime"),
             artifact=reply.get("ModelArtifacts", {}).get("S3ModelArtifacts", ""),
             billable_seconds=reply.get("BillableTimeInSeconds", 0),
             role=reply.get("RoleArn", ""),
@@ -99,25 +95,11 @@ class SageMakerInventory:
 
     def has_our_tag(self, job: TrainingJob) -> bool:
         """See `Inventory.has_our_tag`."""
-        return is_of_grid(tags_at(self._sagemaker, job.arn), self._grid)
-
-    def is_ours(self, job: TrainingJob, item: JobItem | None) -> bool:
-        """See `Inventory.is_ours`. The ledger records the ARN of a training job."""
-        recorded = attempts(item).get(job.identity.attempt)
-        if recorded and recorded.training_job_arn and recorded.training_job_arn == job.arn:
-            return True
-        return self.has_our_tag(job)
+        return is_of_grid(self._jobs.tags(job.arn), self._grid)
 
     def stop(self, job: TrainingJob) -> bool:
         """See `Inventory.stop`."""
-        try:
-            self._sagemaker.stop_training_job(TrainingJobName=job.name)
-        except ClientError as error:
-            # SageMaker returns this for a job in a final state and for a job that does not exist; neither costs money.
-            if error.response["Error"]["Code"] in UNKNOWN_CODES:
-                return False
-            raise
-        return True
+        return self._jobs.stop(job.name)
 
     def complete_stop(self, job: TrainingJob) -> bool:  # noqa: ARG002  # part of the protocol
         """See `Inventory.complete_stop`; SageMaker stops all hosts itself."""
@@ -130,8 +112,3 @@ class SageMakerInventory:
     def release(self, job: TrainingJob) -> bool:  # noqa: ARG002  # part of the protocol
         """See `Inventory.release`."""
         return False
-
-
-def _seconds(reply: Mapping[str, Any], name: str) -> float | None:
-    """Return a time of a reply in seconds since 1970; None if the reply does not have it."""
-    return float(reply[name].timestamp()) if name in reply else None

@@ -1,0 +1,1 @@
+"""SageMaker backend: training jobs that a process creates directly."""

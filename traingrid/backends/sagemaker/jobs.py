@@ -1,0 +1,89 @@
+"""Jobs: describes and stops SageMaker's training jobs by name, for the backend and the inventory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import ClientError
+
+from traingrid.backends.sagemaker.request import fingerprint
+from traingrid.job.observed import Seen
+from traingrid.job.state import JobState
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from traingrid.aws.clients import Maker
+    from traingrid.grid.deployment import Deployment
+
+_UNKNOWN_CODES = ("ValidationException", "ResourceNotFound")
+"""SageMaker's error codes for an unknown name or ARN: it returns the first ("Requested resource not found."), although
+its API reference documents the second. No other cause is possible: we send only a valid name or ARN."""
+
+
+class TrainingJobs:
+    """The training jobs of SageMaker in one Region.
+
+    Args:
+        deployment: The grid.
+        region: The Region.
+        make: Makes the client of SageMaker.
+    """
+
+    def __init__(self, deployment: Deployment, region: str, make: Maker) -> None:
+        self.client: Any = make("sagemaker", region, deployment.acting_in(region))
+
+    def description(self, name: str) -> dict[str, Any] | None:
+        """Return DescribeTrainingJob's reply, or None if SageMaker does not know the name (yet or any longer)."""
+        try:
+            return dict(self.client.describe_training_job(TrainingJobName=name))
+        except ClientError as error:
+            if error.response["Error"]["Code"] in _UNKNOWN_CODES:
+                return None
+            raise
+
+    def tags(self, arn: str) -> dict[str, str] | None:
+        """Return the tags of a training job, or None if SageMaker does not know it (yet or any longer)."""
+        try:
+            pages = list(self.client.get_paginator("list_tags").paginate(ResourceArn=arn))
+        except ClientError as error:
+            if error.response["Error"]["Code"] in _UNKNOWN_CODES:
+                return None
+            raise
+        return {tag["Key"]: tag["Value"] for page in pages for tag in page["Tags"]}
+
+    def stop(self, name: str) -> bool:
+        """Stop a training job.
+
+        Returns:
+            False if it has ended or does not exist, for both of which SageMaker returns the same errors.
+        """
+        try:
+            self.client.stop_training_job(TrainingJobName=name)
+        except ClientError as error:
+            if error.response["Error"]["Code"] in _UNKNOWN_CODES:
+                return False
+            raise
+        return True
+
+
+def seen_of(reply: Mapping[str, Any]) -> Seen:
+    """Return the state of a training job by DescribeTrainingJob's reply."""
+    return Seen(
+        state=JobState(reply["TrainingJobStatus"]),
+        phase=reply["SecondaryStatus"],
+        arn=reply["TrainingJobArn"],
+        reason=reply.get("FailureReason", ""),
+        artifact=reply.get("ModelArtifacts", {}).get("S3ModelArtifacts", ""),
+        metrics={metric["MetricName"]: float(metric["Value"]) for metric in reply.get("FinalMetricDataList", [])},
+        created_at=seconds_in(reply, "CreationTime"),
+        started_at=seconds_in(reply, "TrainingStartTime"),
+        training_seconds=reply.get("TrainingTimeInSeconds", 0),
+        billable_seconds=reply.get("BillableTimeInSeconds", 0),
+        fingerprint=fingerprint(reply),
+    )
+
+
+def seconds_in(reply: Mapping[str, Any], name: str) -> float | None:
+    """Return a time of a reply in seconds since 1970; None if the reply does not have it."""
+    return float(reply[name].timestamp()) if name in reply else None
