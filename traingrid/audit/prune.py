@@ -19,9 +19,9 @@ from traingrid import names
 from traingrid.aws.s3_copy import Listed
 from traingrid.errors import TraingridError
 from traingrid.ledger.damage import readable, warn
+from traingrid.threads import Workers
 from traingrid.transfers.listing import named_objects
 from traingrid.transfers.verification import evidence, mark_of
-from traingrid.transfers.workers import Workers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,7 +15,6 @@ import json
 import logging
 import os
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +24,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid.aws.outage import code_of, is_outage
 from traingrid.text import counted
+from traingrid.threads import in_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -119,8 +119,7 @@ class CheckpointUpload:
             return error
         changed = [path for path, state in state_by_path.items() if self._is_changed(path, state, final=final)]
         changed.sort(key=lambda path: state_by_path[path])  # a file that was written last may refer to earlier ones
-        with ThreadPoolExecutor(_FILES_AT_ONCE, thread_name_prefix="copy") as pool:
-            errors = list(pool.map(self._copy, changed))
+        errors = list(in_order(self._copy, changed, _FILES_AT_ONCE))
         removed = [
             path for path in self.record.copied if path not in state_by_path and not (self.folder / path).exists()
         ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -14,11 +13,12 @@ from botocore.exceptions import ClientError
 
 from traingrid.pod.failure import download_error
 from traingrid.pod.patience import patiently
+from traingrid.threads import in_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-_HEADS_AT_ONCE, _BATCH = 16, 256
+_HEADS_AT_ONCE = 16
 _MISSING = ("404", "NoSuchKey")
 
 
@@ -140,7 +140,7 @@ def _listed(s3: Any, manifest: S3Location) -> Iterator[StoredObject]:
     except (ValueError, TypeError, KeyError) as error:
         raise download_error(f"The manifest {manifest} in S3 is malformed: {error!r}.") from error
 
-    def found(place_and_suffix: tuple[S3Location, str]) -> StoredObject:
+    def stored_object(place_and_suffix: tuple[S3Location, str]) -> StoredObject:
         place, suffix = place_and_suffix
         try:
             head_reply = patiently(lambda: s3.head_object(Bucket=place.bucket, Key=place.key))
@@ -152,9 +152,7 @@ def _listed(s3: Any, manifest: S3Location) -> Iterator[StoredObject]:
             place=place, size=head_reply["ContentLength"], etag=head_reply["ETag"], path=_checked(suffix, place)
         )
 
-    with ThreadPoolExecutor(_HEADS_AT_ONCE, thread_name_prefix="head") as pool:
-        for at in range(0, len(places), _BATCH):
-            yield from pool.map(found, places[at : at + _BATCH])
+    yield from in_order(stored_object, iter(places), _HEADS_AT_ONCE)
 
 
 def _checked(path: str, place: S3Location) -> str:

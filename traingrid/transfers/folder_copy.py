@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from traingrid import names
 from traingrid.text import counted
+from traingrid.threads import Workers
 from traingrid.transfers.errors import MoveError, SourceChangedError
 from traingrid.transfers.verification import SENTENCES
-from traingrid.transfers.workers import Workers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

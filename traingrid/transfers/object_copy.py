@@ -15,9 +15,9 @@ from botocore.exceptions import ClientError
 
 from traingrid.aws.s3_copy import FULL, MAX_COPY_BYTES, MAX_PART_BYTES, MAX_PARTS, MIB, MIN_PART_BYTES, Piece, Upload
 from traingrid.backoff import backoff_seconds
+from traingrid.threads import Workers
 from traingrid.transfers.errors import MoveError, SourceChangedError, TargetDiffersError
 from traingrid.transfers.verification import MARK, evidence, mark_of
-from traingrid.transfers.workers import Workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
