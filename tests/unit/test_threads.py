@@ -1,7 +1,7 @@
 """Threads: the order of results, the values that are read ahead, and the end after an error."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import closing
 
 import pytest
@@ -48,7 +48,7 @@ def test_the_first_error_cancels_the_calls_that_have_not_begun() -> None:
 def test_a_reader_that_ends_early_stops_the_calls() -> None:
     stop = threading.Event()
 
-    def results() -> Iterator[int]:
+    def results() -> Generator[int, None, None]:
         yield from in_order(lambda value: value if value == 0 else int(stop.wait(60)), range(8), 2, stop)
 
     with closing(results()) as reader:

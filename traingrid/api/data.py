@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from traingrid import names
-from traingrid.api.model_download import DownloadedModel, ModelDownload, other_parts
 from traingrid.aws.clients import client
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import TraingridError, UsageError
 from traingrid.threads import in_order
+from traingrid.transfers.model_download import DownloadedModel, ModelDownload, other_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Folder copy: copies new, changed and deleted files of a folder to S3, repeatedly, as SageMaker does with checkpoints.
+"""Checkpoint upload: copies new, changed and deleted checkpoints to S3, repeatedly, as SageMaker does.
 
 "SageMaker AI saves checkpoints to Amazon S3 and syncs your training job with the checkpoint S3 bucket"
 (https://docs.aws.amazon.com/sagemaker/latest/dg/model-checkpoints-enable.html), and a checkpoint that is deleted in the
@@ -29,7 +29,7 @@ from traingrid.threads import in_order
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traingrid.pod.objects import S3Location
+    from traingrid.aws.s3_uri import S3Uri
 
 logger = logging.getLogger(__name__)
 
@@ -99,7 +99,7 @@ class CheckpointUpload:
 
     s3: Any
     folder: Path
-    target: S3Location
+    target: S3Uri
     record: CheckpointRecord
     is_main: bool
     _delete_refused: bool = field(default=False, init=False)
