@@ -9,7 +9,7 @@ from conformance.resources.storage import shared_bucket
 from conformance.sources import model, page
 
 _INTEGRITY = "https://docs.aws.amazon.com/AmazonS3/latest/userguide/checking-object-integrity-upload.html"
-_USED_BY = "traingrid/aws/s3_copy.py traingrid/moves/object_copy.py"
+_USED_BY = "traingrid/aws/s3_copy.py traingrid/transfers/object_copy.py"
 _WHOLE = {"ChecksumAlgorithm": "CRC64NVME", "ChecksumType": "FULL_OBJECT"}
 
 

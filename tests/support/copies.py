@@ -5,14 +5,17 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import boto3
+import pytest
+
 from tests.support.sample_deployment import ACCOUNT
 from traingrid import names
 from traingrid.aws.s3_copy import CopyStore
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.ledger.moves import MoveItem
-from traingrid.moves.folder_copy import FolderCopy
-from traingrid.moves.listing import Folders
-from traingrid.moves.object_copy import ObjectCopy, Sizes
+from traingrid.transfers.folder_copy import FolderCopy
+from traingrid.transfers.listing import Folders
+from traingrid.transfers.object_copy import ObjectCopy, Sizes
 
 SOURCE_REGION, TARGET_REGION = "us-east-1", "eu-west-1"
 SOURCE = S3Uri(names.data_bucket("traingrid", ACCOUNT, SOURCE_REGION), "day1/1")
@@ -28,6 +31,15 @@ CONTENT = {"train/a": b"first", "train/b": b"0123456789" * 5, "validation/c": b"
 def move_item(**fields: Any) -> MoveItem:
     """Return the ledger's item of the copy from SOURCE to TARGET."""
     return MoveItem(target=str(TARGET), source=str(SOURCE), region=TARGET_REGION, from_region=SOURCE_REGION, **fields)
+
+
+def two_buckets(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return a client of S3 with the data buckets of both Regions, in which a part may have any size."""
+    monkeypatch.setattr("moto.s3.models.S3_UPLOAD_PART_MIN_SIZE", 1)
+    client: Any = boto3.client("s3", SOURCE_REGION)
+    client.create_bucket(Bucket=SOURCE.bucket)
+    client.create_bucket(Bucket=TARGET.bucket, CreateBucketConfiguration={"LocationConstraint": TARGET_REGION})
+    return client
 
 
 class KilledError(BaseException):

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
 from traingrid import names
-from traingrid.api.model_download import DownloadedModel, ModelDownload, other_parts
 from traingrid.aws.clients import client
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import TraingridError, UsageError
 from traingrid.job.backend_traits import TRAITS
+from traingrid.threads import in_order
+from traingrid.transfers.model_download import DownloadedModel, ModelDownload, other_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -84,7 +84,7 @@ def download_models(  # noqa: PLR0913  # one keyword for each option
     *,
     unlimited: bool = False,
 ) -> Iterator[DownloadedModel]:
-    """Download the models of several jobs, some at once, and yield each when it is complete.
+    """Download the models of several jobs, some at once, and yield them in the order of the jobs.
 
     An error of one model does not prevent the others. If the caller stops, for example at Ctrl-C, all downloads end;
     the same call continues them.
@@ -99,42 +99,38 @@ def download_models(  # noqa: PLR0913  # one keyword for each option
     """
     stop = threading.Event()
 
-    def download(job: JobStatus) -> DownloadedModel:
+    def download(job: JobStatus) -> DownloadedModel | TraingridError | ClientError:
         if not job.artifact:
-            raise _no_model(submission, job)
-        source, s3 = S3Uri.parse(job.artifact), client("s3", job.region, deployment.acting_in(job.region))
-        report = partial(progress, job)
-        folder = target_of(job)
+            return _no_model(submission, job)
+        options = {"folder": target_of(job), "progress": partial(progress, job), "stop": stop, "unlimited": unlimited}
         try:
-            model_download = ModelDownload(
-                s3=s3, source=source, folder=folder, progress=report, stop=stop, unlimited=unlimited
-            )
-            done = model_download.run(job.index)
-            for host, part in (other_parts(s3, source) if TRAITS[job.backend].archives_each_host else {}).items():
-                replace(model_download, source=part, host=host, progress=ModelDownload.progress).run(job.index)
+            return _download(deployment, job, **options)
         except ClientError as error:
-            if error.response["Error"]["Code"] == "404":
-                raise _no_model(submission, job) from error
-            raise
-        return done
+            return _no_model(submission, job) if error.response["Error"]["Code"] == "404" else error
+        except TraingridError as error:
+            return error
 
     errors: list[TraingridError | ClientError] = []
-    with ThreadPoolExecutor(_MODELS_AT_ONCE, thread_name_prefix="download") as pool:
-        waiting = [pool.submit(download, job) for job in jobs]
-        try:
-            for done in as_completed(waiting):
-                try:
-                    yield done.result()
-                except (TraingridError, ClientError) as error:
-                    errors.append(error)
-        finally:
-            stop.set()
-            pool.shutdown(cancel_futures=True)
+    for result in in_order(download, jobs, _MODELS_AT_ONCE, stop):
+        if isinstance(result, DownloadedModel):
+            yield result
+        else:
+            errors.append(result)
     if len(errors) == 1:
         raise errors[0]
     if errors:
         text = " ".join(str(error) for error in errors)
         raise TraingridError(f"{len(errors)} models could not be downloaded. {text}", "Run the same command again.")
+
+
+def _download(deployment: Deployment, job: JobStatus, **options: Any) -> DownloadedModel:
+    """Download the model of a job, with the parts of a cluster's other hosts."""
+    source, s3 = S3Uri.parse(job.artifact), client("s3", job.region, deployment.acting_in(job.region))
+    first = ModelDownload(s3=s3, source=source, **options)
+    model = first.run(job.index)
+    for host, part in (other_parts(s3, source) if TRAITS[job.backend].archives_each_host else {}).items():
+        replace(first, source=part, host=host, progress=ModelDownload.progress).run(job.index)
+    return model
 
 
 def _no_model(submission: str, job: JobStatus) -> TraingridError:

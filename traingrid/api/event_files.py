@@ -7,7 +7,6 @@ TensorBoard that reads private buckets itself shows an empty page without a reas
 from __future__ import annotations
 
 import re
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -20,6 +19,7 @@ from traingrid.errors import TraingridError
 from traingrid.job.job import in_region
 from traingrid.ledger.damage import warn
 from traingrid.submission.submitted_jobs import last_submitted_jobs
+from traingrid.threads import in_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -76,9 +76,8 @@ class EventFiles:
         for region, _, _ in places:
             if region not in self._storages:  # in this thread, because making clients is not thread-safe
                 self._storages[region] = Storage(region, role=self.plane.deployment.acting_in(region))
-        with ThreadPoolExecutor(CALLS_AT_ONCE) as pool:
-            files = [file for listed in pool.map(lambda place: self._files(*place), places) for file in listed]
-            return sum(pool.map(self._update, files))
+        listed = in_order(lambda place: self._files(*place), places, CALLS_AT_ONCE)
+        return sum(in_order(self._update, [file for files in listed for file in files], CALLS_AT_ONCE))
 
     def _places(self, submission: str) -> Iterator[tuple[str, S3Uri, Path]]:
         """Yield the Region, the prefix and the local folder of each job that writes TensorBoard data."""

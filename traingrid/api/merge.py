@@ -20,7 +20,7 @@ from traingrid.manifest.line import job_of_line
 from traingrid.manifest.plan import NO_SUBMISSION
 from traingrid.merge.line import check_options, copy_of, merge_line, models_folder, region_of
 from traingrid.merge.models import check_method, models_of
-from traingrid.moves.object_copy import ObjectCopy
+from traingrid.transfers.object_copy import ObjectCopy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

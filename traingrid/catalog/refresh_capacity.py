@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from traingrid.catalog.refresh_prices import ON_DEMAND, SPOT
 from traingrid.catalog.tables import capacity
 from traingrid.deploy.checkup.quotas import listed_quotas, quota_name
 from traingrid.errors import TraingridError
+from traingrid.threads import in_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -66,19 +66,18 @@ def read_capacity(
     regions: dict[str, str] = {}
     problems: list[str] = []
     read = partial(_read, types=grid.allowed_instance_types(), acting_in=acting_in, today=today)
-    with ThreadPoolExecutor(max_workers=len(grid.regions)) as pool:
-        for region, capacity in zip(grid.regions, pool.map(read, grid.regions), strict=True):
-            if isinstance(capacity, str):
-                problems.append(f"{region}: {capacity}")
-                continue
-            regions[region] = grid.account_of(region, account)
-            quotas += capacity.quotas
-            for plan in capacity.plans:
-                if len(plan.instance_types) == 1:
-                    plans.append(_row_of_plan(region, plan, today))
-                else:
-                    kinds = ", ".join(plan.instance_types) or "none"
-                    problems.append(f"{plan.arn}: its instance types are {kinds}; a row needs exactly one")
+    for region, region_capacity in zip(grid.regions, in_order(read, grid.regions, len(grid.regions)), strict=True):
+        if isinstance(region_capacity, str):
+            problems.append(f"{region}: {region_capacity}")
+            continue
+        regions[region] = grid.account_of(region, account)
+        quotas += region_capacity.quotas
+        for plan in region_capacity.plans:
+            if len(plan.instance_types) == 1:
+                plans.append(_row_of_plan(region, plan, today))
+            else:
+                kinds = ", ".join(plan.instance_types) or "none"
+                problems.append(f"{plan.arn}: its instance types are {kinds}; a row needs exactly one")
     return CapacityRead(quotas=quotas, plans=plans, regions=regions, problems=problems)
 
 

@@ -7,7 +7,6 @@ and the day on which AWS published the list. A price that AWS no longer lists ke
 from __future__ import annotations
 
 import re
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from traingrid.aws.spot_prices import spot_prices
 from traingrid.catalog.batches import upsert
 from traingrid.catalog.tables import prices, transfer_prices
 from traingrid.errors import TraingridError
+from traingrid.threads import in_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -78,11 +78,10 @@ def read_prices(grid: GridSettings, acting_in: Callable[[str], ActingRole | None
         BotoCoreError: The price list's endpoint does not answer.
     """
     regions, types = list(grid.regions), grid.allowed_instance_types()
-    with ThreadPoolExecutor(max_workers=len(regions)) as pool:
-        on_demand = pool.map(partial(_on_demand, types=types, today=today), regions)
-        spot = pool.map(lambda region: _spot(region, types, acting_in, today), regions)
-        transfers = pool.map(partial(_transfers, regions=regions, today=today), regions)
-        of_instances, of_transfers = _joined([*on_demand, *spot]), _joined(transfers)
+    on_demand = in_order(partial(_on_demand, types=types, today=today), regions, len(regions))
+    spot = in_order(lambda region: _spot(region, types, acting_in, today), regions, len(regions))
+    transfers = in_order(partial(_transfers, regions=regions, today=today), regions, len(regions))
+    of_instances, of_transfers = _joined([*on_demand, *spot]), _joined(transfers)
     return PricesRead(
         prices=of_instances.rows, transfers=of_transfers.rows, missing=[*of_instances.missing, *of_transfers.missing]
     )

@@ -3,7 +3,7 @@
 The ledger's item of the copy lets only one child copy a folder. Another child waits while the item changes, and takes
 over when it has not changed for `STALE_SECONDS` by its clock, or at once if the first one was cancelled and has
 recorded that. Correctness does not depend on this: two children that copy at once write the same objects, and each
-verifies all of them before it launches. A copy whose objects are being deleted (`traingrid.moves.prune`) is never taken
+verifies all of them before it launches. A copy whose objects are being deleted (`traingrid.audit.prune`) is never taken
 over, because no time proves that the deletion has ended.
 """
 
@@ -26,11 +26,11 @@ from traingrid.job.failures import COPY, PERMISSION, STOPPED_BY_USER
 from traingrid.job.state import JobState
 from traingrid.ledger.moves import MoveItem, Moves
 from traingrid.ledger.timestamps import now
-from traingrid.moves.errors import MoveError
-from traingrid.moves.folder_copy import FolderCopy, verification_sentence
-from traingrid.moves.listing import Folders
-from traingrid.moves.object_copy import ObjectCopy
 from traingrid.text import byte_size, counted
+from traingrid.transfers.errors import MoveError
+from traingrid.transfers.folder_copy import FolderCopy, verification_sentence
+from traingrid.transfers.listing import Folders
+from traingrid.transfers.object_copy import ObjectCopy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from traingrid.child.attempt import Attempt
     from traingrid.grid.deployment import Deployment
     from traingrid.job.failures import Failure
-    from traingrid.moves.listing import Survey
+    from traingrid.transfers.listing import Survey
 
 logger = logging.getLogger(__name__)
 LOOK_SECONDS = 5.0

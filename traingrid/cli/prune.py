@@ -9,6 +9,7 @@ import click
 
 from traingrid import names
 from traingrid.api.control_plane import ControlPlane
+from traingrid.audit.prune import Prune
 from traingrid.aws.s3_copy import CopyStore
 from traingrid.aws.s3_delete import Deleter
 from traingrid.aws.s3_uri import S3Uri
@@ -19,19 +20,18 @@ from traingrid.cli.record_index import index
 from traingrid.errors import TraingridError, UsageError
 from traingrid.ledger.datasets import Datasets
 from traingrid.ledger.moves import Moves
-from traingrid.moves.listing import Folders
-from traingrid.moves.prune import Prune
 from traingrid.text import byte_size, counted, printable
+from traingrid.transfers.listing import Folders
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from traingrid.audit.copies import UnneededCopy
+    from traingrid.audit.prune import PruneReport
     from traingrid.cli.export import Output
     from traingrid.grid.deployment import Deployment
     from traingrid.ledger.moves import MoveItem
-    from traingrid.moves.prune import PruneReport
 
 _VERSIONED = (
     "Its bucket is versioned: the deleted objects remain as noncurrent versions, which cost storage until a lifecycle "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,6 +19,7 @@ from traingrid.datasets import record_index
 from traingrid.deploy.prices import GET_REQUEST, PUT_REQUEST
 from traingrid.errors import UsageError
 from traingrid.text import byte_size, counted, printable
+from traingrid.threads import in_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -135,20 +135,15 @@ class _Folder:
     def _counted(self) -> Iterator[tuple[str, FileEntry]]:
         """Yield the entries of the files without a current one. The first error ends the count."""
         reported = time.monotonic()
-        with ThreadPoolExecutor(CALLS_AT_ONCE, thread_name_prefix="record-index") as pool:
-            waiting = {
-                pool.submit(self._entry, name, listed_object): name for name, listed_object in self._missing.items()
-            }
-            try:
-                for number, done in enumerate(as_completed(waiting), start=1):
-                    yield waiting[done], done.result()
-                    if time.monotonic() - reported > _REPORT_SECONDS:
-                        reported = time.monotonic()
-                        click.echo(f"{number:,} of {counted(len(waiting), 'file')} are counted.", err=True)
-            finally:
-                pool.shutdown(cancel_futures=True)
+        entries = in_order(self._entry, self._missing, CALLS_AT_ONCE)
+        for number, name_and_entry in enumerate(zip(self._missing, entries, strict=True), start=1):
+            yield name_and_entry
+            if time.monotonic() - reported > _REPORT_SECONDS:
+                reported = time.monotonic()
+                click.echo(f"{number:,} of {counted(len(self._missing), 'file')} are counted.", err=True)
 
-    def _entry(self, name: str, listed_object: Listed) -> FileEntry:
+    def _entry(self, name: str) -> FileEntry:
+        listed_object = self._missing[name]
         return record_index.entry_of(self._folder / name, listed_object, self._reader(name, listed_object))
 
     def _reader(self, name: str, listed_object: Listed) -> Read:

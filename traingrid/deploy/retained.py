@@ -8,7 +8,6 @@ the grid.
 from __future__ import annotations
 
 import re
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import chain
@@ -19,6 +18,7 @@ from botocore.exceptions import ClientError
 from traingrid import names
 from traingrid.aws.clients import client
 from traingrid.deploy import prices
+from traingrid.threads import in_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -69,10 +69,9 @@ def retained(grid: GridSettings, account: str) -> list[Retained]:
     """
     buckets = sorted(_buckets(grid, account))
     regions = sorted({grid.home, *grid.regions, *(region for _, region, _ in buckets)})
-    with ThreadPoolExecutor(len(regions)) as pool:
-        measured = pool.map(lambda bucket: _bucket(*bucket), buckets)
-        keys = chain.from_iterable(pool.map(lambda region: list(_keys(grid, region)), regions))
-        return [*measured, *_ledger(grid), *_clusters(grid), *keys]
+    measured = in_order(lambda bucket: _bucket(*bucket), buckets, len(regions))
+    keys = in_order(lambda region: list(_keys(grid, region)), regions, len(regions))
+    return [*measured, *_ledger(grid), *_clusters(grid), *chain.from_iterable(keys)]
 
 
 def _buckets(grid: GridSettings, account: str) -> Iterator[tuple[str, str, str]]:

@@ -66,7 +66,7 @@ class MoveItem:
         earlier: The bytes that other jobs transferred before `job` began, by job.
         copied_objects: The number of verified objects of the target.
         copied_bytes: Their size in bytes.
-        verified: The number of objects by the way in which they were verified (`traingrid.moves.verification`).
+        verified: The number of objects by the way in which they were verified (`traingrid.transfers.verification`).
         source_digest: A hash of the keys, sizes and ETags of the source.
         target_digest: The same of the target, once it is copied.
         revision: The number of the item's last change.

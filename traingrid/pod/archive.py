@@ -20,7 +20,7 @@ from traingrid.pod.gzip_stream import compressed
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traingrid.pod.objects import S3Location
+    from traingrid.aws.s3_uri import S3Uri
 
 _READ_BYTES = 1024 * 1024
 _PART_BYTES, _PARTS_BYTES, _PARTS_AT_ONCE = 8 * 2**20, 128 * 2**20, 8
@@ -29,7 +29,7 @@ _MOST_PARTS = 9000
 archive has headers, too."""
 
 
-def upload_folder(s3: Any, folder: Path, target: S3Location, key_id: str = "") -> bool:
+def upload_folder(s3: Any, folder: Path, target: S3Uri, key_id: str = "") -> bool:
     """Upload the archive of a folder, and return True; return False, without an upload, if it has no files.
 
     Args:

@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 import struct
 import zlib
-from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
+
+from traingrid.threads import in_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -34,16 +34,15 @@ def compressed(pieces: Iterable[bytes], threads: int = 0) -> Iterator[bytes]:
     """
     threads = threads or min(_MOST_THREADS, len(os.sched_getaffinity(0)))
     checksum, size = 0, 0
-    waiting: deque[Future[bytes]] = deque()
-    yield _HEADER
-    with ThreadPoolExecutor(threads, thread_name_prefix="gzip") as pool:
+
+    def measured() -> Iterator[bytes]:
+        nonlocal checksum, size
         for block in blocks(pieces, BLOCK_BYTES):
             checksum, size = zlib.crc32(block, checksum), size + len(block)
-            waiting.append(pool.submit(_deflated, block))
-            if len(waiting) > 2 * threads:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+            yield block
+
+    yield _HEADER
+    yield from in_order(_deflated, measured(), threads)
     yield zlib.compressobj(_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS).flush(zlib.Z_FINISH)
     yield struct.pack("<II", checksum, size & 0xFFFFFFFF)
 

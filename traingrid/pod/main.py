@@ -13,10 +13,10 @@ from traingrid.aws.clients import client
 from traingrid.log import configure_child
 from traingrid.pod.failure import PodError, description_error, download_error, explained, one_line, upload_error
 from traingrid.pod.host import TERMINATION_LOG, Host
-from traingrid.pod.patience import patiently
 from traingrid.pod.peers import Peers
 from traingrid.pod.prepare import prepare
 from traingrid.pod.results import Ending, collect, write_message
+from traingrid.transfers.patience import patiently
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -3,33 +3,24 @@
 from __future__ import annotations
 
 import json
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
+from traingrid.aws.s3_uri import S3Uri
 from traingrid.pod.failure import download_error
-from traingrid.pod.patience import patiently
+from traingrid.threads import in_order
+from traingrid.transfers.patience import patiently
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-_HEADS_AT_ONCE, _BATCH = 16, 256
+_HEADS_AT_ONCE = 16
 _MISSING = ("404", "NoSuchKey")
-
-
-class S3Location(NamedTuple):
-    """A bucket and a key or prefix, exactly as in the URI."""
-
-    bucket: str
-    key: str
-
-    def __str__(self) -> str:
-        return f"s3://{self.bucket}/{self.key}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,14 +34,14 @@ class StoredObject:
         path: Its path in the folder.
     """
 
-    place: S3Location
+    place: S3Uri
     size: int
     etag: str
     path: str
 
 
-def place_of(uri: str) -> S3Location:
-    """Return the bucket and the key of a URI.
+def place_of(uri: str) -> S3Uri:
+    """Return the bucket and the key or prefix of a URI, unchanged.
 
     Raises:
         PodError: The URI has another form.
@@ -59,7 +50,7 @@ def place_of(uri: str) -> S3Location:
     bucket, _, key = location.partition("/")
     if scheme != "s3" or not separator or not bucket:
         raise download_error(f"{uri!r} is not an S3 URI")
-    return S3Location(bucket, key)
+    return S3Uri(bucket, key)
 
 
 def objects_of(s3: Any, source: Mapping[str, Any]) -> Iterator[StoredObject]:
@@ -92,7 +83,7 @@ def sharded(objects: Iterable[StoredObject], number: int, hosts: int) -> Iterato
     yield from islice(objects, number, None, hosts)
 
 
-def below(s3: Any, prefix: S3Location) -> Iterator[StoredObject]:
+def below(s3: Any, prefix: S3Uri) -> Iterator[StoredObject]:
     """Yield the objects whose keys start with a prefix, without the markers of folders, in the order of their keys."""
     request = {"Bucket": prefix.bucket, "Prefix": prefix.key}
     while True:
@@ -100,7 +91,7 @@ def below(s3: Any, prefix: S3Location) -> Iterator[StoredObject]:
         for entry in page.get("Contents", []):
             path = relative_path(prefix.key, entry["Key"])
             if path and not path.endswith("/"):
-                place = S3Location(prefix.bucket, entry["Key"])
+                place = S3Uri(prefix.bucket, entry["Key"])
                 yield StoredObject(place=place, size=entry["Size"], etag=entry["ETag"], path=_checked(path, place))
         if not page.get("IsTruncated"):
             return
@@ -125,7 +116,7 @@ def no_objects(uri: str) -> Exception:
     return download_error(f'No S3 objects found under S3 URL "{uri}" given in input data source.')
 
 
-def _listed(s3: Any, manifest: S3Location) -> Iterator[StoredObject]:
+def _listed(s3: Any, manifest: S3Uri) -> Iterator[StoredObject]:
     """Yield the objects that a ManifestFile names."""
 
     def read() -> bytes:
@@ -140,7 +131,7 @@ def _listed(s3: Any, manifest: S3Location) -> Iterator[StoredObject]:
     except (ValueError, TypeError, KeyError) as error:
         raise download_error(f"The manifest {manifest} in S3 is malformed: {error!r}.") from error
 
-    def found(place_and_suffix: tuple[S3Location, str]) -> StoredObject:
+    def stored_object(place_and_suffix: tuple[S3Uri, str]) -> StoredObject:
         place, suffix = place_and_suffix
         try:
             head_reply = patiently(lambda: s3.head_object(Bucket=place.bucket, Key=place.key))
@@ -152,12 +143,10 @@ def _listed(s3: Any, manifest: S3Location) -> Iterator[StoredObject]:
             place=place, size=head_reply["ContentLength"], etag=head_reply["ETag"], path=_checked(suffix, place)
         )
 
-    with ThreadPoolExecutor(_HEADS_AT_ONCE, thread_name_prefix="head") as pool:
-        for at in range(0, len(places), _BATCH):
-            yield from pool.map(found, places[at : at + _BATCH])
+    yield from in_order(stored_object, iter(places), _HEADS_AT_ONCE)
 
 
-def _checked(path: str, place: S3Location) -> str:
+def _checked(path: str, place: S3Uri) -> str:
     """Return a path without a leading slash, if it stays in the channel's folder."""
     if ".." in PurePosixPath(path).parts:
         raise download_error(f"The S3 object {place} would be stored outside of its folder.")

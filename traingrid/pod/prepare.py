@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid.pod import opt_ml
+from traingrid.pod.checkpoint_upload import CheckpointRecord, record_restored
 from traingrid.pod.download import Downloads
 from traingrid.pod.failure import download_error, explained
-from traingrid.pod.folder_copy import CheckpointRecord, record_restored
 from traingrid.pod.objects import below, no_objects, objects_of, place_of, sharded
 
 if TYPE_CHECKING:

@@ -13,12 +13,13 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from traingrid.aws.s3_uri import S3Uri
 from traingrid.pod.archive import upload_folder
+from traingrid.pod.checkpoint_upload import CheckpointUpload
 from traingrid.pod.failure import MAX_CHARACTERS, explained, is_denied, one_line, upload_error
-from traingrid.pod.folder_copy import CheckpointUpload
-from traingrid.pod.objects import S3Location, place_of
-from traingrid.pod.patience import PATIENCE_SECONDS, patiently
+from traingrid.pod.objects import place_of
 from traingrid.pod.prepare import checkpoint_record
+from traingrid.transfers.patience import PATIENCE_SECONDS, patiently
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -125,7 +126,7 @@ def _uploaded(host: Host, s3: Any, folder: str, name: str, deadline: float) -> t
     output = host.request["OutputDataConfig"]
     prefix = place_of(output["S3OutputPath"])
     parts = [prefix.key.rstrip("/"), host.request["TrainingJobName"], "output", archive_name(name, host.number)]
-    target = S3Location(prefix.bucket, "/".join(part for part in parts if part))
+    target = S3Uri(prefix.bucket, "/".join(part for part in parts if part))
     key_id = output.get("KmsKeyId", "")
     started = time.monotonic()
     try:

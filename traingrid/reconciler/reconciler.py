@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -51,6 +50,7 @@ from traingrid.reconciler.sweep_order import rotated
 from traingrid.submission.batch_children import Children
 from traingrid.submission.files import chunks, jobs_key
 from traingrid.submission.submitted_jobs import submitted_jobs
+from traingrid.threads import in_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
@@ -89,8 +89,7 @@ _FOR_LISTING = 0.5
 
 def at_once(work: Callable[[str], Any], regions: Collection[str]) -> Iterable[Any]:
     """Call a function for all Regions concurrently, and return the results in the order of the Regions."""
-    with ThreadPoolExecutor(max(len(regions), 1)) as threads:
-        return list(threads.map(work, regions))
+    return in_order(work, regions, len(regions))
 
 
 @dataclass(kw_only=True)

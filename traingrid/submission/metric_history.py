@@ -8,7 +8,6 @@ of a training job one after the other, so a reader finds new parts behind the la
 from __future__ import annotations
 
 import re
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -26,6 +25,7 @@ from traingrid.ledger.errors import UnknownSubmissionError
 from traingrid.submission.metric_log import MetricLog
 from traingrid.submission.metric_points import MetricPoint, Record, records_of_part, without_superseded
 from traingrid.submission.submitted_jobs import retried_jobs, submitted_jobs
+from traingrid.threads import in_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -125,16 +125,16 @@ class MetricHistory:
         open_ones = [attempt for attempt in attempts if not attempt.complete]
         for region in {attempt.recorded.region for attempt in open_ones}:
             self._connect(region)
-        with ThreadPoolExecutor(CALLS_AT_ONCE) as pool:
-            listed = list(pool.map(self._listed, open_ones))
-            parts = [(attempt, uri) for attempt, uris in zip(open_ones, listed, strict=True) for uri in uris]
-            contents = list(pool.map(lambda part: self._records(*part), parts))
-            for (attempt, uri), (prefix, run, records) in zip(parts, contents, strict=True):
-                attempt.runs.setdefault(run, []).extend(records)
-                attempt.last[prefix] = uri.key
-            for attempt in open_ones:
-                attempt.complete = attempt.ended and bool(attempt.runs or attempt.log is None)
-            list(pool.map(self._read_log, (attempt for attempt in open_ones if attempt.uses_log)))
+        listed = in_order(self._listed, open_ones, CALLS_AT_ONCE)
+        parts = [(attempt, uri) for attempt, uris in zip(open_ones, listed, strict=True) for uri in uris]
+        contents = list(in_order(lambda part: self._records(*part), parts, CALLS_AT_ONCE))
+        for (attempt, uri), (prefix, run, records) in zip(parts, contents, strict=True):
+            attempt.runs.setdefault(run, []).extend(records)
+            attempt.last[prefix] = uri.key
+        for attempt in open_ones:
+            attempt.complete = attempt.ended and bool(attempt.runs or attempt.log is None)
+        with_log = [attempt for attempt in open_ones if attempt.uses_log]
+        list(in_order(self._read_log, with_log, CALLS_AT_ONCE))
         return [point for attempt in attempts for point in attempt.points()]
 
     def _known_attempts(self, index: int | Collection[int] | None) -> list[_Attempt]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -30,6 +29,7 @@ from traingrid.ledger.damage import readable, warn
 from traingrid.ledger.submission_item import Array
 from traingrid.submission.files import MAX_ARRAY, array_file, index_uri, normalised, retry_key
 from traingrid.submission.retry_plan import RetryPlan
+from traingrid.threads import in_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -124,14 +124,13 @@ class Retrier:
         done = Retried(batch_jobs=[], indices=[], left=dict(todo.left), late=list(todo.late))
         waiting = deque(todo.jobs)
         try:
-            with ThreadPoolExecutor(self.at_once, thread_name_prefix="reopen") as pool:
-                while waiting:
-                    number = self.ledger.claim_retry(todo.submission, {"by": by})
-                    reopened = self._reopened_slice(todo, number, waiting, pool, done)
-                    if reopened:
-                        done.batch_jobs.append(self._submit(todo.submission, number, reopened))
-                        done.indices.extend(job.index for job in reopened)
-                        on_array(done.batch_jobs[-1], len(reopened))
+            while waiting:
+                number = self.ledger.claim_retry(todo.submission, {"by": by})
+                reopened = self._reopened_slice(todo, number, waiting, done)
+                if reopened:
+                    done.batch_jobs.append(self._submit(todo.submission, number, reopened))
+                    done.indices.extend(job.index for job in reopened)
+                    on_array(done.batch_jobs[-1], len(reopened))
         except (SubmitFailedError, BotoCoreError, ClientError) as error:
             cause = error.what if isinstance(error, SubmitFailedError) else f"AWS request failed: {error}."
             text = f"The retry was interrupted after {len(done.indices)} of {len(todo.jobs)} jobs. {cause}"
@@ -155,16 +154,15 @@ class Retrier:
             late=[*done.late, *closed],
         )
 
-    def _reopened_slice(
-        self, todo: ToRetry, number: int, waiting: deque[Job], pool: ThreadPoolExecutor, done: Retried
-    ) -> list[Job]:
+    def _reopened_slice(self, todo: ToRetry, number: int, waiting: deque[Job], done: Retried) -> list[Job]:
         """Reopen waiting jobs for array `number` until it is full or must be submitted, and return these jobs."""
         reopened: list[Job] = []
         began, tried = time.monotonic(), 0
         while waiting and tried < MAX_ARRAY and time.monotonic() - began < SLICE_SECONDS:
             some = [waiting.popleft() for _ in range(min(self.at_once, len(waiting), MAX_ARRAY - tried))]
             tried += len(some)
-            for job, is_got in zip(some, pool.map(partial(self._reopened, todo, number), some), strict=True):
+            are_reopened = in_order(partial(self._reopened, todo, number), some, self.at_once)
+            for job, is_got in zip(some, are_reopened, strict=True):
                 if is_got:
                     reopened.append(job)
                 else:

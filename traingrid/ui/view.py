@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 import time
 from collections import defaultdict
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,7 @@ from traingrid.ledger.damage import Damaged, readable, warn
 from traingrid.ledger.items import JobItem
 from traingrid.ledger.submission_item import SubmissionItem
 from traingrid.submission.submitted_jobs import submitted_jobs
+from traingrid.threads import in_order
 from traingrid.ui.rows import Row, key_of, recorded_row, unknown_row, unopened_row, unreadable_row
 
 if TYPE_CHECKING:
@@ -97,9 +97,8 @@ class LedgerView:
         self.left_out = 0
         self._show(heads.values())
         changed = [name for name in self.heads if name not in self._cancels or self.heads[name] != heads[name]]
-        with ThreadPoolExecutor(_READS) as threads:
-            for state in threads.map(self._read, changed):
-                self._store(state)
+        for state in in_order(self._read, changed, _READS):
+            self._store(state)
         self.damaged = {name: self.damaged.get(name, []) for name in self.heads}
         self.damaged |= {part.submission: [part] for part in unreadable}
         for name in marks.keys() & heads.keys():

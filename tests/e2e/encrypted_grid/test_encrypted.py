@@ -18,7 +18,7 @@ from traingrid.aws.s3_copy import CopyStore
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli.datasets import register
 from traingrid.ledger.moves import Moves
-from traingrid.moves.object_copy import ObjectCopy, Sizes
+from traingrid.transfers.object_copy import ObjectCopy, Sizes
 
 REGION, OTHER = "us-east-1", "eu-west-1"
 

@@ -79,7 +79,7 @@ def test_packages_are_drawn_in_turn_and_a_seed_decides_the_order(tmp_path: Path)
 
 
 def test_the_nearest_unit_tests_run_first_and_integration_tests_last() -> None:
-    first, others, integration = ReachingTests(ROOT).of("traingrid/moves/prune.py")
-    assert "tests/unit/moves/test_prune.py" in first
+    first, others, integration = ReachingTests(ROOT).of("traingrid/audit/prune.py")
+    assert "tests/unit/audit/test_prune.py" in first
     assert all(name.startswith("tests/unit/") for name in first + others)
     assert "tests/integration/control_plane/test_prune.py" in integration

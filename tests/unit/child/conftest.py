@@ -1,9 +1,8 @@
 from typing import Any
 
-import boto3
 import pytest
 
-from tests.support.copies import CONTENT, SOURCE, SOURCE_REGION, TARGET, TARGET_REGION, upload
+from tests.support.copies import CONTENT, SOURCE, TARGET, TARGET_REGION, two_buckets, upload
 from tests.support.sample_deployment import sample_deployment
 from tests.support.sample_job import sample_job
 from traingrid.job.job import Job
@@ -14,10 +13,7 @@ from verification.model.table import ModelTable
 @pytest.fixture
 def s3(aws: None, monkeypatch: pytest.MonkeyPatch) -> Any:
     """S3 with the data of a line in another Region."""
-    monkeypatch.setattr("moto.s3.models.S3_UPLOAD_PART_MIN_SIZE", 1)
-    client: Any = boto3.client("s3", SOURCE_REGION)
-    client.create_bucket(Bucket=SOURCE.bucket)
-    client.create_bucket(Bucket=TARGET.bucket, CreateBucketConfiguration={"LocationConstraint": TARGET_REGION})
+    client = two_buckets(monkeypatch)
     upload(client, CONTENT)
     return client
 

@@ -10,6 +10,7 @@ from tests.support.mover import Mover
 from tests.support.sample_deployment import sample_deployment
 from tests.support.supervised_job import supervisor
 from tests.support.training_jobs import COMPLETED, FakeBackend, FakeTime
+from traingrid.audit.prune import Prune, PruneReport
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_delete import Deleter
 from traingrid.aws.s3_uri import S3Uri
@@ -17,7 +18,6 @@ from traingrid.job.job import Job
 from traingrid.ledger.datasets import Datasets
 from traingrid.ledger.ledger import Ledger
 from traingrid.ledger.moves import MoveItem, Moves
-from traingrid.moves.prune import Prune, PruneReport
 from traingrid.submission.batch_children import Children
 from traingrid.submission.files import jobs_key, normalised
 from traingrid.submission.folders_in_use import FolderFinder

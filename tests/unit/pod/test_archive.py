@@ -15,11 +15,10 @@ from pathlib import Path
 import boto3
 import pytest
 
-from traingrid.api import model_download
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.pod.archive import _Stream, tar_pieces, upload_folder
 from traingrid.pod.gzip_stream import BLOCK_BYTES, blocks, compressed
-from traingrid.pod.objects import S3Location
+from traingrid.transfers import model_download
 from traingrid.unpacking import ArchiveLimits, unpack
 
 MIB = 2**20
@@ -69,7 +68,7 @@ def test_gnu_tar_reads_the_archive(folder: Path, tmp_path: Path) -> None:
 def test_the_download_of_models_reads_the_archive(folder: Path, tmp_path: Path, aws: None) -> None:
     s3 = boto3.client("s3")
     s3.create_bucket(Bucket="out")
-    assert upload_folder(s3, folder, S3Location("out", "model.tar.gz"))
+    assert upload_folder(s3, folder, S3Uri("out", "model.tar.gz"))
     found = model_download.ModelDownload(s3=s3, source=S3Uri("out", "model.tar.gz"), folder=tmp_path / "out").run(0)
     assert contents(found.folder) == contents(folder)
 
@@ -164,9 +163,10 @@ MEASURED = """
 import json, sys
 from pathlib import Path
 from traingrid.aws.clients import client
+from traingrid.aws.s3_uri import S3Uri
 from traingrid.pod.archive import upload_folder
 from traingrid.pod.download import Downloads
-from traingrid.pod.objects import S3Location, StoredObject
+from traingrid.pod.objects import StoredObject
 
 def peak():
     status = Path("/proc/self/status").read_text()
@@ -175,9 +175,9 @@ def peak():
 s3, folder, size = client("s3", "us-east-1"), Path(sys.argv[1]), int(sys.argv[2])
 before = peak()
 if sys.argv[3] == "upload":
-    upload_folder(s3, folder, S3Location("out", "model.tar.gz"))
+    upload_folder(s3, folder, S3Uri("out", "model.tar.gz"))
 else:
-    stored = StoredObject(place=S3Location("data", "large"), size=size, etag='"e"', path="large")
+    stored = StoredObject(place=S3Uri("data", "large"), size=size, etag='"e"', path="large")
     Downloads(s3, {}).fetch([stored], folder, "Channel train")
 print(json.dumps([before, peak()]))
 """

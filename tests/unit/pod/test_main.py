@@ -115,7 +115,7 @@ def agent(put: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> Iterator
     monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
     monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"http://127.0.0.1:{server.server_port}/v1/credentials")
     monkeypatch.setattr("botocore.utils.ContainerMetadataFetcher.SLEEP_TIME", 0)
-    monkeypatch.setattr("traingrid.pod.patience.backoff_seconds", lambda *_: 0.0)
+    monkeypatch.setattr("traingrid.transfers.patience.backoff_seconds", lambda *_: 0.0)
     renew()
     yield Agent
     renew()
@@ -190,5 +190,5 @@ def test_the_program_loads_neither_the_control_plane_nor_its_libraries() -> None
     command = [sys.executable, "-c", code]
     loaded = subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout.split()
     packages = {name.split(".")[1] for name in loaded if name.startswith("traingrid.")}
-    assert packages == {"aws", "backoff", "errors", "late_request", "log", "pod", "text"}
+    assert packages == {"aws", "backoff", "errors", "late_request", "log", "pod", "text", "threads", "transfers"}
     assert not {"pydantic", "click", "sqlalchemy"} & set(loaded)

@@ -14,12 +14,13 @@ from tests.unit.pod.conftest import NAME, channel, request
 from traingrid.job import failures
 from traingrid.job.observed import Seen
 from traingrid.job.state import JobState
-from traingrid.pod import download, patience
+from traingrid.pod import download
 from traingrid.pod.failure import PodError
 from traingrid.pod.host import Host
 from traingrid.pod.objects import relative_path
 from traingrid.pod.opt_ml import MOUNTED
 from traingrid.pod.prepare import prepare
+from traingrid.transfers import object_range, patience
 
 Make = Callable[..., Host]
 Put = Callable[..., None]
@@ -28,9 +29,7 @@ Put = Callable[..., None]
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patience, "LONGEST_WAIT", 0.01)
-    monkeypatch.setattr(download, "LONGEST_WAIT", 0.01)
     monkeypatch.setattr(patience, "backoff_seconds", lambda *_: 0.0)
-    monkeypatch.setattr(download, "backoff_seconds", lambda *_: 0.0)
 
 
 def config(host: Host, name: str) -> Any:
@@ -140,7 +139,7 @@ def test_sharded_objects_are_divided_among_the_hosts(host: Make, s3: Any, put: P
 
 def test_a_large_object_is_downloaded_in_pieces(host: Make, s3: Any, monkeypatch: pytest.MonkeyPatch, put: Put) -> None:
     monkeypatch.setattr(download, "PIECE_BYTES", 1000)
-    monkeypatch.setattr(download, "CHUNK_BYTES", 64)
+    monkeypatch.setattr(object_range, "CHUNK_BYTES", 64)
     text = "".join(f"{number:08d}" for number in range(1000))
     put("set/large", text)
     prepare(one := host(request(channel())), s3)

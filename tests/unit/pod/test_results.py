@@ -15,12 +15,13 @@ import pytest
 from botocore.exceptions import ClientError, ConnectionClosedError, EndpointConnectionError
 
 from tests.unit.pod.conftest import NAME, request
-from traingrid.pod import patience, results
-from traingrid.pod.folder_copy import CheckpointRecord, CheckpointUpload
+from traingrid.pod import results
+from traingrid.pod.checkpoint_upload import CheckpointRecord, CheckpointUpload
 from traingrid.pod.host import Host
 from traingrid.pod.objects import place_of
 from traingrid.pod.prepare import prepare
 from traingrid.pod.results import Ending, collect
+from traingrid.transfers import patience
 
 Make = Callable[..., Host]
 Content = Callable[[], dict[str, str]]

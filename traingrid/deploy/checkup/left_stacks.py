@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -13,6 +12,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from traingrid import names
 from traingrid.aws.clients import brisk, client
 from traingrid.deploy.checkup.finding import Finding, Verdict, looked
+from traingrid.threads import in_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,8 +42,7 @@ def left_stacks(grid: GridSettings, account: str) -> Iterator[Finding]:
     if looking.verdict is not Verdict.GOOD:
         yield looking
         return
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        stacks = pool.map(lambda region: _stacks(grid.name, region), regions)
+    stacks = in_order(lambda region: _stacks(grid.name, region), regions, _AT_ONCE)
     for region, stack_names in zip(regions, stacks, strict=True):
         for name in stack_names:
             yield Finding(

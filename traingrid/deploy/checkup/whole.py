@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,6 +19,7 @@ from traingrid.deploy.checkup.left_stacks import left_stacks
 from traingrid.deploy.checkup.linked_roles import linked_roles
 from traingrid.deploy.checkup.notifications import notifications
 from traingrid.grid.confinement import NEXT_STEP, RULE, unconfined
+from traingrid.threads import in_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -45,9 +45,9 @@ def check_up(grid: GridSettings, account: str, needs: Needs) -> Iterator[Finding
     yield from on
     reachable = [finding.region for finding in on if finding.verdict is not Verdict.WRONG]
     checkup_input = _Wanted(grid=grid, needs=needs, built=deployed.built(grid) if home == account else {})
-    with ThreadPoolExecutor(max_workers=max(1, len(reachable))) as pool:
-        for findings in pool.map(lambda region: list(_in_region(checkup_input, account, region)), reachable):
-            yield from findings
+    in_regions = in_order(lambda region: list(_in_region(checkup_input, account, region)), reachable, len(reachable))
+    for findings in in_regions:
+        yield from findings
     yield from left_stacks(grid, account)
     for region in unconfined(grid):
         yield Finding(region=region, what="residency", verdict=Verdict.UNKNOWN, why=RULE, fix=NEXT_STEP)

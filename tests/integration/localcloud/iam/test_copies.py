@@ -11,9 +11,9 @@ from tests.integration.localcloud.iam.test_iam import caller, refused
 from tests.support.copies import CONTENT, SMALL
 from traingrid.aws.s3_copy import CopyStore
 from traingrid.aws.s3_uri import S3Uri
-from traingrid.moves.folder_copy import FolderCopy
-from traingrid.moves.listing import Folders
-from traingrid.moves.object_copy import ObjectCopy, Sizes
+from traingrid.transfers.folder_copy import FolderCopy
+from traingrid.transfers.listing import Folders
+from traingrid.transfers.object_copy import ObjectCopy, Sizes
 
 __all__ = ["bucket", "key"]
 

@@ -10,9 +10,9 @@ from localcloud.s3.checksums import checksum
 from tests.integration.localcloud.iam.test_iam import refused
 from traingrid.aws.s3_copy import CopyStore
 from traingrid.aws.s3_uri import S3Uri
-from traingrid.moves.folder_copy import FolderCopy
-from traingrid.moves.listing import Folders
-from traingrid.moves.object_copy import ObjectCopy
+from traingrid.transfers.folder_copy import FolderCopy
+from traingrid.transfers.listing import Folders
+from traingrid.transfers.object_copy import ObjectCopy
 
 MIB = 1024**2
 FROM, TO = {"Bucket": "source", "Key": "x"}, {"Bucket": "target", "Key": "y"}

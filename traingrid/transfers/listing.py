@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from traingrid import names
-from traingrid.moves.errors import MoveError, TargetDiffersError
 from traingrid.text import byte_size
+from traingrid.transfers.errors import MoveError, TargetDiffersError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,13 +12,14 @@ import pytest
 from botocore.exceptions import ResponseStreamingError
 
 from tests.support.sample_deployment import sample_deployment
-from traingrid.api import data, model_download
+from traingrid.api import data
 from traingrid.api.data import download_models
-from traingrid.api.model_download import DownloadStoppedError, ModelDownload
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import TraingridError
 from traingrid.job.state import JobState
 from traingrid.submission.status import JobStatus
+from traingrid.transfers import model_download, object_range
+from traingrid.transfers.model_download import DownloadStoppedError, ModelDownload
 
 
 def archive(text: bytes, name: str = "report.json") -> bytes:
@@ -43,6 +44,9 @@ class Body:
         if self.lost_after is not None:
             raise ResponseStreamingError(error="connection reset")
 
+    def close(self) -> None:
+        pass
+
 
 class LossyS3:
     """S3 that loses the connection after some bytes of each of the first replies."""
@@ -54,7 +58,7 @@ class LossyS3:
         return self.s3.head_object(**request)
 
     def get_object(self, **request: str) -> Any:
-        self.ranges.append(request["Range"])
+        self.ranges.append(request.get("Range", "all"))
         content = self.s3.get_object(**request)["Body"].read()
         return {"Body": Body(content, self.lost_after.pop(0) if self.lost_after else None)}
 
@@ -68,7 +72,7 @@ def bucket(aws: None) -> str:
 @pytest.fixture
 def s3(bucket: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(model_download, "_RETRY_SECONDS", 0)
-    monkeypatch.setattr(model_download, "_CHUNK", 16)
+    monkeypatch.setattr(object_range, "CHUNK_BYTES", 16)
     made: Any = boto3.client("s3")
     made.put_object(Bucket=bucket, Key="model.tar.gz", Body=archive(b"first"))
     return made
@@ -82,20 +86,19 @@ def test_a_lost_connection_continues_where_it_ended(s3: Any, bucket: str, tmp_pa
     lossy, seen = LossyS3(s3, 40, 0, 20), list[tuple[int, int]]()
     found = download(lossy, bucket, tmp_path / "model", progress=lambda *counts: seen.append(counts))
     assert (found.result, (tmp_path / "model/report.json").read_bytes()) == ("downloaded", b"first")
-    assert lossy.ranges == ["bytes=0-", "bytes=40-", "bytes=40-", "bytes=60-"]
+    assert lossy.ranges == ["all", *(f"bytes={start}-{found.bytes - 1}" for start in (40, 40, 60))]
     assert seen[-1] == (found.bytes, found.bytes)
     assert sorted(path.name for path in tmp_path.iterdir()) == [".model.json", "model"]
 
 
 def test_an_interrupted_download_continues_in_the_next_run(s3: Any, bucket: str, tmp_path: Path) -> None:
     stop = threading.Event()
-    stop.set()
     with pytest.raises(DownloadStoppedError):
-        download(s3, bucket, tmp_path / "model", stop=stop)
+        download(s3, bucket, tmp_path / "model", stop=stop, progress=lambda *_: stop.set())
     assert not (tmp_path / "model").exists()
     again = LossyS3(s3)
-    download(again, bucket, tmp_path / "model")
-    assert again.ranges == ["bytes=16-"]
+    found = download(again, bucket, tmp_path / "model")
+    assert again.ranges == [f"bytes=16-{found.bytes - 1}"]
     assert (tmp_path / "model/report.json").exists()
 
 
@@ -144,7 +147,7 @@ def test_the_part_of_a_replaced_archive_is_not_continued(s3: Any, bucket: str, t
     s3.put_object(Bucket=bucket, Key="model.tar.gz", Body=archive(b"second"))
     again = LossyS3(s3)
     download(again, bucket, tmp_path / "model")
-    assert again.ranges == ["bytes=0-"]
+    assert again.ranges == ["all"]
     assert (tmp_path / "model/report.json").read_bytes() == b"second"
     assert not list(tmp_path.glob(".*.part"))
 

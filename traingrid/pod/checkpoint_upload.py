@@ -1,4 +1,4 @@
-"""Folder copy: copies new, changed and deleted files of a folder to S3, repeatedly, as SageMaker does with checkpoints.
+"""Checkpoint upload: copies new, changed and deleted checkpoints to S3, repeatedly, as SageMaker does.
 
 "SageMaker AI saves checkpoints to Amazon S3 and syncs your training job with the checkpoint S3 bucket"
 (https://docs.aws.amazon.com/sagemaker/latest/dg/model-checkpoints-enable.html), and a checkpoint that is deleted in the
@@ -15,7 +15,6 @@ import json
 import logging
 import os
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,11 +24,12 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid.aws.outage import code_of, is_outage
 from traingrid.text import counted
+from traingrid.threads import in_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traingrid.pod.objects import S3Location
+    from traingrid.aws.s3_uri import S3Uri
 
 logger = logging.getLogger(__name__)
 
@@ -99,7 +99,7 @@ class CheckpointUpload:
 
     s3: Any
     folder: Path
-    target: S3Location
+    target: S3Uri
     record: CheckpointRecord
     is_main: bool
     _delete_refused: bool = field(default=False, init=False)
@@ -119,8 +119,7 @@ class CheckpointUpload:
             return error
         changed = [path for path, state in state_by_path.items() if self._is_changed(path, state, final=final)]
         changed.sort(key=lambda path: state_by_path[path])  # a file that was written last may refer to earlier ones
-        with ThreadPoolExecutor(_FILES_AT_ONCE, thread_name_prefix="copy") as pool:
-            errors = list(pool.map(self._copy, changed))
+        errors = list(in_order(self._copy, changed, _FILES_AT_ONCE))
         removed = [
             path for path in self.record.copied if path not in state_by_path and not (self.folder / path).exists()
         ]

@@ -15,16 +15,16 @@ from botocore.exceptions import ClientError
 
 from traingrid.aws.s3_copy import FULL, MAX_COPY_BYTES, MAX_PART_BYTES, MAX_PARTS, MIB, MIN_PART_BYTES, Piece, Upload
 from traingrid.backoff import backoff_seconds
-from traingrid.moves.errors import MoveError, SourceChangedError, TargetDiffersError
-from traingrid.moves.verification import MARK, evidence, mark_of
-from traingrid.moves.workers import Workers
+from traingrid.threads import Workers
+from traingrid.transfers.errors import MoveError, SourceChangedError, TargetDiffersError
+from traingrid.transfers.verification import MARK, evidence, mark_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from traingrid.aws.s3_copy import CopyStore, ObjectHead, Part
     from traingrid.aws.s3_uri import S3Uri
-    from traingrid.moves.verification import Evidence
+    from traingrid.transfers.verification import Evidence
 
 _DEFAULT = "CRC64NVME"
 _OF_PARTS = ("CRC64NVME", "CRC32C", "CRC32")

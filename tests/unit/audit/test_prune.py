@@ -16,16 +16,17 @@ from tests.support.copies import (
     folders,
     move_item,
     stored,
+    two_buckets,
     upload,
 )
+from traingrid.audit import prune as prune_module
+from traingrid.audit.prune import Prune, PruneReport
 from traingrid.aws.s3_delete import Deleter
 from traingrid.errors import TraingridError
 from traingrid.ledger.damage import intact
 from traingrid.ledger.datasets import DatasetItem, Datasets, Replica
 from traingrid.ledger.moves import MoveItem, Moves
 from traingrid.ledger.timestamps import timestamp
-from traingrid.moves import prune as prune_module
-from traingrid.moves.prune import Prune, PruneReport
 from verification.model.table import ModelTable
 
 COPY = move_item(
@@ -38,6 +39,11 @@ COPY = move_item(
     copied_objects=3,
     copied_bytes=59,
 )
+
+
+@pytest.fixture
+def s3(aws: None, monkeypatch: pytest.MonkeyPatch) -> Any:
+    return two_buckets(monkeypatch)
 
 
 @pytest.fixture

@@ -1,22 +1,54 @@
-"""Workers: calls a function for many values in a bounded number of threads.
-
-The threads are daemons: a child that receives SIGTERM ends within seconds, although S3 may take minutes for a copy.
-"""
+"""Threads: calls a function for many values in a bounded number of threads; the first error ends the calls."""
 
 from __future__ import annotations
 
 import threading
+from collections import deque
+from collections.abc import Sized
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
 T = TypeVar("T")
+R = TypeVar("R")
 _LOOK_SECONDS = 0.5
 
 
+def in_order(
+    work: Callable[[T], R], values: Iterable[T], threads: int, stop: threading.Event | None = None
+) -> Iterator[R]:
+    """Yield the results of a function in the order of its values, while it is called for the values that follow.
+
+    The first error in this order is raised after the calls that have begun; the others are cancelled.
+
+    Args:
+        work: The function.
+        values: The values. Those of an iterator are read as the results are, at most 2 * `threads` of them ahead.
+        threads: The number of threads.
+        stop: Set when no more results are read, so that calls which have begun can end early.
+    """
+    calls: deque[Future[R]] = deque()
+    most = len(values) if isinstance(values, Sized) else 2 * threads
+    pool = ThreadPoolExecutor(max(threads, 1))
+    try:
+        for value in values:
+            calls.append(pool.submit(work, value))
+            if len(calls) > most:
+                yield calls.popleft().result()
+        while calls:
+            yield calls.popleft().result()
+    finally:
+        if stop:
+            stop.set()
+        pool.shutdown(cancel_futures=True)
+
+
 class Workers(Generic[T]):
-    """Threads that call a function for each of some values.
+    """Threads that call a function for each of some values, in no order, and that can be held and stopped.
+
+    They are daemons: a child that receives SIGTERM ends within seconds, although S3 may take minutes for a copy.
 
     Args:
         work: The function.

@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from traingrid import names
-from traingrid.moves.errors import MoveError, SourceChangedError
-from traingrid.moves.verification import SENTENCES
-from traingrid.moves.workers import Workers
 from traingrid.text import counted
+from traingrid.threads import Workers
+from traingrid.transfers.errors import MoveError, SourceChangedError
+from traingrid.transfers.verification import SENTENCES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from traingrid.moves.listing import Folders, Pair, Survey
-    from traingrid.moves.object_copy import ObjectCopy
+    from traingrid.transfers.listing import Folders, Pair, Survey
+    from traingrid.transfers.object_copy import ObjectCopy
 
 THREADS = 16
 """The number of objects that are copied at once."""

@@ -18,9 +18,9 @@ from tests.support.copies import (
     stored,
     upload,
 )
-from traingrid.moves.errors import MoveError, SourceChangedError, TargetDiffersError
-from traingrid.moves.folder_copy import FolderCopy, verification_sentence
-from traingrid.moves.listing import Survey
+from traingrid.transfers.errors import MoveError, SourceChangedError, TargetDiffersError
+from traingrid.transfers.folder_copy import FolderCopy, verification_sentence
+from traingrid.transfers.listing import Survey
 
 
 def run(copy: FolderCopy) -> Survey:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import re
 import sys
 import threading
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,13 +17,14 @@ from botocore.exceptions import BotoCoreError
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import TraingridError
 from traingrid.text import printable
+from traingrid.transfers.object_range import ObjectRange
+from traingrid.transfers.patience import Patience
 from traingrid.unpacking import ArchiveError, ArchiveLimits, FolderConflictError, TooLargeError, shown, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 logger = logging.getLogger(__name__)
-_CHUNK = 1024 * 1024
 _TRIES_WITHOUT_PROGRESS = 5
 _RETRY_SECONDS = 1.0
 
@@ -114,34 +115,19 @@ class ModelDownload:
         return part
 
     def _fetch(self, part: Path, etag: str, size: int) -> None:
-        """Append to the part until it is complete; ask S3 again after a lost connection."""
-        with part.open("ab") as file:
-            if file.tell() > size:
-                file.truncate(0)
-            tries = 0
-            while file.tell() < size:
-                before = file.tell()
-                try:
-                    self._append(file, etag, size)
-                except BotoCoreError as error:  # also for a connection that is lost within the reply
-                    tries = 0 if file.tell() > before else tries + 1
-                    if tries >= _TRIES_WITHOUT_PROGRESS:
-                        text = f"{self.source}: {before:,} of {size:,} bytes have arrived. {error}"
-                        raise TraingridError(text, "Run the same command again; it continues.") from error
-                    time.sleep(_RETRY_SECONDS)
+        """Download the rest of the part."""
+        part.touch()
+        start = have if (have := part.stat().st_size) <= size else 0
+        rest = ObjectRange(source=self.source, etag=etag, size=size, file=part, start=start, end=size)
+        patience = Patience(math.inf, _TRIES_WITHOUT_PROGRESS, _RETRY_SECONDS)
+        try:
+            rest.download(self.s3, patience, self.stop, lambda position: self.progress(position, size))
+        except BotoCoreError as error:
+            text = f"{self.source}: {part.stat().st_size:,} of {size:,} bytes have arrived. {error}"
+            raise TraingridError(text, "Run the same command again; it continues.") from error
+        if part.stat().st_size < size:
+            raise DownloadStoppedError
         self.progress(size, size)
-
-    def _append(self, file: Any, etag: str, size: int) -> None:
-        """Append the bytes that are missing, as long as the connection lasts."""
-        where = {"Bucket": self.source.bucket, "Key": self.source.key}
-        # S3 refuses the request if another object has replaced the archive
-        # (https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html, If-Match).
-        reply = self.s3.get_object(**where, Range=f"bytes={file.tell()}-", IfMatch=etag)
-        for chunk in reply["Body"].iter_chunks(_CHUNK):
-            file.write(chunk)
-            self.progress(file.tell(), size)
-            if self.stop.is_set():
-                raise DownloadStoppedError
 
     def _unpack(self, part: Path) -> None:
         """Unpack the archive; a damaged one is deleted, so that the next run downloads it again."""

@@ -19,9 +19,9 @@ from traingrid import names
 from traingrid.aws.s3_copy import Listed
 from traingrid.errors import TraingridError
 from traingrid.ledger.damage import readable, warn
-from traingrid.moves.listing import named_objects
-from traingrid.moves.verification import evidence, mark_of
-from traingrid.moves.workers import Workers
+from traingrid.threads import Workers
+from traingrid.transfers.listing import named_objects
+from traingrid.transfers.verification import evidence, mark_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from traingrid.aws.s3_uri import S3Uri
     from traingrid.ledger.datasets import DatasetItem, Datasets
     from traingrid.ledger.moves import MoveItem, Moves
-    from traingrid.moves.listing import Folders
+    from traingrid.transfers.listing import Folders
 
 Result = Literal["pruned", "kept", "needed", "changed"]
 """pruned: its objects were deleted. kept: no object could be deleted. needed: a job uses it now. changed: another

@@ -1,0 +1,1 @@
+"""Transfers: copies and downloads objects of S3, and verifies them."""

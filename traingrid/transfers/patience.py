@@ -1,0 +1,66 @@
+"""Patience: repeats requests during an outage of AWS, for a limited time, which pods and users have."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from threading import Event
+from typing import TYPE_CHECKING, TypeVar
+
+from botocore.exceptions import BotoCoreError, ClientError, FlexibleChecksumError, IncompleteReadError
+
+from traingrid.aws.outage import is_outage
+from traingrid.backoff import backoff_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+LONGEST_WAIT = 20.0
+PATIENCE_SECONDS = 600.0
+
+
+class Patience:
+    """Waits between the requests of an outage, which ends with the first success.
+
+    Args:
+        seconds: The duration of an outage after which its error is raised.
+        tries: The number of requests after which it is.
+        longest_wait: The maximum wait before the next request, in seconds.
+    """
+
+    def __init__(self, seconds: float, tries: float = math.inf, longest_wait: float = LONGEST_WAIT) -> None:
+        self._limits, self._longest_wait = (seconds, tries), longest_wait
+        self.renew()
+
+    def renew(self) -> None:
+        """Record a success."""
+        self._since, self._tries = time.monotonic(), 0
+
+    def wait(self, error: BotoCoreError | ClientError, stop: Event) -> None:
+        """Wait before the next request, at most until `stop` is set; raise the error if the same request is no use."""
+        is_lost = isinstance(error, IncompleteReadError | FlexibleChecksumError)
+        seconds, tries = self._limits
+        self._tries += 1
+        if not (is_lost or is_outage(error)) or self._tries > tries or time.monotonic() - self._since > seconds:
+            raise error
+        logger.info("AWS is not available: %s. It is tried again.", error)
+        stop.wait(backoff_seconds(self._tries, self._longest_wait))
+
+
+def patiently(call: Callable[[], T], seconds: float = PATIENCE_SECONDS) -> T:
+    """Return the result of a call, which is repeated while AWS throttles, does not answer or cannot be reached.
+
+    Args:
+        call: The call. It must be harmless to repeat it.
+        seconds: The time after which the error is raised.
+    """
+    patience, never = Patience(seconds), Event()
+    while True:
+        try:
+            return call()
+        except (BotoCoreError, ClientError) as error:
+            patience.wait(error, never)
