@@ -11,9 +11,10 @@ import click
 from rich.table import Table
 
 from traingrid.cli.catalog import existing_catalog, url_option
+from traingrid.cli.columns import Column, Schema
 from traingrid.cli.console import console
 from traingrid.cli.doctor import needs_of
-from traingrid.cli.export import Schema, output_option, sentences, write_rows
+from traingrid.cli.export import output_option, sentences, write_rows
 from traingrid.deploy.checkup.account import caller, reading_role
 from traingrid.grid.file import load_grid
 from traingrid.text import counted, printable
@@ -25,18 +26,16 @@ if TYPE_CHECKING:
     from traingrid.cli.export import Output
     from traingrid.deploy.checkup.quotas import Need
 
-_ROWS = Schema(
+_ROWS: Schema[Any] = Schema(
     "quota or training plan",
-    {
-        "region": "string: The Region.",
-        "instance_type": "string: The instance type.",
-        "purchase_option": "string: on_demand, spot or plan.",
-        "training_plan": "string: The ARN of the training plan; empty for a quota.",
-        "instances": "integer: The instances that it grants.",
-        "needed": "integer: The instances that the jobs need at once; null if none does, and for a plan.",
-        "starts_at": "string: The start of the plan in ISO 8601; null for a quota.",
-        "ends_at": "string: The end of the plan in ISO 8601; null for a quota.",
-    },
+    Column("region", "string: The Region."),
+    Column("instance_type", "string: The instance type."),
+    Column("purchase_option", "string: on_demand, spot or plan."),
+    Column("training_plan", "string: The ARN of the training plan; empty for a quota."),
+    Column("instances", "integer: The instances that it grants."),
+    Column("needed", "integer: The instances that the jobs need at once; null if none does, and for a plan."),
+    Column("starts_at", "string: The start of the plan in ISO 8601; null for a quota."),
+    Column("ends_at", "string: The end of the plan in ISO 8601; null for a quota."),
 )
 
 
@@ -94,9 +93,9 @@ def _rows(read: CapacityRead, needs: Iterable[Need]) -> Iterator[dict[str, Any]]
     needed = {(need.region, need.instance_type, need.spot): need.together for need in needs}
     for row in read.quotas:
         key = row["region"], row["instance_type"], row["purchase_option"] == "spot"
-        yield {**dict.fromkeys(_ROWS.keys), **row, "training_plan": "", "needed": needed.get(key)}
+        yield {**dict.fromkeys(_ROWS.names), **row, "training_plan": "", "needed": needed.get(key)}
     for plan in read.plans:
-        yield {**dict.fromkeys(_ROWS.keys), **plan}
+        yield {**dict.fromkeys(_ROWS.names), **plan}
 
 
 def _cells(row: Mapping[str, Any], option: str) -> tuple[str, ...]:

@@ -17,9 +17,10 @@ from traingrid import names
 from traingrid.api.deployed import find_deployment
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
+from traingrid.cli.columns import Column, Schema
 from traingrid.cli.console import console
 from traingrid.cli.copies import print_damaged
-from traingrid.cli.export import Schema, output_option, write_rows
+from traingrid.cli.export import output_option, write_rows
 from traingrid.errors import TraingridError, UsageError
 from traingrid.ledger.damage import readable
 from traingrid.ledger.datasets import Datasets
@@ -36,18 +37,16 @@ if TYPE_CHECKING:
 REPORTED_WITHIN = 1200.0
 """Seconds to wait for the report on a marker: the function's timeout of 15 minutes, and five minutes for its event."""
 _POLL_SECONDS = 1.0
-_ROWS = Schema(
+_ROWS: Schema[Any] = Schema(
     "replica",
-    {
-        "dataset": "string: The dataset's name.",
-        "version": "string: Its version.",
-        "campaign": "string: Its campaign.",
-        "bytes": "integer: The size of its objects.",
-        "objects": "integer: The number of its objects.",
-        "region": "string: The replica's Region.",
-        "uri": "string: The replica's S3 URI.",
-        "registered_at": "string: The time of the registration, in ISO 8601.",
-    },
+    Column("dataset", "string: The dataset's name."),
+    Column("version", "string: Its version."),
+    Column("campaign", "string: Its campaign."),
+    Column("bytes", "integer: The size of its objects."),
+    Column("objects", "integer: The number of its objects."),
+    Column("region", "string: The replica's Region."),
+    Column("uri", "string: The replica's S3 URI."),
+    Column("registered_at", "string: The time of the registration, in ISO 8601."),
 )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.table import Table
@@ -11,8 +11,9 @@ from rich.text import Text
 
 from traingrid import names
 from traingrid.api.submit import read_manifest
+from traingrid.cli.columns import Column, Schema
 from traingrid.cli.console import console
-from traingrid.cli.export import Schema, output_option, sentences, write_rows
+from traingrid.cli.export import output_option, sentences, write_rows
 from traingrid.deploy.checkup.account import caller
 from traingrid.deploy.checkup.finding import Verdict, of_grid_file
 from traingrid.deploy.checkup.needs import Needs, of_clusters
@@ -32,15 +33,13 @@ if TYPE_CHECKING:
     from traingrid.deploy.checkup.finding import Finding
     from traingrid.grid.model import GridSettings
 
-_ROWS = Schema(
+_ROWS: Schema[Any] = Schema(
     "check",
-    {
-        "region": "string: The Region of the checked resource; empty for the account.",
-        "what": "string: The checked resource.",
-        "verdict": "string: good, wrong, or not checked.",
-        "why": "string: The reason.",
-        "fix": "string: The command or action that fixes the problem; empty without a problem.",
-    },
+    Column("region", "string: The Region of the checked resource; empty for the account."),
+    Column("what", "string: The checked resource."),
+    Column("verdict", "string: good, wrong, or not checked."),
+    Column("why", "string: The reason."),
+    Column("fix", "string: The command or action that fixes the problem; empty without a problem."),
 )
 _STYLES = {Verdict.GOOD: "green", Verdict.WRONG: "red", Verdict.UNKNOWN: "yellow"}
 

@@ -17,7 +17,8 @@ import click
 from traingrid.api.child_log import child_log
 from traingrid.api.control_plane import ControlPlane
 from traingrid.api.logs import LogReader, matching
-from traingrid.cli.export import Schema, output_option, write_rows
+from traingrid.cli.columns import Column, Schema
+from traingrid.cli.export import output_option, write_rows
 from traingrid.errors import TraingridError, UsageError
 from traingrid.log import readable
 from traingrid.text import printable
@@ -33,16 +34,14 @@ if TYPE_CHECKING:
 _COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "bright_cyan", "bright_green", "bright_yellow")
 """The colours of jobs, by index; red is left for errors."""
 _PRINTED_TOGETHER = 5_000
-_ROWS = Schema(
+_ROWS: Schema[Any] = Schema(
     "line of a log",
-    {
-        "time": "string: The time at which the host wrote it, in ISO 8601.",
-        "index": "integer: The array index of the job.",
-        "region": "string: The Region of the training job.",
-        "host": "string: SageMaker's name of the host, for example algo-1.",
-        "rank": "integer: The rank that printed it; 0 also for lines without a mark.",
-        "text": "string: The line, with the mark of its rank.",
-    },
+    Column("time", "string: The time at which the host wrote it, in ISO 8601."),
+    Column("index", "integer: The array index of the job."),
+    Column("region", "string: The Region of the training job."),
+    Column("host", "string: SageMaker's name of the host, for example algo-1."),
+    Column("rank", "integer: The rank that printed it; 0 also for lines without a mark."),
+    Column("text", "string: The line, with the mark of its rank."),
 )
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 

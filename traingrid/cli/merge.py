@@ -9,8 +9,9 @@ from rich.table import Table
 
 from traingrid.api.control_plane import ControlPlane
 from traingrid.api.merge import open_merge
+from traingrid.cli.columns import Column, Schema
 from traingrid.cli.console import console
-from traingrid.cli.export import Schema, output_option, sentences, write_rows
+from traingrid.cli.export import output_option, sentences, write_rows
 from traingrid.merge.line import MergeRequest
 from traingrid.text import byte_size, counted, printable
 
@@ -21,25 +22,21 @@ if TYPE_CHECKING:
     from traingrid.api.merge import OpenMerge
     from traingrid.cli.export import Output
 
-_MERGED = Schema(
+_MERGED: Schema[Any] = Schema(
     "submission",
-    {
-        "submission": "string: The submission's id.",
-        "region": "string: The Region in which the models are merged.",
-        "method": "string: average, ensemble or parts.",
-        "models": "integer: The number of models.",
-    },
+    Column("submission", "string: The submission's id."),
+    Column("region", "string: The Region in which the models are merged."),
+    Column("method", "string: average, ensemble or parts."),
+    Column("models", "integer: The number of models."),
 )
-_MODELS = Schema(
+_MODELS: Schema[Any] = Schema(
     "model, with --plan",
-    {
-        "index": "integer: The array index of its job.",
-        "name": "string: The job's name.",
-        "region": "string: The Region in which it was trained.",
-        "archive": "string: The S3 URI of the model.",
-        "bytes": "integer: The size of the archive.",
-        "copy": "string: The S3 URI of its copy in the Region of the merge.",
-    },
+    Column("index", "integer: The array index of its job."),
+    Column("name", "string: The job's name."),
+    Column("region", "string: The Region in which it was trained."),
+    Column("archive", "string: The S3 URI of the model."),
+    Column("bytes", "integer: The size of the archive."),
+    Column("copy", "string: The S3 URI of its copy in the Region of the merge."),
 )
 
 

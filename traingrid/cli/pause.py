@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from traingrid.api.control_plane import ControlPlane
-from traingrid.cli.export import Schema, output_option, sentences, write_rows
+from traingrid.cli.columns import Column, Schema
+from traingrid.cli.export import output_option, sentences, write_rows
 from traingrid.cli.status_table import paused_sentence
 
 if TYPE_CHECKING:
@@ -16,14 +17,12 @@ if TYPE_CHECKING:
     from traingrid.cli.export import Output
     from traingrid.ledger.user_requests import Pause
 
-_ROWS = Schema(
+_ROWS: Schema[Any] = Schema(
     "grid, always one",
-    {
-        "launching": "boolean: Whether training jobs are launched.",
-        "since": "string: The time at which the pause began, in ISO 8601; empty without one.",
-        "by": "string: The user who paused.",
-        "reason": "string: The reason.",
-    },
+    Column("launching", "boolean: Whether training jobs are launched."),
+    Column("since", "string: The time at which the pause began, in ISO 8601; empty without one."),
+    Column("by", "string: The user who paused."),
+    Column("reason", "string: The reason."),
 )
 
 
@@ -63,7 +62,7 @@ def resume(grid_file: Path, reason: str, *, output: Output) -> None:
 def _write(pause: Pause | None, output: Output) -> None:
     if output != "table":
         values = {"since": pause.at, "by": pause.by, "reason": pause.reason} if pause else {}
-        none = dict.fromkeys(_ROWS.keys, "")
+        none = dict.fromkeys(_ROWS.names, "")
         write_rows([{**none, "launching": pause is None, **values}], _ROWS, output)
 
 

@@ -9,8 +9,9 @@ import click
 from rich.table import Table
 from rich.text import Text
 
+from traingrid.cli.columns import Column, Schema
 from traingrid.cli.console import console
-from traingrid.cli.export import Schema, sentences, write_rows
+from traingrid.cli.export import sentences, write_rows
 from traingrid.planner.pool_keys import SPOT, is_paid, plan_text, pool_text
 from traingrid.text import counted, printable
 
@@ -28,23 +29,21 @@ _SHOWN_LINES = 200
 _REGION_COLUMNS = ("Region", "jobs", "instances", "instance-hours", "compute", "data", "total")
 _LINE_COLUMNS = ("line", "job", "Region", "instances", "hours", "dollars", "verdict")
 
-PLAN_ROWS = Schema(
+PLAN_ROWS: Schema[Any] = Schema(
     "line",
-    {
-        "line": "integer: The number of the line.",
-        "name": "string: The job's name.",
-        "region": "string: The chosen Region; null if the line could not be placed.",
-        "instance_type": "string: The chosen instance type.",
-        "instance_count": "integer: The number of instances.",
-        "purchase_option": "string: on_demand, spot, or the ARN of a training plan.",
-        "uri": "string: The S3 URI of the data in the Region.",
-        "hours": "number: The expected hours of training.",
-        "source": "string: The source of the hours.",
-        "compute": "number: Dollars of all instances.",
-        "data": "number: Dollars of transfer and storage.",
-        "dollars": "number: The sum of both.",
-        "verdict": "string: The reason for the choice, or for the missing place.",
-    },
+    Column("line", "integer: The number of the line."),
+    Column("name", "string: The job's name."),
+    Column("region", "string: The chosen Region; null if the line could not be placed."),
+    Column("instance_type", "string: The chosen instance type."),
+    Column("instance_count", "integer: The number of instances."),
+    Column("purchase_option", "string: on_demand, spot, or the ARN of a training plan."),
+    Column("uri", "string: The S3 URI of the data in the Region."),
+    Column("hours", "number: The expected hours of training."),
+    Column("source", "string: The source of the hours."),
+    Column("compute", "number: Dollars of all instances."),
+    Column("data", "number: Dollars of transfer and storage."),
+    Column("dollars", "number: The sum of both."),
+    Column("verdict", "string: The reason for the choice, or for the missing place."),
 )
 
 
@@ -69,7 +68,7 @@ def plan_rows(plan: Plan) -> Iterator[dict[str, Any]]:
         }
     for short in plan.shortages:
         line = short.candidate.line.number
-        yield {**dict.fromkeys(PLAN_ROWS.keys), "line": line, "verdict": f"{short.reason} {short.next_step}".strip()}
+        yield {**dict.fromkeys(PLAN_ROWS.names), "line": line, "verdict": f"{short.reason} {short.next_step}".strip()}
 
 
 def report(plan: Plan, facts: Facts, output: Output = "table") -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,9 +12,10 @@ from traingrid.api.control_plane import ControlPlane
 from traingrid.aws.s3_copy import CopyStore
 from traingrid.aws.s3_delete import Deleter
 from traingrid.aws.s3_uri import S3Uri
+from traingrid.cli.columns import Column, Schema
 from traingrid.cli.console import console
 from traingrid.cli.copies import copies_sentence, copies_table, folders_in_use, found_copies
-from traingrid.cli.export import Schema, output_option, sentences, write_rows
+from traingrid.cli.export import output_option, sentences, write_rows
 from traingrid.cli.record_index import index
 from traingrid.errors import TraingridError, UsageError
 from traingrid.ledger.datasets import Datasets
@@ -38,18 +39,16 @@ _VERSIONED = (
     "rule of the bucket, or you, delete them."
 )
 
-_ROWS = Schema(
+_ROWS: Schema[Any] = Schema(
     "copy",
-    {
-        "target": "string: The S3 URI of the copy.",
-        "source": "string: The S3 URI of its source.",
-        "region": "string: Its Region.",
-        "bytes": "integer: The size of the objects that it wrote.",
-        "why": "string: Why it is not needed.",
-        "result": "string: pruned, kept, needed, changed, or listed if nothing was deleted.",
-        "deleted": "integer: The number of deleted objects.",
-        "kept": "integer: The number of objects that were kept.",
-    },
+    Column("target", "string: The S3 URI of the copy."),
+    Column("source", "string: The S3 URI of its source."),
+    Column("region", "string: Its Region."),
+    Column("bytes", "integer: The size of the objects that it wrote."),
+    Column("why", "string: Why it is not needed."),
+    Column("result", "string: pruned, kept, needed, changed, or listed if nothing was deleted."),
+    Column("deleted", "integer: The number of deleted objects."),
+    Column("kept", "integer: The number of objects that were kept."),
 )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
@@ -14,9 +14,10 @@ from rich.text import Text
 from traingrid import names
 from traingrid.api.control_plane import ControlPlane
 from traingrid.aws.s3_uri import S3Uri
+from traingrid.cli.columns import Column, Schema
 from traingrid.cli.console import console
 from traingrid.cli.copies import print_damaged
-from traingrid.cli.export import Schema, output_option, write_rows
+from traingrid.cli.export import output_option, write_rows
 from traingrid.cli.live_status import watch_overview, watch_submission
 from traingrid.cli.overview_table import more_sentence, overview_tables
 from traingrid.cli.status_table import JOB_ROWS, paused_sentence, reasons, status_rows, status_table
@@ -32,17 +33,15 @@ if TYPE_CHECKING:
 
 _LARGE = 500
 """For more jobs, `status` shows an overview."""
-SUBMISSION_ROWS = Schema(
+SUBMISSION_ROWS: Schema[Any] = Schema(
     "submission, newest first, without one",
-    {
-        "submission": "string: The submission's id.",
-        "state": "string: Its state.",
-        "jobs": "integer: The number of its jobs.",
-        "claimed_at": "string: The time at which the intake claimed the manifest, in ISO 8601.",
-        "manifest": "string: The S3 URI of the manifest.",
-        "version": "string: The S3 version of the manifest.",
-        "batch_job": "string: The id of the Batch job.",
-    },
+    Column("submission", "string: The submission's id."),
+    Column("state", "string: Its state."),
+    Column("jobs", "integer: The number of its jobs."),
+    Column("claimed_at", "string: The time at which the intake claimed the manifest, in ISO 8601."),
+    Column("manifest", "string: The S3 URI of the manifest."),
+    Column("version", "string: The S3 version of the manifest."),
+    Column("batch_job", "string: The id of the Batch job."),
 )
 
 
@@ -72,7 +71,7 @@ def status(grid_file: Path, submission: str | None, *, watch: bool, is_complete:
                 print_damaged(part)
         else:
             submissions = readable(plane.ledger.submissions(), print_damaged)
-            write_rows(map(SUBMISSION_ROWS.of, submissions), SUBMISSION_ROWS, output)
+            write_rows(submissions, SUBMISSION_ROWS, output)
         return
     out = console()
     _print_warnings(plane, out)

@@ -11,8 +11,9 @@ import click
 from traingrid.api.deployed import find_deployment
 from traingrid.api.source_folders import packed
 from traingrid.api.submit import Progress, check_name, check_resources, parsed, submit_manifest, with_initial_models
+from traingrid.cli.columns import Column, Schema
 from traingrid.cli.console import announcing_a_wait, console
-from traingrid.cli.export import Schema, output_option, sentences, write_rows
+from traingrid.cli.export import output_option, sentences, write_rows
 from traingrid.cli.plan_table import plan_table
 from traingrid.errors import TraingridError
 from traingrid.job.initial_model import MODEL_CHANNEL, initial_model_uri
@@ -24,31 +25,29 @@ if TYPE_CHECKING:
     from traingrid.cli.export import Output
     from traingrid.grid.deployment import Deployment
 
-SUBMISSION_ROWS = Schema(
+SUBMISSION_ROWS: Schema[Any] = Schema(
     "submission",
-    {
-        "submission": "string: The submission's id.",
-        "jobs": "integer: The number of its jobs.",
-        "batch_job": "string: The id of the Batch job.",
-    },
+    Column("submission", "string: The submission's id."),
+    Column("jobs", "integer: The number of its jobs."),
+    Column("batch_job", "string: The id of the Batch job."),
 )
-_PLANNED = Schema(
+_PLANNED: Schema[Any] = Schema(
     "line, with --plan",
-    {
-        "line": "integer: The number of the line.",
-        "region": "string: The training Region.",
-        "name": "string: The job's name.",
-        "instance_type": "string: The instance type.",
-        "instance_count": "integer: The number of instances.",
-        "spot": "boolean: Whether it uses spot instances.",
-        "ranks": "integer: The world size.",
-        "launcher": "string: The program that starts the ranks: mpi, torchrun or none.",
-        "channels": "object of strings: The S3 URI of each channel.",
-        "image": "string: The image; empty for a built-in algorithm.",
-        "outcome": "string: What would happen now.",
-        "would_fail": "boolean: Whether it would fail now.",
-        "warnings": "array of strings: Hardware of its instances that its image does not use, as far as that is known.",
-    },
+    Column("line", "integer: The number of the line."),
+    Column("region", "string: The training Region."),
+    Column("name", "string: The job's name."),
+    Column("instance_type", "string: The instance type."),
+    Column("instance_count", "integer: The number of instances."),
+    Column("spot", "boolean: Whether it uses spot instances."),
+    Column("ranks", "integer: The world size."),
+    Column("launcher", "string: The program that starts the ranks: mpi, torchrun or none."),
+    Column("channels", "object of strings: The S3 URI of each channel."),
+    Column("image", "string: The image; empty for a built-in algorithm."),
+    Column("outcome", "string: What would happen now."),
+    Column("would_fail", "boolean: Whether it would fail now."),
+    Column(
+        "warnings", "array of strings: Hardware of its instances that its image does not use, as far as that is known."
+    ),
 )
 PRINTED = Progress(announce=click.echo, warn=click.echo, waiting=announcing_a_wait)
 """Prints the progress of a submission."""
