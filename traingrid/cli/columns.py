@@ -25,7 +25,8 @@ class Column(Generic[Row]):
         name: Its key in JSON and CSV; empty if only the table has it.
         help: Its type and meaning, as "TYPE: MEANING". A missing value is null.
         render: Returns the text of a row's cell in the table; by default that of the value.
-        value: Returns the value of a row; by default the row's item or attribute with the column's name.
+        value: Returns the value of a row; by default the attribute with the column's name. A row that is a mapping has
+            its values by name.
         heading: Its heading in the table; empty if only JSON and CSV have it.
         right: Whether its cells are aligned to the right.
         style: Returns the style of a row's cell.
@@ -50,9 +51,9 @@ class Column(Generic[Row]):
 
     def of(self, row: Row) -> Any:
         """Return the value of a row."""
-        if self.value:
-            return self.value(row)
-        return row[self.name] if isinstance(row, Mapping) else getattr(row, self.name)
+        if isinstance(row, Mapping):
+            return row[self.name]
+        return self.value(row) if self.value else getattr(row, self.name)
 
     def text(self, row: Row) -> str:
         """Return the text of a row's cell in the table."""
