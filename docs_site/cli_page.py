@@ -6,10 +6,12 @@ python -m docs_site.cli_page
 from collections.abc import Iterator
 from inspect import cleandoc
 from pathlib import Path
+from typing import Any
 
 import click
 
-from traingrid.cli.export import OutputOption, Schema
+from traingrid.cli.columns import Column, Schema
+from traingrid.cli.export import OutputOption
 from traingrid.cli.main import cli
 
 PAGE = Path(__file__).resolve().parent.parent / "docs/cli.md"
@@ -23,7 +25,8 @@ definitions of the commands.
 With `--output json`, a command writes an array with an object for each row, and one row on each line; with
 `--output csv`, the same keys are columns, and each entry of an object is a separate column, for example
 `metrics.loss`. Messages are then on standard error. Later versions may add keys, but do not rename or remove them.
-Commands without `--output` start a program or write a file.
+Commands without `--output` start a program or write a file. A row without a heading is not in the table that a command
+prints, and one without a key is only there.
 """
 
 
@@ -61,12 +64,21 @@ def _options(command: click.Command, context: click.Context) -> str:
     return "\n".join(["| option | meaning |", "|---|---|", *rows]) + "\n" if rows else ""
 
 
-def _rows(schema: Schema) -> str:
-    """Return the table of a row's keys."""
-    title = f"A row for each {schema.row}" + (":" if schema.keys else ".")
-    rows = [f"| `{name}` | {' | '.join(map(_cell, text.split(': ', 1)))} |" for name, text in schema.keys.items()]
-    table = ["", "| key | type | meaning |", "|---|---|---|", *rows] if rows else []
-    return "\n".join([title, *table]) + "\n"
+def _rows(schema: Schema[Any]) -> str:
+    """Return the table of the columns of rows, with their headings if the command prints a table."""
+    if not schema.columns:
+        return f"A row for each {schema.row}.\n"
+    lines = [("key", "heading", "type", "meaning"), *map(_line, schema.columns)]
+    if not any(column.heading for column in schema.columns):
+        lines = [(key, *cells) for key, _, *cells in lines]
+    title, *rows = [f"| {' | '.join(line)} |" for line in lines]
+    return "\n".join([f"A row for each {schema.row}:\n", title, "|---" * len(lines[0]) + "|", *rows]) + "\n"
+
+
+def _line(column: Column[Any]) -> tuple[str, ...]:
+    """Return the cells of a column."""
+    kind, _, meaning = column.help.partition(": ")
+    return f"`{column.name}`" if column.name else "", _cell(column.heading), kind, _cell(meaning)
 
 
 def _cell(text: str) -> str:

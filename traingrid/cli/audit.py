@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,9 +10,10 @@ from traingrid.api.control_plane import ControlPlane
 from traingrid.audit.audit import audit as violations_of
 from traingrid.audit.audit import counts, notes
 from traingrid.audit.read_snapshot import read_world
+from traingrid.cli.columns import Column, Schema
 from traingrid.cli.console import console
 from traingrid.cli.copies import copies_sentence, copies_table, found_copies
-from traingrid.cli.export import Schema, output_option, sentences, write_rows
+from traingrid.cli.export import output_option, sentences, write_rows
 from traingrid.errors import TraingridError
 from traingrid.ledger.errors import UnknownSubmissionError
 from traingrid.text import counted, printable
@@ -25,14 +26,12 @@ if TYPE_CHECKING:
     from traingrid.cli.export import Output
     from traingrid.grid.deployment import Deployment
 
-AUDIT_ROWS = Schema(
+AUDIT_ROWS: Schema[Any] = Schema(
     "violated invariant",
-    {
-        "invariant": "string: I1 to I7 of [reliability.md](reliability.md); empty for a note.",
-        "kind": "string: duplicate, orphan, lost, other, or note, which is no violation.",
-        "submission": "string: The affected submission; empty if it is not known.",
-        "what": "string: A sentence that describes it and its place.",
-    },
+    Column("invariant", "string: I1 to I7 of [reliability.md](reliability.md); empty for a note."),
+    Column("kind", "string: duplicate, orphan, lost, other, or note, which is no violation."),
+    Column("submission", "string: The affected submission; empty if it is not known."),
+    Column("what", "string: A sentence that describes it and its place."),
 )
 
 
@@ -76,9 +75,9 @@ def audit(grid_file: Path, submission: str, *, is_complete: bool, details: bool,
         raise TraingridError(text, "docs/operations.md explains each line and what to do.")
 
 
-def audit_rows(violations: Sequence[Violation], noted: Sequence[str] = ()) -> Iterator[dict[str, str]]:
+def audit_rows(violations: Sequence[Violation], noted: Sequence[str] = ()) -> Iterator[Violation | dict[str, str]]:
     """Yield violations and notes for an export."""
-    yield from map(AUDIT_ROWS.of, violations)
+    yield from violations
     for note in noted:
         yield {"invariant": "", "kind": "note", "submission": "", "what": note}
 

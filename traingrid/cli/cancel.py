@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid.api.control_plane import ControlPlane
 from traingrid.aws.outage import is_outage
-from traingrid.cli.export import Schema, output_option, sentences, write_rows
+from traingrid.cli.columns import Column, Schema
+from traingrid.cli.export import output_option, sentences, write_rows
 from traingrid.errors import TraingridError, UsageError, interrupted
 from traingrid.submission.cancel import Canceller, CancelTarget
 from traingrid.text import counted, printable
@@ -26,14 +27,12 @@ _RECORDED = (
     "To stop it sooner, run the same command again."
 )
 
-_ROWS = Schema(
+_ROWS: Schema[Any] = Schema(
     "job that was asked to end",
-    {
-        "submission": "string: The submission's id.",
-        "kind": "string: batch_job, training_job, or error.",
-        "name": "string: The id of the Batch job, the name of the training job, or what could not be reached.",
-        "error": "string: The reason why it could not be stopped yet; empty if it was asked.",
-    },
+    Column("submission", "string: The submission's id."),
+    Column("kind", "string: batch_job, training_job, or error."),
+    Column("name", "string: The id of the Batch job, the name of the training job, or what could not be reached."),
+    Column("error", "string: The reason why it could not be stopped yet; empty if it was asked."),
 )
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.table import Table
 
 from traingrid.cli.catalog import existing_catalog, url_option
+from traingrid.cli.columns import Column, Schema, folded_table
 from traingrid.cli.console import console
 from traingrid.cli.doctor import needs_of
-from traingrid.cli.export import Schema, output_option, sentences, write_rows
+from traingrid.cli.export import output_option, sentences, write_rows
 from traingrid.deploy.checkup.account import caller, reading_role
 from traingrid.grid.file import load_grid
 from traingrid.text import counted, printable
@@ -25,18 +25,45 @@ if TYPE_CHECKING:
     from traingrid.cli.export import Output
     from traingrid.deploy.checkup.quotas import Need
 
-_ROWS = Schema(
+
+def _option(row: Mapping[str, Any]) -> str:
+    plan = row["training_plan"]
+    return f"plan {plan.rpartition('/')[2]}" if plan else str(row["purchase_option"])
+
+
+def _needed(row: Mapping[str, Any]) -> str:
+    return "-" if row["needed"] is None else str(row["needed"])
+
+
+def _day(moment: datetime | None) -> str:
+    return "" if moment is None else f"{moment.astimezone(UTC):%Y-%m-%d %H:%M}"
+
+
+_ROWS: Schema[Mapping[str, Any]] = Schema(
     "quota or training plan",
-    {
-        "region": "string: The Region.",
-        "instance_type": "string: The instance type.",
-        "purchase_option": "string: on_demand, spot or plan.",
-        "training_plan": "string: The ARN of the training plan; empty for a quota.",
-        "instances": "integer: The instances that it grants.",
-        "needed": "integer: The instances that the jobs need at once; null if none does, and for a plan.",
-        "starts_at": "string: The start of the plan in ISO 8601; null for a quota.",
-        "ends_at": "string: The end of the plan in ISO 8601; null for a quota.",
-    },
+    Column("region", "string: The Region.", heading="Region"),
+    Column("instance_type", "string: The instance type.", heading="instance type"),
+    Column("purchase_option", "string: on_demand, spot or plan.", _option, heading="option"),
+    Column("training_plan", "string: The ARN of the training plan; empty for a quota."),
+    Column("instances", "integer: The instances that it grants.", heading="granted"),
+    Column(
+        "needed",
+        "integer: The instances that the jobs need at once; null if none does, and for a plan.",
+        _needed,
+        heading="needed at once",
+    ),
+    Column(
+        "starts_at",
+        "string: The start of the plan in ISO 8601; null for a quota.",
+        lambda row: _day(row["starts_at"]),
+        heading="from",
+    ),
+    Column(
+        "ends_at",
+        "string: The end of the plan in ISO 8601; null for a quota.",
+        lambda row: _day(row["ends_at"]),
+        heading="to",
+    ),
 )
 
 
@@ -67,7 +94,7 @@ def refresh(grid_file: Path, manifest: Path | None, url: str | None, *, output: 
     write_capacity(database, read)
     echo = sentences(output)
     if output == "table":
-        console().print(_table(read, needs))
+        console().print(folded_table(_ROWS.columns, _rows(read, needs)))
     else:
         write_rows(_rows(read, needs), _ROWS, output)
     echo(f"{counted(len(read.quotas), 'quota')} and {counted(len(read.plans), 'training plan')} of {today} written")
@@ -75,33 +102,11 @@ def refresh(grid_file: Path, manifest: Path | None, url: str | None, *, output: 
         echo(printable(f"not read: {problem}"))
 
 
-def _table(read: CapacityRead, needs: Iterable[Need]) -> Table:
-    """Return granted and needed instances; needs concern quotas, because a plan is used only by lines that name it."""
-    table = Table(box=None, pad_edge=False)
-    for heading in ("Region", "instance type", "option", "granted", "needed at once", "from", "to"):
-        table.add_column(heading, overflow="fold")
-    for row in _rows(read, needs):
-        if not row["training_plan"]:
-            needed = "-" if row["needed"] is None else str(row["needed"])
-            table.add_row(*_cells(row, row["purchase_option"]), needed, "", "")
-    for plan in read.plans:
-        name = plan["training_plan"].rpartition("/")[2]
-        table.add_row(*_cells(plan, f"plan {name}"), "-", _day(plan["starts_at"]), _day(plan["ends_at"]))
-    return table
-
-
 def _rows(read: CapacityRead, needs: Iterable[Need]) -> Iterator[dict[str, Any]]:
+    """Yield quotas and plans; needs concern quotas, because a plan is used only by lines that name it."""
     needed = {(need.region, need.instance_type, need.spot): need.together for need in needs}
     for row in read.quotas:
         key = row["region"], row["instance_type"], row["purchase_option"] == "spot"
-        yield {**dict.fromkeys(_ROWS.keys), **row, "training_plan": "", "needed": needed.get(key)}
+        yield {**dict.fromkeys(_ROWS.names), **row, "training_plan": "", "needed": needed.get(key)}
     for plan in read.plans:
-        yield {**dict.fromkeys(_ROWS.keys), **plan}
-
-
-def _cells(row: Mapping[str, Any], option: str) -> tuple[str, ...]:
-    return row["region"], row["instance_type"], printable(option), str(row["instances"])
-
-
-def _day(moment: datetime | None) -> str:
-    return "" if moment is None else f"{moment.astimezone(UTC):%Y-%m-%d %H:%M}"
+        yield {**dict.fromkeys(_ROWS.names), **plan}

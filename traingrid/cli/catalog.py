@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.table import Table
@@ -12,8 +12,9 @@ from rich.text import Text
 
 from traingrid import names
 from traingrid.api.deployed import find_cluster, find_deployment
+from traingrid.cli.columns import Column, Schema
 from traingrid.cli.console import console
-from traingrid.cli.export import Schema, output_option, sentences, write_rows, write_table
+from traingrid.cli.export import output_option, sentences, write_rows, write_table
 from traingrid.cli.installed import CATALOG, require_extra
 from traingrid.errors import UsageError
 from traingrid.grid.catalog import DSQL_CATALOG, NO_CATALOG
@@ -32,23 +33,23 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 _TABLES = ("campaigns", "datasets", "replicas", "prices", "transfer_prices", "capacity")
 _FILE = "catalog.db"
-_TABLES_MADE = Schema(
+_TABLES_MADE: Schema[Any] = Schema(
     "catalog, always one",
-    {
-        "catalog": "string: The database, without its password.",
-        "changed": "boolean: Whether tables were created or upgraded.",
-    },
+    Column("catalog", "string: The database, without its password."),
+    Column("changed", "boolean: Whether tables were created or upgraded."),
 )
-_IMPORTED = Schema("file, always one", {"table": "string: The table.", "rows": "integer: The number of its rows."})
-_SYNCED = Schema(
+_IMPORTED: Schema[Any] = Schema(
+    "file, always one", Column("table", "string: The table."), Column("rows", "integer: The number of its rows.")
+)
+_SYNCED: Schema[Any] = Schema(
     "catalog, always one",
-    {
-        "submissions": "integer: The number of submissions that were read.",
-        "runs": "integer: The number of rows that were written.",
-        "replicas": "integer: The number of registered replicas that were added.",
-    },
+    Column("submissions", "integer: The number of submissions that were read."),
+    Column("runs", "integer: The number of rows that were written."),
+    Column("replicas", "integer: The number of registered replicas that were added."),
 )
-_RESULT = Schema("row of the result, with the columns of the query", {})
+_RESULT: Schema[Any] = Schema(
+    "row of the result, with the columns of the query",
+)
 
 url_option = click.option(
     "--catalog",
@@ -120,7 +121,7 @@ def sync(grid_file: Path, url: str | None, *, output: Output) -> None:
     """Copy runs and datasets from the ledger."""
     result = synced(existing_catalog(grid_file, url), grid_file)
     if output != "table":
-        write_rows([vars(result)], _SYNCED, output)
+        write_rows([result], _SYNCED, output)
     sentences(output)(result.sentence)
 
 
@@ -135,7 +136,7 @@ def rebuild(grid_file: Path, url: str | None, *, output: Output) -> None:
 
     result = read_again(database, _records(grid_file))
     if output != "table":
-        write_rows([vars(result)], _SYNCED, output)
+        write_rows([result], _SYNCED, output)
     sentences(output)(f"{counted(result.runs, 'run')} of {counted(result.submissions, 'submission')}")
 
 

@@ -10,9 +10,10 @@ import click
 
 from traingrid.api.comparison import compare as compared
 from traingrid.api.control_plane import ControlPlane
+from traingrid.cli.columns import Column, Schema
 from traingrid.cli.console import console
-from traingrid.cli.export import Schema, output_option, write_rows
-from traingrid.cli.fitted_table import Column, fitted_table
+from traingrid.cli.export import output_option, write_rows
+from traingrid.cli.fitted_table import fitted_table
 from traingrid.cli.status_table import STYLES, metric_heading, metric_text
 from traingrid.text import duration
 
@@ -26,21 +27,19 @@ if TYPE_CHECKING:
 _BARS = "▁▂▃▄▅▆▇█"
 _CURVE = 16
 _LONGEST_NAME, _LONGEST_VALUE = 24, 16
-_ROWS = Schema(
+_ROWS: Schema[Any] = Schema(
     "job, best first",
-    {
-        "rank": "integer: The place, from 1.",
-        "submission": "string: The submission's id.",
-        "index": "integer: The array index.",
-        "name": "string: The job's name in the manifest.",
-        "region": "string: The training Region.",
-        "state": "string: The state.",
-        "seconds": "integer: Seconds of training, once it has ended.",
-        "dollars": "number: The cost of the training so far; 0 for a submission without a budget.",
-        "artifact": "string: The S3 URI of the model.",
-        "hyperparameters": "object of strings: The hyperparameters in which the jobs differ.",
-        "metrics": "object of numbers: The last value of each metric.",
-    },
+    Column("rank", "integer: The place, from 1."),
+    Column("submission", "string: The submission's id."),
+    Column("index", "integer: The array index."),
+    Column("name", "string: The job's name in the manifest."),
+    Column("region", "string: The training Region."),
+    Column("state", "string: The state."),
+    Column("seconds", "integer: Seconds of training, once it has ended."),
+    Column("dollars", "number: The cost of the training so far; 0 for a submission without a budget."),
+    Column("artifact", "string: The S3 URI of the model."),
+    Column("hyperparameters", "object of strings: The hyperparameters in which the jobs differ."),
+    Column("metrics", "object of numbers: The last value of each metric."),
 )
 
 
@@ -96,23 +95,25 @@ def _columns(comparison: Comparison) -> Iterator[Column[ComparedJob]]:
         {name for job in comparison.jobs for name in job.status.metrics} - {comparison.metric, "epoch", "step"}
     )
     parameters = sorted({name for job in comparison.jobs for name in job.hyperparameters})
-    yield Column(heading="job", cell=lambda job: job.status.name, rank=0, right=False, most=_LONGEST_NAME)
+    yield Column(heading="job", render=lambda job: job.status.name, rank=0, most=_LONGEST_NAME)
     if several:
-        yield Column(heading="submission", cell=_source, rank=4, right=False)
+        yield Column(heading="submission", render=_source, rank=4)
     else:
-        yield Column(heading="index", cell=lambda job: str(job.status.index), rank=4)
+        yield Column(heading="index", render=lambda job: str(job.status.index), rank=4, right=True)
     if comparison.metric:
-        yield Column(heading=metric_heading(comparison.metric), cell=_metric(comparison.metric), rank=1)
+        yield Column(heading=metric_heading(comparison.metric), render=_metric(comparison.metric), rank=1, right=True)
     if comparison.metric and (sys.stdout.encoding or "").lower().startswith("utf"):
-        yield Column(heading="curve", cell=lambda job: curve(job.values), rank=2, right=False)
+        yield Column(heading="curve", render=lambda job: curve(job.values), rank=2)
     for place, name in enumerate(parameters):
-        yield Column(heading=name, cell=_parameter(name), rank=10 + place, most=_LONGEST_VALUE)
-    yield Column(heading="Region", cell=lambda job: job.status.place, rank=6, right=False)
-    yield Column(heading="state", cell=lambda job: job.status.state, rank=3, right=False, style=_state_style)
-    yield Column(heading="time", cell=lambda job: duration(job.status.elapsed(time.time())), rank=5)
-    yield Column(heading="$", cell=lambda job: f"{job.status.dollars:,.2f}" if job.status.dollars else "", rank=7)
+        yield Column(heading=name, render=_parameter(name), rank=10 + place, right=True, most=_LONGEST_VALUE)
+    yield Column(heading="Region", render=lambda job: job.status.place, rank=6)
+    yield Column(heading="state", render=lambda job: job.status.state, rank=3, style=_state_style)
+    yield Column(heading="time", render=lambda job: duration(job.status.elapsed(time.time())), rank=5, right=True)
+    yield Column(
+        heading="$", render=lambda job: f"{job.status.dollars:,.2f}" if job.status.dollars else "", rank=7, right=True
+    )
     for place, name in enumerate(metrics):
-        yield Column(heading=metric_heading(name), cell=_metric(name), rank=100 + place)
+        yield Column(heading=metric_heading(name), render=_metric(name), rank=100 + place, right=True)
 
 
 def _source(job: ComparedJob) -> str:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import click
-from rich.table import Table
-from rich.text import Text
 
 from traingrid.audit.copies import unneeded_copies
 from traingrid.aws.s3 import Storage
+from traingrid.cli.columns import Column, Schema, folded_table
 from traingrid.deploy.prices import BUCKET_STORAGE, GIGABYTE
 from traingrid.ledger.ledger import Ledger
 from traingrid.ledger.moves import Moves
@@ -20,9 +19,12 @@ from traingrid.text import counted, printable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rich.table import Table
+
     from traingrid.audit.copies import UnneededCopy
     from traingrid.grid.deployment import Deployment
     from traingrid.ledger.damage import Damaged
+    from traingrid.moves.prune import PruneReport
     from traingrid.submission.folders_in_use import FoldersInUse
 
 
@@ -54,15 +56,40 @@ def print_damaged(part: Damaged) -> None:
     click.echo(printable(str(part)), err=True)
 
 
+COPY_ROWS: Schema[tuple[UnneededCopy, PruneReport | None]] = Schema(
+    "copy",
+    Column("target", "string: The S3 URI of the copy.", value=lambda row: row[0].item.target, heading="unneeded copy"),
+    Column("source", "string: The S3 URI of its source.", value=lambda row: row[0].item.source),
+    Column("region", "string: Its Region.", value=lambda row: row[0].item.region, heading="Region"),
+    Column(
+        "bytes",
+        "integer: The size of the objects that it wrote.",
+        lambda row: f"{row[0].bytes / GIGABYTE:,.2f}",
+        value=lambda row: row[0].bytes,
+        heading="GB",
+        right=True,
+    ),
+    Column(
+        help="number: Its monthly cost.",
+        render=lambda row: f"{monthly_dollars(row[0].bytes):,.2f}",
+        heading="$/month",
+        right=True,
+    ),
+    Column("why", "string: Why it is not needed.", value=lambda row: row[0].why, heading="reason"),
+    Column(
+        "result",
+        "string: pruned, kept, needed, changed, or listed if nothing was deleted.",
+        value=lambda row: row[1].result if row[1] else "listed",
+    ),
+    Column("deleted", "integer: The number of deleted objects.", value=lambda row: row[1].objects if row[1] else 0),
+    Column("kept", "integer: The number of objects that were kept.", value=lambda row: row[1].kept if row[1] else 0),
+)
+"""The columns of copies and of the results of pruning them."""
+
+
 def copies_table(copies: Sequence[UnneededCopy]) -> Table:
     """Return a table of copies with their size and monthly cost."""
-    table = Table(box=None, pad_edge=False)
-    for heading in ("unneeded copy", "Region", "GB", "$/month", "reason"):
-        table.add_column(heading, overflow="fold", justify="right" if heading in ("GB", "$/month") else "left")
-    for copy in copies:
-        item, figures = copy.item, (f"{copy.bytes / GIGABYTE:,.2f}", f"{monthly_dollars(copy.bytes):,.2f}")
-        table.add_row(Text(printable(item.target)), item.region, *figures, Text(printable(copy.why)))
-    return table
+    return folded_table(COPY_ROWS.columns, ((copy, None) for copy in copies))
 
 
 def copies_sentence(copies: Sequence[UnneededCopy]) -> str:

@@ -3,43 +3,60 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import click
-from rich.table import Table
-from rich.text import Text
 
 from traingrid.api.control_plane import ControlPlane
 from traingrid.cli.catalog import existing_catalog, no_sync_option, synced, url_option
+from traingrid.cli.columns import Column, Schema, folded_table
 from traingrid.cli.console import console
-from traingrid.cli.export import Schema, output_option, write_table
+from traingrid.cli.export import output_option, write_rows
 from traingrid.errors import UsageError
-from traingrid.text import counted, printable
+from traingrid.text import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable
 
     from traingrid.catalog.costs import Cost
     from traingrid.cli.export import Output
 
-_FIGURES = {
-    "jobs": "integer: The number of its jobs.",
-    "runs": "integer: The number of their runs.",
-    "hours": "number: The billable hours of training.",
-    "actual": "number: Dollars of billed training.",
-    "transfer": "number: Dollars of copies between Regions.",
-    "orchestration": "number: Dollars of Batch children.",
-    "estimated": "number: Planned dollars of training.",
-    "total": "number: The sum of actual, transfer and orchestration.",
-}
-_ROWS = Schema("group", {"submission": "string: The group; the key is the value of --by.", **_FIGURES})
+_Group: TypeAlias = "tuple[str, Cost]"
+
+
+def _figure(name: str, text: str, number: Callable[[Cost], float], form: str = "${:,.2f}") -> Column[_Group]:
+    """Return the column of a number of a cost. A number is not folded."""
+
+    def value(group: _Group) -> float:
+        return number(group[1])
+
+    return Column(
+        name, text, lambda row: form.format(value(row)), value=value, heading=name, right=True, fit="ellipsis"
+    )
+
+
+def _rows(by: str) -> Schema[_Group]:
+    return Schema(
+        "group",
+        Column(by, "string: The group; the key is the value of --by.", value=lambda group: group[0], heading=by),
+        _figure("jobs", "integer: The number of its jobs.", lambda cost: len(cost.jobs), "{:,}"),
+        _figure("runs", "integer: The number of their runs.", lambda cost: cost.runs, "{:,}"),
+        _figure(
+            "hours", "number: The billable hours of training.", lambda cost: round(cost.billable_hours, 2), "{:,.2f}"
+        ),
+        _figure("actual", "number: Dollars of billed training.", lambda cost: round(cost.actual, 4)),
+        _figure("transfer", "number: Dollars of copies between Regions.", lambda cost: round(cost.transfer, 4)),
+        _figure("orchestration", "number: Dollars of Batch children.", lambda cost: round(cost.orchestration, 4)),
+        _figure("estimated", "number: Planned dollars of training.", lambda cost: round(cost.estimated, 4)),
+        _figure("total", "number: The sum of actual, transfer and orchestration.", lambda cost: round(cost.total, 4)),
+    )
 
 
 @click.command()
 @click.option("--by", default="submission", show_default=True, help="Group by this: submission, job, campaign, ...")
 @click.option("--submission", default="", help="Include only this submission.")
 @click.option("--campaign", default="", help="Include only this campaign.")
-@output_option(_ROWS)
+@output_option(_rows("submission"))
 @no_sync_option
 @url_option
 @click.pass_obj
@@ -59,32 +76,14 @@ def cost(  # noqa: PLR0913  # the options of the command
     cost_by_name = costs(database, by, submission=submission, campaign=campaign)
     if not cost_by_name:
         raise UsageError("The catalog has no such runs.", "`traingrid status` lists submissions.")
+    rows = _rows(by)
     if output != "table":
-        write_table(
-            (by, *_FIGURES), ((name, *_figures(cost_of_name)) for name, cost_of_name in cost_by_name.items()), output
-        )
+        write_rows(cost_by_name.items(), rows, output)
     else:
-        console().print(_table(by, cost_by_name))
+        console().print(folded_table(rows.columns, cost_by_name.items()))
     if unpriced := sum(cost_of_name.unpriced for cost_of_name in cost_by_name.values()):
         text = f"{counted(unpriced, 'run')} without a price in the catalog: the cost of their training is not included."
         click.echo(f"{text} docs/catalog.md describes how to add prices.", err=True)
     if unpriced := sum(cost_of_name.unpriced_transfers for cost_of_name in cost_by_name.values()):
         text = f"{counted(unpriced, 'transfer')} without a price in the catalog: their cost is not included."
         click.echo(f"{text} Read the prices: traingrid prices refresh", err=True)
-
-
-def _figures(cost: Cost) -> tuple[float, ...]:
-    money = (cost.actual, cost.transfer, cost.orchestration, cost.estimated, cost.total)
-    return (len(cost.jobs), cost.runs, round(cost.billable_hours, 2), *(round(dollars, 4) for dollars in money))
-
-
-def _table(by: str, cost_by_name: Mapping[str, Cost]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    table.add_column(by, overflow="fold")
-    for name in _FIGURES:
-        table.add_column(name, justify="right")
-    for name, cost_of_name in cost_by_name.items():
-        count, tries, hours, *money = _figures(cost_of_name)
-        figures = (f"{count:,}", f"{tries:,}", f"{hours:,.2f}", *(f"${dollars:,.2f}" for dollars in money))
-        table.add_row(Text(printable(name)), *figures)
-    return table

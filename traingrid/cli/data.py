@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,9 +14,10 @@ from traingrid.api.control_plane import ControlPlane
 from traingrid.api.data import download_models, files_below, upload_folder
 from traingrid.api.deployed import find_deployment
 from traingrid.aws.s3_uri import S3Uri
+from traingrid.cli.columns import Column, Schema
 from traingrid.cli.console import progress_bars
 from traingrid.cli.datasets import marker_of, register, registered_sentences
-from traingrid.cli.export import Schema, output_option, write_rows
+from traingrid.cli.export import output_option, write_rows
 from traingrid.datasets.marker import parse_marker
 from traingrid.errors import TraingridError, UsageError, interrupted
 from traingrid.text import printable
@@ -25,20 +26,20 @@ if TYPE_CHECKING:
     from traingrid.cli.export import Output
     from traingrid.submission.status import JobStatus
 
-_UPLOADED = Schema(
-    "folder, always one", {"region": "string: The Region.", "s3_uri": "string: The S3 URI, for a manifest."}
+_UPLOADED: Schema[Any] = Schema(
+    "folder, always one",
+    Column("region", "string: The Region."),
+    Column("s3_uri", "string: The S3 URI, for a manifest."),
 )
 
-_DOWNLOADED = Schema(
+_DOWNLOADED: Schema[Any] = Schema(
     "model",
-    {
-        "submission": "string: The submission's id.",
-        "index": "integer: The array index.",
-        "source": "string: The S3 URI of the archive.",
-        "folder": "string: The folder with its files.",
-        "bytes": "integer: The size of the archive.",
-        "result": "string: downloaded, or kept if the folder already had this model.",
-    },
+    Column("submission", "string: The submission's id."),
+    Column("index", "integer: The array index."),
+    Column("source", "string: The S3 URI of the archive."),
+    Column("folder", "string: The folder with its files."),
+    Column("bytes", "integer: The size of the archive."),
+    Column("result", "string: downloaded, or kept if the folder already had this model."),
 )
 
 

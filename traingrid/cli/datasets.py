@@ -5,21 +5,21 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from rich.filesize import decimal
-from rich.table import Table
-from rich.text import Text
 
 from traingrid import names
 from traingrid.api.deployed import find_deployment
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
+from traingrid.cli.columns import Column, Schema, folded_table
 from traingrid.cli.console import console
 from traingrid.cli.copies import print_damaged
-from traingrid.cli.export import Schema, output_option, write_rows
+from traingrid.cli.export import output_option, write_rows
 from traingrid.errors import TraingridError, UsageError
 from traingrid.ledger.damage import readable
 from traingrid.ledger.datasets import Datasets
@@ -36,18 +36,34 @@ if TYPE_CHECKING:
 REPORTED_WITHIN = 1200.0
 """Seconds to wait for the report on a marker: the function's timeout of 15 minutes, and five minutes for its event."""
 _POLL_SECONDS = 1.0
-_ROWS = Schema(
+
+
+def _rules(item: DatasetItem) -> str:
+    return ", ".join(f"{rule} (waiting)" if rule in item.pending else rule for rule in sorted(item.rules))
+
+
+_ROWS: Schema[Any] = Schema(  # the table has a row for each dataset
     "replica",
-    {
-        "dataset": "string: The dataset's name.",
-        "version": "string: Its version.",
-        "campaign": "string: Its campaign.",
-        "bytes": "integer: The size of its objects.",
-        "objects": "integer: The number of its objects.",
-        "region": "string: The replica's Region.",
-        "uri": "string: The replica's S3 URI.",
-        "registered_at": "string: The time of the registration, in ISO 8601.",
-    },
+    Column("dataset", "string: The dataset's name.", heading="dataset"),
+    Column("version", "string: Its version.", heading="version"),
+    Column("campaign", "string: Its campaign.", heading="campaign"),
+    Column("bytes", "integer: The size of its objects.", lambda item: decimal(item.bytes), heading="size", right=True),
+    Column(
+        "objects",
+        "integer: The number of its objects.",
+        lambda item: f"{item.objects:,}",
+        heading="objects",
+        right=True,
+    ),
+    Column("region", "string: The replica's Region."),
+    Column(
+        help="string: The Regions of its replicas.",
+        render=lambda item: ", ".join(sorted(item.replicas)),
+        heading="Regions",
+    ),
+    Column("uri", "string: The replica's S3 URI."),
+    Column("registered_at", "string: The time of the registration, in ISO 8601."),
+    Column(help="string: The rules that started jobs on it.", render=_rules, heading="started"),
 )
 
 
@@ -62,35 +78,14 @@ def datasets(grid_file: Path, *, output: Output) -> None:
     """
     deployment = find_deployment(grid_file)
     items = list(readable(Datasets(deployment.table, deployment.grid.home).all(), print_damaged))
-    if output != "table":
-        rows = (_row(item, region) for item in items for region in sorted(item.replicas))
-        write_rows(rows, _ROWS, output)
-        return
-    table = Table(box=None, pad_edge=False)
-    for name in ("dataset", "version", "campaign", "size", "objects", "Regions", "started"):
-        table.add_column(name, justify="right" if name in ("size", "objects") else "left", overflow="fold")
-    for item in items:
-        table.add_row(*(Text(printable(cell)) for cell in _cells(item)))
-    console().print(table)
+    if output == "table":
+        console().print(folded_table(_ROWS.columns, items))
+    else:
+        write_rows((_row(item, region) for item in items for region in sorted(item.replicas)), _ROWS, output)
 
 
 def _row(item: DatasetItem, region: str) -> dict[str, Any]:
-    replica = item.replicas[region]
-    about = {name: getattr(item, name) for name in ("dataset", "version", "campaign", "bytes", "objects")}
-    return {**about, "region": region, "uri": replica.uri, "registered_at": replica.registered_at}
-
-
-def _cells(item: DatasetItem) -> tuple[str, ...]:
-    started = (f"{rule} (waiting)" if rule in item.pending else rule for rule in sorted(item.rules))
-    return (
-        item.dataset,
-        item.version,
-        item.campaign,
-        decimal(item.bytes),
-        f"{item.objects:,}",
-        ", ".join(sorted(item.replicas)),
-        ", ".join(started),
-    )
+    return {**asdict(item), "region": region, **asdict(item.replicas[region])}
 
 
 def marker_of(options: dict[str, Any], attributes: Sequence[str], files: Sequence[Path]) -> bytes:

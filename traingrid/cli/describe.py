@@ -11,7 +11,8 @@ import click
 
 from traingrid.api.control_plane import ControlPlane
 from traingrid.api.description import describe as description_of
-from traingrid.cli.export import Schema, output_option, write_rows
+from traingrid.cli.columns import Column, Schema
+from traingrid.cli.export import output_option, write_rows
 from traingrid.errors import TraingridError
 from traingrid.job.candidates import place
 from traingrid.text import duration, printable
@@ -24,27 +25,23 @@ if TYPE_CHECKING:
     from traingrid.cli.export import Output
     from traingrid.ledger.items import RecordedAttempt
 
-_JOB = Schema(
+_JOB: Schema[Any] = Schema(
     "job, always one",
-    {
-        "submission": "string: The submission's id.",
-        "status": "object: The fields of [JobStatus](api.md#jobstatus).",
-        "manifest": "string: The S3 URI of the manifest.",
-        "line": "integer: The number of its line in the manifest; 0 if it is not known.",
-        "fields": "object: The line with all defaults applied, as it was submitted last.",
-        "attempts": "array of objects: The attempts, oldest first.",
-        "failure": "string: The failure class of the last attempt; empty if it has not failed.",
-        "advice": "string: The next step after that failure; empty if none is needed.",
-        "console": "string: The address of the training job in the AWS console; empty before it is requested.",
-    },
+    Column("submission", "string: The submission's id."),
+    Column("status", "object: The fields of [JobStatus](api.md#jobstatus)."),
+    Column("manifest", "string: The S3 URI of the manifest."),
+    Column("line", "integer: The number of its line in the manifest; 0 if it is not known."),
+    Column("fields", "object: The line with all defaults applied, as it was submitted last."),
+    Column("attempts", "array of objects: The attempts, oldest first."),
+    Column("failure", "string: The failure class of the last attempt; empty if it has not failed."),
+    Column("advice", "string: The next step after that failure; empty if none is needed."),
+    Column("console", "string: The address of the training job in the AWS console; empty before it is requested."),
 )
-_ADDRESS = Schema(
+_ADDRESS: Schema[Any] = Schema(
     "job, always one",
-    {
-        "submission": "string: The submission's id.",
-        "index": "integer: The array index.",
-        "console": "string: The address of the training job in the AWS console.",
-    },
+    Column("submission", "string: The submission's id."),
+    Column("index", "integer: The array index."),
+    Column("console", "string: The address of the training job in the AWS console."),
 )
 
 

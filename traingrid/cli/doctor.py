@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.table import Table
-from rich.text import Text
 
 from traingrid import names
 from traingrid.api.submit import read_manifest
+from traingrid.cli.columns import Column, Schema, folded_table
 from traingrid.cli.console import console
-from traingrid.cli.export import Schema, output_option, sentences, write_rows
+from traingrid.cli.export import output_option, sentences, write_rows
 from traingrid.deploy.checkup.account import caller
 from traingrid.deploy.checkup.finding import Verdict, of_grid_file
 from traingrid.deploy.checkup.needs import Needs, of_clusters
@@ -26,28 +25,37 @@ from traingrid.manifest.plan import NO_SUBMISSION
 from traingrid.text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from traingrid.cli.export import Output
     from traingrid.deploy.checkup.finding import Finding
     from traingrid.grid.model import GridSettings
 
-_ROWS = Schema(
-    "check",
-    {
-        "region": "string: The Region of the checked resource; empty for the account.",
-        "what": "string: The checked resource.",
-        "verdict": "string: good, wrong, or not checked.",
-        "why": "string: The reason.",
-        "fix": "string: The command or action that fixes the problem; empty without a problem.",
-    },
-)
 _STYLES = {Verdict.GOOD: "green", Verdict.WRONG: "red", Verdict.UNKNOWN: "yellow"}
+
+
+def _rows(grid_file: Path) -> Schema[Finding]:
+    return Schema(
+        "check",
+        Column("region", "string: The Region of the checked resource; empty for the account.", heading="Region"),
+        Column("what", "string: The checked resource.", heading="what"),
+        Column(
+            "verdict",
+            "string: good, wrong, or not checked.",
+            value=lambda finding: finding.verdict.value,
+            heading="verdict",
+            style=lambda finding: _STYLES[finding.verdict],
+        ),
+        Column("why", "string: The reason.", heading="why"),
+        Column(
+            "fix",
+            "string: The command or action that fixes the problem; empty without a problem.",
+            value=lambda finding: of_grid_file(finding.fix, grid_file),
+        ),
+    )
 
 
 @click.command()
 @click.argument("manifest", required=False, type=click.Path(path_type=Path, dir_okay=False))
-@output_option(_ROWS)
+@output_option(_rows(Path("grid.yaml")))
 @click.pass_obj
 def doctor(grid_file: Path, manifest: Path | None, *, output: Output) -> None:
     """Check account, stacks, quotas and clusters.
@@ -63,10 +71,11 @@ def doctor(grid_file: Path, manifest: Path | None, *, output: Output) -> None:
     echo = sentences(output)
     echo(printable(f"account {account}, as {arn}"))
     findings = list(check_up(grid, account, needs))
+    rows = _rows(grid_file)
     if output == "table":
-        console().print(_table(findings))
+        console().print(folded_table(rows.columns, findings))
     else:
-        write_rows((_row(finding, grid_file) for finding in findings), _ROWS, output)
+        write_rows(findings, rows, output)
     wrong, unknown = (
         sum(finding.verdict is verdict for finding in findings) for verdict in (Verdict.WRONG, Verdict.UNKNOWN)
     )
@@ -76,11 +85,6 @@ def doctor(grid_file: Path, manifest: Path | None, *, output: Output) -> None:
     echo(f"{len(findings)} checks: {wrong} wrong, {unknown} could not be checked")
     if wrong:
         raise TraingridError(f"{wrong} of {len(findings)} checks failed; fixes are listed above.")
-
-
-def _row(finding: Finding, grid_file: Path) -> dict[str, str]:
-    cells = {"region": finding.region, "what": finding.what, "verdict": finding.verdict.value, "why": finding.why}
-    return {**cells, "fix": of_grid_file(finding.fix, grid_file)}
 
 
 def needs_of(grid: GridSettings, account: str, manifest: Path | None) -> Needs:
@@ -101,13 +105,3 @@ def _expected(grid: GridSettings, account: str) -> Deployment:
     """Return the deployment that a grid would have, to read a manifest before the grid is deployed."""
     bucket = names.manifest_bucket(grid.name, account, grid.home)
     return Deployment(grid=grid, account=account, table="", manifest_bucket=bucket)
-
-
-def _table(findings: Iterable[Finding]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for heading in ("Region", "what", "verdict", "why"):
-        table.add_column(heading, overflow="fold")
-    for finding in findings:
-        verdict = Text(finding.verdict.value, style=_STYLES[finding.verdict])
-        table.add_row(finding.region, Text(printable(finding.what)), verdict, Text(printable(finding.why)))
-    return table

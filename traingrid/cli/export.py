@@ -6,7 +6,7 @@ import csv
 import json
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, is_dataclass
 from datetime import date
 from decimal import Decimal
 from functools import partial
@@ -19,24 +19,9 @@ from traingrid.text import escaped_cell
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from traingrid.cli.columns import Row, Schema
+
 Output: TypeAlias = Literal["table", "json", "csv"]
-
-
-@dataclass(frozen=True)
-class Schema:
-    """The rows that a command writes for programs. docs/cli.md shows it.
-
-    Attributes:
-        row: The thing that each row describes.
-        keys: The type and the meaning of each key in order, as "TYPE: MEANING". A missing value is null.
-    """
-
-    row: str
-    keys: Mapping[str, str]
-
-    def of(self, item: object) -> dict[str, Any]:
-        """Return the row of an object that has an attribute for each key."""
-        return {name: getattr(item, name) for name in self.keys}
 
 
 class OutputOption(click.Option):
@@ -46,10 +31,10 @@ class OutputOption(click.Option):
         schemas: The rows that the command writes; several if they depend on its arguments.
     """
 
-    schemas: tuple[Schema, ...] = ()
+    schemas: tuple[Schema[Any], ...] = ()
 
 
-def output_option(*schemas: Schema) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def output_option(*schemas: Schema[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return the decorator that adds --output to a command.
 
     Args:
@@ -73,27 +58,28 @@ def sentences(output: Output) -> Callable[[str], None]:
     return partial(click.echo, err=output != "table")
 
 
-def write_rows(rows: Iterable[Mapping[str, Any]], schema: Schema, output: Output, *, at_once: bool = False) -> None:
+def write_rows(rows: Iterable[Row], schema: Schema[Row], output: Output, *, at_once: bool = False) -> None:
     """Write rows to standard output.
 
     JSON is an array with an object for each row. In CSV, a list is one cell, and each entry of a mapping is a column,
     for example `metrics.loss`; a cell is never a formula, and None is an empty cell.
 
     Args:
-        rows: The rows. Values are strings, numbers, Booleans, dates, None, or lists, mappings and dataclasses of these.
-        schema: The keys of the rows.
+        rows: The rows. Values of columns are strings, numbers, Booleans, dates, None, or lists, mappings and
+            dataclasses of these.
+        schema: The columns of the rows.
         output: "json" or "csv".
         at_once: Whether a reader of JSON gets each row as soon as it is known.
     """
-    selected = ({name: row[name] for name in schema.keys} for row in rows)
+    values = map(schema.of, rows)
     if output == "json":
-        _write_json(selected, at_once=at_once)
-    elif any(text.startswith("object") for text in schema.keys.values()):
-        flat = [dict(_cells(row)) for row in selected]
-        columns = dict.fromkeys(name for row in flat for name in row) or dict.fromkeys(schema.keys)
+        _write_json(values, at_once=at_once)
+    elif any(column.help.startswith("object") for column in schema.columns):
+        flat = [dict(_cells(row)) for row in values]
+        columns = dict.fromkeys(name for row in flat for name in row) or schema.names
         _write_csv(list(columns), ([row.get(name) for name in columns] for row in flat))
     else:
-        _write_csv(list(schema.keys), (list(dict(_cells(row)).values()) for row in selected))
+        _write_csv(schema.names, (list(dict(_cells(row)).values()) for row in values))
 
 
 def write_table(columns: Sequence[str], rows: Iterable[Sequence[object]], output: Output) -> None:

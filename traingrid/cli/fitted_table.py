@@ -2,42 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
-
-from traingrid.text import printable
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
     from rich.style import Style
 
-Row = TypeVar("Row")
+    from traingrid.cli.columns import Column, Row
+
 _GAP = 2
-
-
-@dataclass(frozen=True, kw_only=True)
-class Column(Generic[Row]):
-    """A column of a table.
-
-    Attributes:
-        heading: Its heading.
-        cell: Returns the text of a row's cell.
-        rank: Its importance, another number for each column; columns with the highest numbers are left out first.
-        right: Whether its cells are aligned to the right.
-        style: Returns the style of a row's cell.
-        most: The characters for which other columns are left out. A longer cell is shortened.
-    """
-
-    heading: str
-    cell: Callable[[Row], str]
-    rank: int
-    right: bool = True
-    style: Callable[[Row], str] = lambda _: ""  # a default
-    most: int = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,12 +75,14 @@ def fitted_table(
 
     Args:
         title: The title; empty for none.
-        columns: All columns from left to right. Those without any text are left out, except the `least`.
+        columns: All columns from left to right. Those without a heading are not in the table, and those without any
+            text are left out, except the `least`.
         rows: The rows.
         width: The width of the terminal in characters.
         least: The number of the most important columns that are shown in any terminal.
     """
-    texts = {column.rank: [printable(column.cell(row)) for row in rows] for column in columns}
+    columns = [column for column in columns if column.heading]
+    texts = {column.rank: [column.text(row) for row in rows] for column in columns}
     ranks = sorted(texts)
     ranks_that_fit, left = set(ranks[:least]), width + _GAP
     for column in sorted(columns, key=lambda column: column.rank):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from traingrid.cli.export import Schema, output_option, sentences, write_rows
+from traingrid.cli.columns import Column, Schema
+from traingrid.cli.export import output_option, sentences, write_rows
 from traingrid.cli.installed import LOCAL, checkout, require_checkout, require_extra
 from traingrid.errors import TraingridError
 from traingrid.grid.file import load_grid
@@ -22,13 +23,11 @@ _KILLED = "The local AWS was killed, and its stacks, buckets, ledger and jobs ar
 
 _NEW_CLUSTER = "create a cluster: traingrid local cluster NAME --region REGION"
 
-_SERVER = Schema(
+_SERVER: Schema[Any] = Schema(
     "local AWS, always one",
-    {
-        "state": "string: answers, silent, killed or stopped.",
-        "endpoint": "string: Its address; null if it is stopped.",
-        "pid": "integer: The id of its process; null if it is stopped.",
-    },
+    Column("state", "string: answers, silent, killed or stopped."),
+    Column("endpoint", "string: Its address; null if it is stopped."),
+    Column("pid", "integer: The id of its process; null if it is stopped."),
 )
 
 

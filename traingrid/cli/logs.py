@@ -17,7 +17,8 @@ import click
 from traingrid.api.child_log import child_log
 from traingrid.api.control_plane import ControlPlane
 from traingrid.api.logs import LogReader, matching
-from traingrid.cli.export import Schema, output_option, write_rows
+from traingrid.cli.columns import Column, Schema
+from traingrid.cli.export import output_option, write_rows
 from traingrid.errors import TraingridError, UsageError
 from traingrid.log import readable
 from traingrid.text import printable
@@ -33,16 +34,20 @@ if TYPE_CHECKING:
 _COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "bright_cyan", "bright_green", "bright_yellow")
 """The colours of jobs, by index; red is left for errors."""
 _PRINTED_TOGETHER = 5_000
-_ROWS = Schema(
+
+
+def _time(line: LogLine) -> str:
+    return f"{line.time:%Y-%m-%dT%H:%M:%S}.{line.milliseconds % 1000:03d}Z"
+
+
+_ROWS: Schema[LogLine] = Schema(
     "line of a log",
-    {
-        "time": "string: The time at which the host wrote it, in ISO 8601.",
-        "index": "integer: The array index of the job.",
-        "region": "string: The Region of the training job.",
-        "host": "string: SageMaker's name of the host, for example algo-1.",
-        "rank": "integer: The rank that printed it; 0 also for lines without a mark.",
-        "text": "string: The line, with the mark of its rank.",
-    },
+    Column("time", "string: The time at which the host wrote it, in ISO 8601.", value=_time),
+    Column("index", "integer: The array index of the job.", value=lambda line: line.job),
+    Column("region", "string: The Region of the training job."),
+    Column("host", "string: SageMaker's name of the host, for example algo-1."),
+    Column("rank", "integer: The rank that printed it; 0 also for lines without a mark."),
+    Column("text", "string: The line, with the mark of its rank."),
 )
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -115,16 +120,11 @@ def logs(  # noqa: PLR0913  # the options of the command
     is_filtered = grep is not None or rank is not None
     lines = matching(reader.lines(None if is_filtered else tail, follow=follow), grep, tail, rank)
     if output != "table":
-        write_rows(map(_row, lines), _ROWS, output, at_once=follow)
+        write_rows(lines, _ROWS, output, at_once=follow)
         return
     printed = print_lines(lines, is_one_job=index is not None, timestamps=timestamps, at_once=follow)
     if not printed and not is_filtered and not since and tail != 0:
         raise _nothing(submission, reader.jobs())
-
-
-def _row(line: LogLine) -> dict[str, str | int]:
-    about: dict[str, str | int] = {"index": line.job, "region": line.region, "host": line.host, "rank": line.rank}
-    return {"time": _time(line), **about, "text": line.text}
 
 
 def print_lines(lines: Iterator[LogLine], *, is_one_job: bool, timestamps: bool, at_once: bool = False) -> int:
@@ -165,10 +165,6 @@ def _shown(line: LogLine, *, is_one_job: bool, timestamps: bool, coloured: bool)
         source = click.style(source, fg=_COLOURS[line.job % len(_COLOURS)])
     time_of = f"{_time(line)} " if timestamps else ""
     return f"{time_of}{source} {printable(line.text)}\n"
-
-
-def _time(line: LogLine) -> str:
-    return f"{line.time:%Y-%m-%dT%H:%M:%S}.{line.milliseconds % 1000:03d}Z"
 
 
 def _print_child_log(plane: ControlPlane, submission: str, index: int) -> None:

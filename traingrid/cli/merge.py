@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.table import Table
 
 from traingrid.api.control_plane import ControlPlane
 from traingrid.api.merge import open_merge
+from traingrid.cli.columns import Column, Schema, folded_table
 from traingrid.cli.console import console
-from traingrid.cli.export import Schema, output_option, sentences, write_rows
+from traingrid.cli.export import output_option, sentences, write_rows
 from traingrid.merge.line import MergeRequest
 from traingrid.text import byte_size, counted, printable
 
@@ -19,27 +19,43 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from traingrid.api.merge import OpenMerge
+    from traingrid.api.merge_copies import ModelCopy
     from traingrid.cli.export import Output
 
-_MERGED = Schema(
+_MERGED: Schema[Any] = Schema(
     "submission",
-    {
-        "submission": "string: The submission's id.",
-        "region": "string: The Region in which the models are merged.",
-        "method": "string: average, ensemble or parts.",
-        "models": "integer: The number of models.",
-    },
+    Column("submission", "string: The submission's id."),
+    Column("region", "string: The Region in which the models are merged."),
+    Column("method", "string: average, ensemble or parts."),
+    Column("models", "integer: The number of models."),
 )
-_MODELS = Schema(
+_MODELS: Schema[ModelCopy] = Schema(
     "model, with --plan",
-    {
-        "index": "integer: The array index of its job.",
-        "name": "string: The job's name.",
-        "region": "string: The Region in which it was trained.",
-        "archive": "string: The S3 URI of the model.",
-        "bytes": "integer: The size of the archive.",
-        "copy": "string: The S3 URI of its copy in the Region of the merge.",
-    },
+    Column(
+        "index",
+        "integer: The array index of its job.",
+        value=lambda copy: copy.model.job.index,
+        heading="index",
+        right=True,
+    ),
+    Column("name", "string: The job's name.", value=lambda copy: copy.model.job.name, heading="job", fit="ellipsis"),
+    Column(
+        "region",
+        "string: The Region in which it was trained.",
+        value=lambda copy: copy.model.job.region,
+        heading="Region",
+        fit="ellipsis",
+    ),
+    Column("archive", "string: The S3 URI of the model.", value=lambda copy: str(copy.model.archive)),
+    Column(
+        "bytes",
+        "integer: The size of the archive.",
+        lambda copy: byte_size(copy.head.size),
+        value=lambda copy: copy.head.size,
+        heading="size",
+        right=True,
+    ),
+    Column("copy", "string: The S3 URI of its copy in the Region of the merge.", value=lambda copy: str(copy.target)),
 )
 
 
@@ -93,35 +109,17 @@ def merge(
 
 def _print_plan(opened: OpenMerge, output: Output, echo: Callable[[str], None]) -> None:
     """Print the models and the job that would merge them."""
-    rows = [
-        {
-            "index": copy.model.job.index,
-            "name": copy.model.job.name,
-            "region": copy.model.job.region,
-            "archive": str(copy.model.archive),
-            "bytes": copy.head.size,
-            "copy": str(copy.target),
-        }
-        for copy in opened.copies
-    ]
     if output == "table":
-        console().print(_table(rows))
+        table = folded_table(_MODELS.columns, opened.copies)
+        table.header_style = ""
+        console().print(table)
     else:
-        write_rows(rows, _MODELS, output)
+        write_rows(opened.copies, _MODELS, output)
     job = opened.job
-    echo(f"One {job.instance_type} in {job.region} would merge {counted(len(rows), 'model')}.")
+    echo(f"One {job.instance_type} in {job.region} would merge {counted(len(opened.copies), 'model')}.")
     for name in ("train", "validation"):
         if channel := job.inputs.get(name):
             echo(printable(f"{name}: {channel.location}"))
     if opened.transferred:
         echo(f"{byte_size(opened.transferred)} would be copied from other Regions, which AWS charges for.")
     echo("Nothing was written. Run it without --plan.")
-
-
-def _table(rows: list[dict[str, Any]]) -> Table:
-    table = Table(box=None, header_style="", pad_edge=False)
-    for heading in ("index", "job", "Region", "size"):
-        table.add_column(heading, justify="right" if heading in ("index", "size") else "left")
-    for row in rows:
-        table.add_row(str(row["index"]), printable(row["name"]), row["region"], byte_size(row["bytes"]))
-    return table

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from traingrid.cli.fitted_table import Column, fitted_table
+from traingrid.cli.columns import Column
+from traingrid.cli.fitted_table import fitted_table
 from traingrid.cli.status_table import STYLES, state_of
 from traingrid.job.state import JobState
 from traingrid.text import duration, printable
@@ -70,11 +71,11 @@ def _numbers(overview: SubmissionOverview) -> list[_Numbers]:
 
 def _number_columns(rows: list[_Numbers]) -> Iterator[Column[_Numbers]]:
     states = dict.fromkeys([*JobState, *(state for _, numbers in rows for state in numbers)])
-    yield Column(heading="Region", cell=lambda row: row[0], rank=0, right=False)
+    yield Column(heading="Region", render=lambda row: row[0], rank=0)
     for place, state in enumerate(states):
         if any(state in numbers for _, numbers in rows):
-            yield Column(heading=str(state), cell=_count(state), rank=1 + place)
-    yield Column(heading="all", cell=lambda row: f"{sum(row[1].values()):,}", rank=100)
+            yield Column(heading=str(state), render=_count(state), rank=1 + place, right=True)
+    yield Column(heading="all", render=lambda row: f"{sum(row[1].values()):,}", rank=100, right=True)
 
 
 def _count(state: str) -> Callable[[_Numbers], str]:
@@ -83,14 +84,14 @@ def _count(state: str) -> Callable[[_Numbers], str]:
 
 def _job_columns() -> list[Column[JobStatus]]:
     return [
-        Column(heading="index", cell=lambda job: str(job.index), rank=0),
-        Column(heading="Region", cell=lambda job: job.region, rank=3, right=False),
-        Column(heading="job", cell=lambda job: job.name, rank=1, right=False, most=24),
+        Column(heading="index", render=lambda job: str(job.index), rank=0, right=True),
+        Column(heading="Region", render=lambda job: job.region, rank=3),
+        Column(heading="job", render=lambda job: job.name, rank=1, most=24),
     ]
 
 
 def _failed_columns() -> list[Column[JobStatus]]:
-    return [*_job_columns(), Column(heading="reason", cell=_first_line, rank=2, right=False, most=24)]
+    return [*_job_columns(), Column(heading="reason", render=_first_line, rank=2, most=24)]
 
 
 def _first_line(job: JobStatus) -> str:
@@ -100,6 +101,8 @@ def _first_line(job: JobStatus) -> str:
 def _running_columns(now: float) -> list[Column[JobStatus]]:
     return [
         *_job_columns(),
-        Column(heading="state", cell=state_of, rank=2, right=False, style=lambda job: STYLES.get(job.state, "")),
-        Column(heading="time", cell=lambda job: duration(job.elapsed(now)) if job.started_at else "", rank=4),
+        Column(heading="state", render=state_of, rank=2, style=lambda job: STYLES.get(job.state, "")),
+        Column(
+            heading="time", render=lambda job: duration(job.elapsed(now)) if job.started_at else "", rank=4, right=True
+        ),
     ]

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from traingrid.api.control_plane import ControlPlane
-from traingrid.cli.export import Schema, output_option, sentences, write_rows
+from traingrid.cli.columns import Column, Schema
+from traingrid.cli.export import output_option, sentences, write_rows
 from traingrid.cli.status_table import paused_sentence
 
 if TYPE_CHECKING:
@@ -16,14 +17,16 @@ if TYPE_CHECKING:
     from traingrid.cli.export import Output
     from traingrid.ledger.user_requests import Pause
 
-_ROWS = Schema(
+_ROWS: Schema[Pause | None] = Schema(
     "grid, always one",
-    {
-        "launching": "boolean: Whether training jobs are launched.",
-        "since": "string: The time at which the pause began, in ISO 8601; empty without one.",
-        "by": "string: The user who paused.",
-        "reason": "string: The reason.",
-    },
+    Column("launching", "boolean: Whether training jobs are launched.", value=lambda pause: pause is None),
+    Column(
+        "since",
+        "string: The time at which the pause began, in ISO 8601; empty without one.",
+        value=lambda pause: pause.at if pause else "",
+    ),
+    Column("by", "string: The user who paused.", value=lambda pause: pause.by if pause else ""),
+    Column("reason", "string: The reason.", value=lambda pause: pause.reason if pause else ""),
 )
 
 
@@ -39,7 +42,8 @@ def pause(grid_file: Path, reason: str, *, output: Output) -> None:
     """
     plane = _set(grid_file, allowed=False, reason=reason)
     recorded = plane.ledger.pause()
-    _write(recorded, output)
+    if output != "table":
+        write_rows([recorded], _ROWS, output)
     echo = sentences(output)
     if recorded:
         echo(paused_sentence(recorded))
@@ -56,15 +60,9 @@ def resume(grid_file: Path, reason: str, *, output: Output) -> None:
     Waiting jobs start within a minute.
     """
     plane = _set(grid_file, allowed=True, reason=reason)
-    _write(plane.ledger.pause(), output)
-    sentences(output)("Launching has resumed. Waiting jobs start within a minute.")
-
-
-def _write(pause: Pause | None, output: Output) -> None:
     if output != "table":
-        values = {"since": pause.at, "by": pause.by, "reason": pause.reason} if pause else {}
-        none = dict.fromkeys(_ROWS.keys, "")
-        write_rows([{**none, "launching": pause is None, **values}], _ROWS, output)
+        write_rows([plane.ledger.pause()], _ROWS, output)
+    sentences(output)("Launching has resumed. Waiting jobs start within a minute.")
 
 
 def _set(grid_file: Path, *, allowed: bool, reason: str) -> ControlPlane:

@@ -2,74 +2,109 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.table import Table
-from rich.text import Text
 
+from traingrid.cli.columns import Column, Schema, folded_table
 from traingrid.cli.console import console
-from traingrid.cli.export import Schema, sentences, write_rows
+from traingrid.cli.export import sentences, write_rows
 from traingrid.planner.pool_keys import SPOT, is_paid, plan_text, pool_text
 from traingrid.text import counted, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from traingrid.cli.export import Output
     from traingrid.planner.choices import Pool
     from traingrid.planner.facts import Facts, Price
     from traingrid.planner.plan import Assignment, Plan
+    from traingrid.planner.shortage import PlacementShortage
 
 OLD_DAYS = 30
 """The age in days after which a price is named as old."""
 _SHOWN_LINES = 200
-_REGION_COLUMNS = ("Region", "jobs", "instances", "instance-hours", "compute", "data", "total")
-_LINE_COLUMNS = ("line", "job", "Region", "instances", "hours", "dollars", "verdict")
 
-PLAN_ROWS = Schema(
+
+def _instances(assignment: Assignment) -> str:
+    return f"{assignment.candidate.job.instance_count} x {_kind(assignment.pool)}"
+
+
+def _kind(pool: Pool) -> str:
+    """Return the instance type with its purchase option, which is on demand if none is named."""
+    option = f", {plan_text(pool.option)}" if is_paid(pool.option) else " spot" * (pool.option == SPOT)
+    return f"{pool.instance_type}{option}"
+
+
+def _kinds(choices: Iterable[Assignment]) -> str:
+    kinds = Counter(_kind(choice.pool) for choice in choices)
+    return ", ".join(f"{number} x {kind}" for kind, number in sorted(kinds.items()))
+
+
+def _dollars(amounts: Iterable[float]) -> str:
+    return f"${sum(amounts):,.2f}"
+
+
+def _hours(hours: float) -> str:
+    return f"{hours:,.{1 if hours >= 1 else 2}f}"
+
+
+def _duration(assignment: Assignment) -> str:
+    return f"{_hours(assignment.duration.hours)} ({assignment.duration.source})"
+
+
+PLAN_ROWS: Schema[Any] = Schema(
     "line",
-    {
-        "line": "integer: The number of the line.",
-        "name": "string: The job's name.",
-        "region": "string: The chosen Region; null if the line could not be placed.",
-        "instance_type": "string: The chosen instance type.",
-        "instance_count": "integer: The number of instances.",
-        "purchase_option": "string: on_demand, spot, or the ARN of a training plan.",
-        "uri": "string: The S3 URI of the data in the Region.",
-        "hours": "number: The expected hours of training.",
-        "source": "string: The source of the hours.",
-        "compute": "number: Dollars of all instances.",
-        "data": "number: Dollars of transfer and storage.",
-        "dollars": "number: The sum of both.",
-        "verdict": "string: The reason for the choice, or for the missing place.",
-    },
+    Column("line", "integer: The number of the line.", value=lambda choice: choice.candidate.job.line, heading="line"),
+    Column("name", "string: The job's name.", value=lambda choice: choice.candidate.job.name, heading="job"),
+    Column(
+        "region",
+        "string: The chosen Region; null if the line could not be placed.",
+        value=lambda choice: choice.pool.region,
+        heading="Region",
+    ),
+    Column("instance_type", "string: The chosen instance type.", value=lambda choice: choice.pool.instance_type),
+    Column(
+        "instance_count", "integer: The number of instances.", value=lambda choice: choice.candidate.job.instance_count
+    ),
+    Column(
+        "purchase_option",
+        "string: on_demand, spot, or the ARN of a training plan.",
+        value=lambda choice: choice.pool.option,
+    ),
+    Column(help="string: The last three.", render=_instances, heading="instances"),
+    Column("uri", "string: The S3 URI of the data in the Region.", value=lambda choice: choice.place.uri),
+    Column(
+        "hours",
+        "number: The expected hours of training.",
+        _duration,
+        value=lambda choice: choice.duration.hours,
+        heading="hours",
+    ),
+    Column("source", "string: The source of the hours.", value=lambda choice: choice.duration.source),
+    Column("compute", "number: Dollars of all instances."),
+    Column("data", "number: Dollars of transfer and storage.", value=lambda choice: choice.place.dollars),
+    Column("dollars", "number: The sum of both.", lambda choice: f"${choice.dollars:,.2f}", heading="dollars"),
+    Column("verdict", "string: The reason for the choice, or for the missing place.", heading="verdict"),
 )
+_REGION: list[Column[list[Assignment]]] = [
+    Column(heading="Region", render=lambda choices: choices[0].pool.region),
+    Column(heading="jobs", render=lambda choices: str(len(choices))),
+    Column(heading="instances", render=_kinds),
+    Column(heading="instance-hours", render=lambda choices: _hours(sum(choice.instance_hours for choice in choices))),
+    Column(heading="compute", render=lambda choices: _dollars(choice.compute for choice in choices)),
+    Column(heading="data", render=lambda choices: _dollars(choice.place.dollars for choice in choices)),
+    Column(heading="total", render=lambda choices: _dollars(choice.dollars for choice in choices)),
+]
+"""The columns of the assignments of each Region."""
 
 
-def plan_rows(plan: Plan) -> Iterator[dict[str, Any]]:
-    """Yield the choice for each line for an export; first the lines that have a place."""
-    for assignment in plan.assignments:
-        job = assignment.candidate.job
-        yield {
-            "line": job.line,
-            "name": job.name,
-            "region": assignment.pool.region,
-            "instance_type": assignment.pool.instance_type,
-            "instance_count": job.instance_count,
-            "purchase_option": assignment.pool.option,
-            "uri": assignment.place.uri,
-            "hours": assignment.duration.hours,
-            "source": assignment.duration.source,
-            "compute": assignment.compute,
-            "data": assignment.place.dollars,
-            "dollars": assignment.dollars,
-            "verdict": assignment.verdict,
-        }
-    for short in plan.shortages:
-        line = short.candidate.line.number
-        yield {**dict.fromkeys(PLAN_ROWS.keys), "line": line, "verdict": f"{short.reason} {short.next_step}".strip()}
+def _missing(shortage: PlacementShortage) -> dict[str, Any]:
+    """Return the row of a line without a place."""
+    row = dict.fromkeys(PLAN_ROWS.names)
+    verdict = f"{shortage.reason} {shortage.next_step}".strip()
+    return {**row, "line": shortage.candidate.line.number, "verdict": verdict}
 
 
 def report(plan: Plan, facts: Facts, output: Output = "table") -> None:
@@ -84,75 +119,26 @@ def report(plan: Plan, facts: Facts, output: Output = "table") -> None:
     if output == "table":
         _print_tables(plan)
     else:
-        write_rows(plan_rows(plan), PLAN_ROWS, output)
+        write_rows([*plan.assignments, *map(_missing, plan.shortages)], PLAN_ROWS, output)
     for text in (*_shortages(plan), *_old_prices(plan, facts), *_guesses(plan), *_skipped(plan), _total(plan)):
         echo(printable(text))
 
 
 def _print_tables(plan: Plan) -> None:
-    console().print(_by_region(plan.assignments))
+    console().print(folded_table(_REGION, _regions(plan.assignments)))
     click.echo("")
-    console().print(_by_line(plan.assignments[:_SHOWN_LINES]))
+    console().print(folded_table(PLAN_ROWS.columns, plan.assignments[:_SHOWN_LINES]))
     if len(plan.assignments) > _SHOWN_LINES:
         click.echo(f"... and {len(plan.assignments) - _SHOWN_LINES} more; --to FILE writes all of them")
     click.echo("")
 
 
-def _by_region(assignments: Sequence[Assignment]) -> Table:
-    table = _table(_REGION_COLUMNS)
-    for region in sorted({assignment.pool.region for assignment in assignments}):
-        of_region = [assignment for assignment in assignments if assignment.pool.region == region]
-        kinds = Counter(_kind(assignment.pool) for assignment in of_region)
-        table.add_row(
-            region,
-            str(len(of_region)),
-            ", ".join(f"{number} x {kind}" for kind, number in sorted(kinds.items())),
-            _hours(sum(assignment.instance_hours for assignment in of_region)),
-            _dollars(assignment.compute for assignment in of_region),
-            _dollars(assignment.place.dollars for assignment in of_region),
-            _dollars(assignment.dollars for assignment in of_region),
-        )
-    return table
-
-
-def _by_line(assignments: Iterable[Assignment]) -> Table:
-    table = _table(_LINE_COLUMNS)
+def _regions(assignments: Sequence[Assignment]) -> list[list[Assignment]]:
+    """Return the assignments of each Region."""
+    by_region: defaultdict[str, list[Assignment]] = defaultdict(list)
     for assignment in assignments:
-        job = assignment.candidate.job
-        instances = f"{job.instance_count} x {_kind(assignment.pool)}"
-        hours = f"{_hours(assignment.duration.hours)} ({assignment.duration.source})"
-        cells = (
-            str(job.line),
-            job.name,
-            assignment.pool.region,
-            instances,
-            hours,
-            f"${assignment.dollars:,.2f}",
-            assignment.verdict,
-        )
-        table.add_row(*(Text(printable(cell)) for cell in cells))
-    return table
-
-
-def _hours(hours: float) -> str:
-    return f"{hours:,.{1 if hours >= 1 else 2}f}"
-
-
-def _kind(pool: Pool) -> str:
-    """Return the instance type with its purchase option, which is on demand if none is named."""
-    option = f", {plan_text(pool.option)}" if is_paid(pool.option) else " spot" * (pool.option == SPOT)
-    return f"{pool.instance_type}{option}"
-
-
-def _table(columns: Sequence[str]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for heading in columns:
-        table.add_column(heading, overflow="fold")
-    return table
-
-
-def _dollars(amounts: Iterable[float]) -> str:
-    return f"${sum(amounts):,.2f}"
+        by_region[assignment.pool.region].append(assignment)
+    return [choices for _, choices in sorted(by_region.items())]
 
 
 def _shortages(plan: Plan) -> list[str]:

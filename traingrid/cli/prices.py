@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.table import Table
 
 from traingrid.cli.catalog import existing_catalog, url_option
+from traingrid.cli.columns import Column, Schema
 from traingrid.cli.console import console
-from traingrid.cli.export import Schema, output_option, sentences, write_rows
+from traingrid.cli.export import output_option, sentences, write_rows
 from traingrid.deploy.checkup.account import caller, reading_role
 from traingrid.grid.file import load_grid
 from traingrid.text import counted, printable
@@ -22,25 +23,21 @@ if TYPE_CHECKING:
     from traingrid.catalog.refresh_prices import PricesRead
     from traingrid.cli.export import Output
 
-_PRICES = Schema(
+_PRICES: Schema[Any] = Schema(
     "price of an instance type",
-    {
-        "region": "string: The Region.",
-        "instance_type": "string: The instance type.",
-        "purchase_option": "string: on_demand or spot.",
-        "dollars_per_hour": "number: The price; for spot, an estimate.",
-        "as_of": "string: The day of the price, in ISO 8601.",
-        "source": "string: The source.",
-    },
+    Column("region", "string: The Region."),
+    Column("instance_type", "string: The instance type."),
+    Column("purchase_option", "string: on_demand or spot."),
+    Column("dollars_per_hour", "number: The price; for spot, an estimate."),
+    Column("as_of", "string: The day of the price, in ISO 8601."),
+    Column("source", "string: The source."),
 )
-_SNAPSHOT = Schema(
+_SNAPSHOT: Schema[Any] = Schema(
     "snapshot, always one",
-    {
-        "written": "integer: The number of prices that were written.",
-        "kept": "integer: The number of prices that the catalog has of the same day or later.",
-        "oldest": "string: The day of the oldest price, in ISO 8601.",
-        "newest": "string: The day of the newest price, in ISO 8601.",
-    },
+    Column("written", "integer: The number of prices that were written."),
+    Column("kept", "integer: The number of prices that the catalog has of the same day or later."),
+    Column("oldest", "string: The day of the oldest price, in ISO 8601."),
+    Column("newest", "string: The day of the newest price, in ISO 8601."),
 )
 
 
@@ -95,7 +92,7 @@ def import_snapshot(grid_file: Path, url: str | None, *, output: Output) -> None
     result = write_snapshot(database)
     echo = sentences(output)
     if output != "table":
-        write_rows([vars(result)], _SNAPSHOT, output)
+        write_rows([result], _SNAPSHOT, output)
     echo(f"{counted(result.written, 'price')} of {result.oldest} to {result.newest} written")
     if result.kept:
         echo(f"{counted(result.kept, 'price')} not written: the catalog has them of the same day or later")

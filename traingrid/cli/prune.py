@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 import click
@@ -14,8 +15,8 @@ from traingrid.aws.s3_copy import CopyStore
 from traingrid.aws.s3_delete import Deleter
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli.console import console
-from traingrid.cli.copies import copies_sentence, copies_table, folders_in_use, found_copies
-from traingrid.cli.export import Schema, output_option, sentences, write_rows
+from traingrid.cli.copies import COPY_ROWS, copies_sentence, copies_table, folders_in_use, found_copies
+from traingrid.cli.export import output_option, sentences, write_rows
 from traingrid.cli.record_index import index
 from traingrid.errors import TraingridError, UsageError
 from traingrid.ledger.datasets import Datasets
@@ -24,7 +25,7 @@ from traingrid.text import byte_size, counted, printable
 from traingrid.transfers.listing import Folders
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable
     from pathlib import Path
 
     from traingrid.audit.copies import UnneededCopy
@@ -36,20 +37,6 @@ if TYPE_CHECKING:
 _VERSIONED = (
     "Its bucket is versioned: the deleted objects remain as noncurrent versions, which cost storage until a lifecycle "
     "rule of the bucket, or you, delete them."
-)
-
-_ROWS = Schema(
-    "copy",
-    {
-        "target": "string: The S3 URI of the copy.",
-        "source": "string: The S3 URI of its source.",
-        "region": "string: Its Region.",
-        "bytes": "integer: The size of the objects that it wrote.",
-        "why": "string: Why it is not needed.",
-        "result": "string: pruned, kept, needed, changed, or listed if nothing was deleted.",
-        "deleted": "integer: The number of deleted objects.",
-        "kept": "integer: The number of objects that were kept.",
-    },
 )
 
 
@@ -65,7 +52,7 @@ data.add_command(index)
 @click.argument("folder", required=False, default="")
 @click.option("--submission", default="", help="Remove only copies that jobs of this submission made.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
-@output_option(_ROWS)
+@output_option(COPY_ROWS)
 @click.pass_obj
 def prune(grid_file: Path, folder: str, submission: str, *, yes: bool, output: Output) -> None:
     """Delete copies that no open job needs.
@@ -93,10 +80,10 @@ def prune(grid_file: Path, folder: str, submission: str, *, yes: bool, output: O
     removed = copies if yes or (copies and _confirmed(output)) else []
     if len(removed) < len(copies):
         echo("Nothing was deleted.")
-    reports = [(copy, _removed(deployment, copy, echo)) for copy in removed]
+    reports = [_removed(deployment, copy, echo) for copy in removed]
     if output != "table":
-        write_rows(_rows(copies, reports), _ROWS, output)
-    left = sum(report.result != "pruned" for _, report in reports)
+        write_rows(zip_longest(copies, reports), COPY_ROWS, output)
+    left = sum(report.result != "pruned" for report in reports)
     if left:
         message = f"{left} of {len(copies)} copies could not be removed."
         raise TraingridError(message, "The lines above state the reasons.")
@@ -115,24 +102,6 @@ def _removed(deployment: Deployment, copy: UnneededCopy, echo: Callable[[str], N
     for sentence in _sentences(copy.item, report):
         echo(printable(sentence))
     return report
-
-
-def _rows(
-    copies: Sequence[UnneededCopy], reports: Sequence[tuple[UnneededCopy, PruneReport]]
-) -> Iterator[dict[str, str | int]]:
-    done = {copy.item.target: report for copy, report in reports}
-    for copy in copies:
-        report = done.get(copy.item.target)
-        yield {
-            "target": copy.item.target,
-            "source": copy.item.source,
-            "region": copy.item.region,
-            "bytes": copy.bytes,
-            "why": copy.why,
-            "result": report.result if report else "listed",
-            "deleted": report.objects if report else 0,
-            "kept": report.kept if report else 0,
-        }
 
 
 def _prune(deployment: Deployment, item: MoveItem) -> Prune:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,7 +14,8 @@ from traingrid.aws.clients import CALLS_AT_ONCE
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_ranges import KEYS_PER_LIST, Ranges
 from traingrid.aws.s3_uri import S3Uri
-from traingrid.cli.export import Schema, output_option, sentences, write_rows
+from traingrid.cli.columns import Column, Schema
+from traingrid.cli.export import output_option, sentences, write_rows
 from traingrid.datasets import record_index
 from traingrid.deploy.prices import GET_REQUEST, PUT_REQUEST
 from traingrid.errors import UsageError
@@ -30,20 +31,18 @@ if TYPE_CHECKING:
 
 _REPORT_SECONDS = 10.0
 
-_ROWS = Schema(
+_ROWS: Schema[Any] = Schema(
     "folder",
-    {
-        "folder": "string: The S3 URI of the channel's folder.",
-        "index": "string: The S3 URI of its index.",
-        "result": "string: written, current if no file has changed, or planned.",
-        "files": "integer: The number of files.",
-        "bytes": "integer: Their size.",
-        "records": "integer: The number of their records; null if planned.",
-        "counted": "integer: The number of files without a current entry, whose headers are read.",
-        "requests": "integer: The number of requests to S3, or an estimate if planned.",
-        "read_bytes": "integer: The bytes that they read, or an estimate.",
-        "dollars": "number: The list price of the requests in us-east-1, in US dollars, without data transfer.",
-    },
+    Column("folder", "string: The S3 URI of the channel's folder."),
+    Column("index", "string: The S3 URI of its index."),
+    Column("result", "string: written, current if no file has changed, or planned."),
+    Column("files", "integer: The number of files."),
+    Column("bytes", "integer: Their size."),
+    Column("records", "integer: The number of their records; null if planned."),
+    Column("counted", "integer: The number of files without a current entry, whose headers are read."),
+    Column("requests", "integer: The number of requests to S3, or an estimate if planned."),
+    Column("read_bytes", "integer: The bytes that they read, or an estimate."),
+    Column("dollars", "number: The list price of the requests in us-east-1, in US dollars, without data transfer."),
 )
 
 
@@ -80,7 +79,7 @@ def index(uris: tuple[str, ...], *, plan: bool, output: Output) -> None:
     for folder in folders:
         row = _Folder(folder).planned() if plan else _Folder(folder).written()
         echo(printable(_sentence(row)))
-        rows.append(_ROWS.of(row))
+        rows.append(row)
     if output != "table":
         write_rows(rows, _ROWS, output)
 

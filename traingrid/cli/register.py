@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from traingrid.api.control_plane import ControlPlane
 from traingrid.api.model_registry import register as register_model
-from traingrid.cli.export import Schema, output_option, write_rows
+from traingrid.cli.columns import Column, Schema
+from traingrid.cli.export import output_option, write_rows
 from traingrid.text import printable
 
 if TYPE_CHECKING:
@@ -16,21 +17,19 @@ if TYPE_CHECKING:
 
     from traingrid.cli.export import Output
 
-_ROWS = Schema(
+_ROWS: Schema[Any] = Schema(
     "version, always one",
-    {
-        "submission": "string: The submission's id.",
-        "index": "integer: The array index.",
-        "region": "string: The Region of the registry, which is the job's.",
-        "group": "string: The model group.",
-        "version": "integer: The number of the version.",
-        "arn": "string: The ARN of the version.",
-        "approval": "string: PendingManualApproval, Approved or Rejected.",
-        "model": "string: The S3 URI of the model.",
-        "image": "string: The image of the inference container; empty for an algorithm resource.",
-        "metadata": "object of strings: The metadata of the version.",
-        "result": "string: registered, or kept if it was registered before.",
-    },
+    Column("submission", "string: The submission's id."),
+    Column("index", "integer: The array index."),
+    Column("region", "string: The Region of the registry, which is the job's."),
+    Column("group", "string: The model group."),
+    Column("version", "integer: The number of the version."),
+    Column("arn", "string: The ARN of the version."),
+    Column("approval", "string: PendingManualApproval, Approved or Rejected."),
+    Column("model", "string: The S3 URI of the model."),
+    Column("image", "string: The image of the inference container; empty for an algorithm resource."),
+    Column("metadata", "object of strings: The metadata of the version."),
+    Column("result", "string: registered, or kept if it was registered before."),
 )
 
 
@@ -52,7 +51,7 @@ def register(  # noqa: PLR0913  # the options of the command
     plane = ControlPlane.of(grid_file)
     registration = register_model(plane, plane.submission_id(submission), index, group, image)
     if output != "table":
-        write_rows([vars(registration)], _ROWS, output)
+        write_rows([registration], _ROWS, output)
         return
     earlier = " (registered before)" * (registration.result == "kept")
     click.echo(

@@ -2,42 +2,53 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
-from rich.table import Table
-from rich.text import Text
 
 from traingrid import names
 from traingrid.aws.clients import brisk
+from traingrid.cli.columns import Column, Schema, folded_table
 from traingrid.cli.console import console
-from traingrid.cli.export import Schema, output_option, sentences, write_rows
+from traingrid.cli.export import output_option, sentences, write_rows
 from traingrid.deploy.checkup.account import caller
 from traingrid.deploy.checkup.left_stacks import is_there, left_stacks
+from traingrid.deploy.retained import Retained
 from traingrid.deploy.retained import retained as kept
 from traingrid.grid.file import load_grid
 from traingrid.text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from traingrid.cli.export import Output
     from traingrid.deploy.checkup.finding import Finding
-    from traingrid.deploy.retained import Retained
     from traingrid.grid.model import GridSettings
 
-_ROWS = Schema(
+
+def _figure(value: float | None) -> str:
+    return "?" if value is None else f"{value:.2f}"
+
+
+def _size(resource: Retained) -> str:
+    return "" if resource.kind == "key" else _figure(resource.gigabytes)
+
+
+_ROWS: Schema[Retained] = Schema(
     "resource",
-    {
-        "region": "string: Its Region.",
-        "kind": "string: bucket, table, cluster, key, or stack.",
-        "name": "string: Its name; the ARN of a key.",
-        "holds": "string: Its purpose; empty for a stack.",
-        "gigabytes": "number: Its size; null if it is not known.",
-        "dollars": "number: Its monthly cost at the list prices of us-east-1; null if it is not known.",
-        "remove": "string: The command that deletes it for good.",
-    },
+    Column("region", "string: Its Region.", heading="Region"),
+    Column("kind", "string: bucket, table, cluster, key, or stack."),
+    Column("name", "string: Its name; the ARN of a key.", heading="what"),
+    Column("holds", "string: Its purpose; empty for a stack.", heading="holds"),
+    Column("gigabytes", "number: Its size; null if it is not known.", _size, heading="GB", right=True),
+    Column(
+        "dollars",
+        "number: Its monthly cost at the list prices of us-east-1; null if it is not known.",
+        lambda resource: _figure(resource.dollars),
+        heading="$/month",
+        right=True,
+    ),
+    Column("remove", "string: The command that deletes it for good."),
 )
 
 
@@ -58,9 +69,9 @@ def retained(grid_file: Path, *, output: Output) -> None:
     )
     echo = sentences(output)
     if output != "table":
-        write_rows(_rows(resources, left), _ROWS, output)
+        write_rows([*resources, *map(_row, left)], _ROWS, output)
     elif resources:
-        console().print(_table(resources))
+        console().print(folded_table(_ROWS.columns, resources))
     commands = [
         (stack_or_resource.region, stack_or_resource.name, stack_or_resource.remove) for stack_or_resource in resources
     ] + [(leftover.region, leftover.what, leftover.fix) for leftover in left]
@@ -73,11 +84,10 @@ def retained(grid_file: Path, *, output: Output) -> None:
     echo(printable(_sum(grid, resources, stacks)))
 
 
-def _rows(resources: Iterable[Retained], left: Iterable[Finding]) -> Iterator[dict[str, Any]]:
-    yield from map(_ROWS.of, resources)
-    for stack in left:
-        name, unknown = stack.what.removeprefix("stack "), dict.fromkeys(_ROWS.keys)
-        yield unknown | {"region": stack.region, "kind": "stack", "name": name, "holds": "", "remove": stack.fix}
+def _row(stack: Finding) -> Retained:
+    """Return the row of a stack, which the table does not show."""
+    name = stack.what.removeprefix("stack ")
+    return Retained(region=stack.region, kind="stack", name=name, holds="", remove=stack.fix)
 
 
 def _stacks(grid: GridSettings) -> list[str]:
@@ -87,29 +97,6 @@ def _stacks(grid: GridSettings) -> list[str]:
     for region in grid.regions:
         stacks += [(names.region_stack(grid.name, region), region), (names.registry_stack(grid.name, region), region)]
     return [name for name, region in stacks if is_there(brisk("cloudformation", region), name)]
-
-
-def _table(resources: Iterable[Retained]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for heading, justify in (
-        ("Region", "left"),
-        ("what", "left"),
-        ("holds", "left"),
-        ("GB", "right"),
-        ("$/month", "right"),
-    ):
-        table.add_column(heading, overflow="fold", justify=justify)  # type: ignore[arg-type]  # a literal in every row of the table
-    for resource in resources:
-        figures = ("?" if value is None else f"{value:.2f}" for value in (resource.gigabytes, resource.dollars))
-        size, dollars = figures
-        table.add_row(
-            resource.region,
-            Text(printable(resource.name)),
-            resource.holds,
-            "" if resource.kind == "key" else size,
-            dollars,
-        )
-    return table
 
 
 def _sum(grid: GridSettings, resources: list[Retained], stacks: list[str]) -> str:

@@ -10,7 +10,8 @@ import click
 
 from traingrid.api.control_plane import ControlPlane
 from traingrid.api.submit import read_manifest, with_initial_models
-from traingrid.cli.export import Schema, output_option, sentences, write_rows
+from traingrid.cli.columns import Column, Schema
+from traingrid.cli.export import output_option, sentences, write_rows
 from traingrid.errors import TraingridError, UsageError, interrupted
 from traingrid.manifest.hardware_warnings import jobs_warnings
 from traingrid.submission.retry import Retried, Retrier
@@ -22,15 +23,13 @@ if TYPE_CHECKING:
     from traingrid.cli.export import Output
     from traingrid.submission.retry_plan import ToRetry
 
-_ROWS = Schema(
+_ROWS: Schema[Any] = Schema(
     "job that failed or was stopped",
-    {
-        "submission": "string: The submission's id.",
-        "index": "integer: The array index.",
-        "retried": "boolean: Whether it has a new attempt.",
-        "reason": "string: The reason why it is not retried; empty if it is.",
-        "later": "boolean: Whether the same command can retry it later.",
-    },
+    Column("submission", "string: The submission's id."),
+    Column("index", "integer: The array index."),
+    Column("retried", "boolean: Whether it has a new attempt."),
+    Column("reason", "string: The reason why it is not retried; empty if it is."),
+    Column("later", "boolean: Whether the same command can retry it later."),
 )
 
 

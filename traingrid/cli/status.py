@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from traingrid import names
 from traingrid.api.control_plane import ControlPlane
 from traingrid.aws.s3_uri import S3Uri
+from traingrid.cli.columns import Column, Schema, folded_table
 from traingrid.cli.console import console
 from traingrid.cli.copies import print_damaged
-from traingrid.cli.export import Schema, output_option, write_rows
+from traingrid.cli.export import output_option, write_rows
 from traingrid.cli.live_status import watch_overview, watch_submission
 from traingrid.cli.overview_table import more_sentence, overview_tables
 from traingrid.cli.status_table import JOB_ROWS, paused_sentence, reasons, status_rows, status_table
@@ -28,29 +27,42 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from traingrid.cli.export import Output
+    from traingrid.ledger.submission_item import SubmissionItem
     from traingrid.submission.overview import SubmissionOverview
 
 _LARGE = 500
 """For more jobs, `status` shows an overview."""
-SUBMISSION_ROWS = Schema(
-    "submission, newest first, without one",
-    {
-        "submission": "string: The submission's id.",
-        "state": "string: Its state.",
-        "jobs": "integer: The number of its jobs.",
-        "claimed_at": "string: The time at which the intake claimed the manifest, in ISO 8601.",
-        "manifest": "string: The S3 URI of the manifest.",
-        "version": "string: The S3 version of the manifest.",
-        "batch_job": "string: The id of the Batch job.",
-    },
-)
+
+
+def _submissions(folder: str = "") -> Schema[SubmissionItem]:
+    """Return the columns of submissions; the table has the manifests' names relative to a folder."""
+    return Schema(
+        "submission, newest first, without one",
+        Column("submission", "string: The submission's id.", heading="submission", fit="whole"),
+        Column("state", "string: Its state.", heading="state", fit="whole"),
+        Column("jobs", "integer: The number of its jobs.", heading="jobs", fit="whole"),
+        Column(
+            "claimed_at",
+            "string: The time at which the intake claimed the manifest, in ISO 8601.",
+            heading="claimed at",
+            fit="whole",
+        ),
+        Column(
+            "manifest",
+            "string: The S3 URI of the manifest.",
+            lambda item: item.manifest.removeprefix(folder),
+            heading="manifest",
+        ),
+        Column("version", "string: The S3 version of the manifest."),
+        Column("batch_job", "string: The id of the Batch job."),
+    )
 
 
 @click.command()
 @click.argument("submission", required=False)
 @click.option("--watch", is_flag=True, help="Update the table until every job has ended.")
 @click.option("--all", "is_complete", is_flag=True, help="Show every job of a large submission.")
-@output_option(SUBMISSION_ROWS, JOB_ROWS)
+@output_option(_submissions(), JOB_ROWS)
 @click.pass_obj
 def status(grid_file: Path, submission: str | None, *, watch: bool, is_complete: bool, output: Output) -> None:
     """Show jobs, or list submissions.
@@ -71,13 +83,14 @@ def status(grid_file: Path, submission: str | None, *, watch: bool, is_complete:
             for part in status_of_jobs.damaged:
                 print_damaged(part)
         else:
-            submissions = readable(plane.ledger.submissions(), print_damaged)
-            write_rows(map(SUBMISSION_ROWS.of, submissions), SUBMISSION_ROWS, output)
+            write_rows(readable(plane.ledger.submissions(), print_damaged), _submissions(), output)
         return
     out = console()
     _print_warnings(plane, out)
     if submission is None:
-        out.print(_submissions(plane))
+        folder = str(S3Uri(plane.deployment.manifest_bucket, names.MANIFEST_PREFIX))
+        submissions = readable(plane.ledger.submissions(), print_damaged)
+        out.print(folded_table(_submissions(folder).columns, submissions))
     else:
         _print_jobs(plane, submission, out, watch=watch, is_complete=is_complete)
 
@@ -116,16 +129,3 @@ def print_overview(overview: SubmissionOverview, out: Console) -> None:
         out.print(table)
         out.print()
     out.print(more_sentence(overview), markup=False, soft_wrap=True)
-
-
-def _submissions(plane: ControlPlane) -> Table:
-    """Return the table of all submissions, with the manifests' names relative to the manifest prefix."""
-    folder = str(S3Uri(plane.deployment.manifest_bucket, names.MANIFEST_PREFIX))
-    table = Table(box=None, pad_edge=False)
-    for heading in ("submission", "state", "jobs", "claimed at"):
-        table.add_column(heading, no_wrap=True)
-    table.add_column("manifest", overflow="fold")
-    for item in readable(plane.ledger.submissions(), print_damaged):
-        name = item.manifest.removeprefix(folder)
-        table.add_row(item.submission, item.state, str(item.jobs), item.claimed_at, Text(printable(name)))
-    return table

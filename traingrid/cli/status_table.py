@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from traingrid.cli.export import Schema
-from traingrid.cli.fitted_table import Column, fitted_table
+from traingrid.cli.columns import Column, Schema
+from traingrid.cli.fitted_table import fitted_table
 from traingrid.job.state import JobState
 from traingrid.text import duration, printable
 
@@ -57,22 +57,22 @@ def _columns(jobs: Sequence[JobStatus], now: float, *, is_wide: bool) -> list[Co
     """Return all columns from left to right."""
     state = _long_state if is_wide else state_of
     metrics = (
-        Column(heading=metric_heading(name), cell=_metric(name), rank=4 + 3 * place)
+        Column(heading=metric_heading(name), render=_metric(name), rank=4 + 3 * place, right=True)
         for place, name in enumerate(_metrics(jobs))
     )
     columns = [
-        Column(heading="Region", cell=lambda job: job.place, rank=5, right=False),
-        Column(heading="job", cell=lambda job: job.name, rank=0, right=False, most=_LONGEST_NAME),
-        Column(heading="state", cell=state, rank=1, right=False, style=lambda job: STYLES.get(job.state, "")),
-        Column(heading="ranks", cell=lambda job: str(job.ranks or ""), rank=9),
-        Column(heading="epoch", cell=_epoch, rank=2),
-        Column(heading="left", cell=lambda job: _time(job.remaining(now)), rank=6),
+        Column(heading="Region", render=lambda job: job.place, rank=5),
+        Column(heading="job", render=lambda job: job.name, rank=0, most=_LONGEST_NAME),
+        Column(heading="state", render=state, rank=1, style=lambda job: STYLES.get(job.state, "")),
+        Column(heading="ranks", render=lambda job: str(job.ranks or ""), rank=9, right=True),
+        Column(heading="epoch", render=_epoch, rank=2, right=True),
+        Column(heading="left", render=lambda job: _time(job.remaining(now)), rank=6, right=True),
         *metrics,
-        Column(heading="time", cell=lambda job: _time(job.elapsed(now)), rank=3),
-        Column(heading="$", cell=lambda job: f"{job.dollars:,.2f}" if job.dollars else "", rank=8),
+        Column(heading="time", render=lambda job: _time(job.elapsed(now)), rank=3, right=True),
+        Column(heading="$", render=lambda job: f"{job.dollars:,.2f}" if job.dollars else "", rank=8, right=True),
     ]
     if is_wide:
-        columns.append(Column(heading="previous attempts", cell=lambda job: ", ".join(job.tried), rank=11, right=False))
+        columns.append(Column(heading="previous attempts", render=lambda job: ", ".join(job.tried), rank=11))
     return columns
 
 
@@ -120,29 +120,29 @@ def _time(seconds: float | None) -> str:
     return duration(seconds) if seconds else ""
 
 
-JOB_ROWS = Schema(
+JOB_ROWS: Schema[Any] = Schema(
     "job, with a submission",
-    {
-        "submission": "string: The submission's id.",
-        "index": "integer: The array index.",
-        "region": "string: The training Region.",
-        "backend": "string: The service that runs the job there: sagemaker or eks.",
-        "name": "string: The job's name in the manifest.",
-        "state": "string: SageMaker's status; Pending before a training job exists, Waiting while a quota prevents it.",
-        "phase": "string: SageMaker's secondary status, or Batch's status of the child.",
-        "attempt": "integer: The number of the attempt.",
-        "ranks": "integer: The world size.",
-        "started_at": "integer: The start of the training in seconds since 1970; 0 before it.",
-        "seconds": "integer: Seconds of training, once it has ended.",
-        "epochs": "integer: The epochs that the training runs; 0 if its hyperparameters do not have it.",
-        "dollars": "number: The cost of the training so far; 0 for a submission without a budget.",
-        "training_job": "string: The training job's name; empty before it is requested.",
-        "artifact": "string: The S3 URI of the model.",
-        "reason": "string: Why it failed, or why it cannot start yet.",
-        "cancelled": "boolean: Whether a user has cancelled it.",
-        "tried": "array of strings: The previous attempts: the Region and, in brackets, the outcome.",
-        "metrics": "object of numbers: The last value of each metric.",
-    },
+    Column("submission", "string: The submission's id."),
+    Column("index", "integer: The array index."),
+    Column("region", "string: The training Region."),
+    Column("backend", "string: The service that runs the job there: sagemaker or eks."),
+    Column("name", "string: The job's name in the manifest."),
+    Column(
+        "state", "string: SageMaker's status; Pending before a training job exists, Waiting while a quota prevents it."
+    ),
+    Column("phase", "string: SageMaker's secondary status, or Batch's status of the child."),
+    Column("attempt", "integer: The number of the attempt."),
+    Column("ranks", "integer: The world size."),
+    Column("started_at", "integer: The start of the training in seconds since 1970; 0 before it."),
+    Column("seconds", "integer: Seconds of training, once it has ended."),
+    Column("epochs", "integer: The epochs that the training runs; 0 if its hyperparameters do not have it."),
+    Column("dollars", "number: The cost of the training so far; 0 for a submission without a budget."),
+    Column("training_job", "string: The training job's name; empty before it is requested."),
+    Column("artifact", "string: The S3 URI of the model."),
+    Column("reason", "string: Why it failed, or why it cannot start yet."),
+    Column("cancelled", "boolean: Whether a user has cancelled it."),
+    Column("tried", "array of strings: The previous attempts: the Region and, in brackets, the outcome."),
+    Column("metrics", "object of numbers: The last value of each metric."),
 )
 
 

@@ -11,44 +11,24 @@ import click
 from traingrid.api.deployed import find_deployment
 from traingrid.api.source_folders import packed
 from traingrid.api.submit import Progress, check_name, check_resources, parsed, submit_manifest, with_initial_models
+from traingrid.cli.columns import Column, Schema, folded_table
 from traingrid.cli.console import announcing_a_wait, console
-from traingrid.cli.export import Schema, output_option, sentences, write_rows
-from traingrid.cli.plan_table import plan_table
+from traingrid.cli.export import output_option, sentences, write_rows
+from traingrid.cli.planned_rows import PLANNED_ROWS
 from traingrid.errors import TraingridError
-from traingrid.job.initial_model import MODEL_CHANNEL, initial_model_uri
 from traingrid.manifest.hardware_warnings import warning_sentences
-from traingrid.manifest.plan import Planned, planned
+from traingrid.manifest.plan import planned
 from traingrid.text import counted, printable
 
 if TYPE_CHECKING:
     from traingrid.cli.export import Output
     from traingrid.grid.deployment import Deployment
 
-SUBMISSION_ROWS = Schema(
+SUBMISSION_ROWS: Schema[Any] = Schema(
     "submission",
-    {
-        "submission": "string: The submission's id.",
-        "jobs": "integer: The number of its jobs.",
-        "batch_job": "string: The id of the Batch job.",
-    },
-)
-_PLANNED = Schema(
-    "line, with --plan",
-    {
-        "line": "integer: The number of the line.",
-        "region": "string: The training Region.",
-        "name": "string: The job's name.",
-        "instance_type": "string: The instance type.",
-        "instance_count": "integer: The number of instances.",
-        "spot": "boolean: Whether it uses spot instances.",
-        "ranks": "integer: The world size.",
-        "launcher": "string: The program that starts the ranks: mpi, torchrun or none.",
-        "channels": "object of strings: The S3 URI of each channel.",
-        "image": "string: The image; empty for a built-in algorithm.",
-        "outcome": "string: What would happen now.",
-        "would_fail": "boolean: Whether it would fail now.",
-        "warnings": "array of strings: Hardware of its instances that its image does not use, as far as that is known.",
-    },
+    Column("submission", "string: The submission's id."),
+    Column("jobs", "integer: The number of its jobs."),
+    Column("batch_job", "string: The id of the Batch job."),
 )
 PRINTED = Progress(announce=click.echo, warn=click.echo, waiting=announcing_a_wait)
 """Prints the progress of a submission."""
@@ -57,7 +37,7 @@ PRINTED = Progress(announce=click.echo, warn=click.echo, waiting=announcing_a_wa
 @click.command()
 @click.argument("manifest", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--plan", is_flag=True, help="Only print the jobs that the lines would become; upload nothing.")
-@output_option(SUBMISSION_ROWS, _PLANNED)
+@output_option(SUBMISSION_ROWS, PLANNED_ROWS)
 @click.pass_obj
 def submit(grid_file: Path, manifest: Path, *, plan: bool, output: Output) -> None:
     """Submit the jobs of MANIFEST.
@@ -95,9 +75,9 @@ def _print_plan(manifest: Path, deployment: Deployment, output: Output) -> None:
     planned_jobs = list(planned(lines, deployment))
     echo = sentences(output)
     if output == "table":
-        console().print(plan_table(planned_jobs))
+        console().print(folded_table(PLANNED_ROWS.columns, planned_jobs))
     else:
-        write_rows(map(_planned_row, planned_jobs), _PLANNED, output)
+        write_rows(planned_jobs, PLANNED_ROWS, output)
     for source in content.sources:
         echo(f"would upload {printable(str(source))}")
     for sentence in warning_sentences((line.job.line, line.warnings) for line in planned_jobs):
@@ -111,15 +91,3 @@ def _print_plan(manifest: Path, deployment: Deployment, output: Output) -> None:
         text = f"{failing} of {counted(len(planned_jobs), 'job')} would fail now."
         raise TraingridError(text, "Nothing was written. Upload the data and images, or fix the lines.")
     echo("Nothing was written. Submit it without --plan.")
-
-
-def _planned_row(line: Planned) -> dict[str, Any]:
-    job = line.job
-    names = ("line", "region", "name", "instance_type", "instance_count", "spot", "ranks", "launcher", "image")
-    model = {MODEL_CHANNEL: uri} if (uri := initial_model_uri(job)) else {}
-    values = {
-        "channels": {name: channel.location for name, channel in job.inputs.items()} | model,
-        "would_fail": line.would_fail,
-        "warnings": list(line.warnings),
-    }
-    return {**{name: getattr(job, name) for name in names}, **values, "outcome": line.outcome}

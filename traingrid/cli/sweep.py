@@ -106,7 +106,7 @@ def _print_plan(opened: OpenSweep, output: Output) -> None:
         out = console()
         out.print(sweep_table(opened.spec, planned_trials, out.width))
     else:
-        write_rows(map(PLANNED.of, planned_trials), PLANNED, output)
+        write_rows(planned_trials, PLANNED, output)
     total = counted(opened.spec.number_of_trials, "trial")
     echo(
         f"{total}, at most {opened.spec.parallel} at the same time. "
@@ -122,7 +122,7 @@ def _print_result(opened: OpenSweep, result: SweepResult, spec: Path, output: Ou
         out = console()
         out.print(sweep_table(opened.spec, best_first(opened.spec, rows), out.width))
     else:
-        write_rows(map(TRIALS.of, rows), TRIALS, output)
+        write_rows(rows, TRIALS, output)
     if result.is_out_of_budget:
         number = f"{len(rows)} of {counted(opened.spec.number_of_trials, 'trial')}"
         echo(f"The trials have cost the budget of ${opened.spec.budget_dollars:,.2f}, which was enough for {number}.")

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from traingrid.cli.export import Schema
-from traingrid.cli.fitted_table import Column, fitted_table
+from traingrid.cli.columns import Column, Schema
+from traingrid.cli.fitted_table import fitted_table
 from traingrid.cli.status_table import STYLES, metric_heading, metric_text
 from traingrid.sweep.trial_lines import name_of
 from traingrid.text import duration
@@ -22,27 +22,25 @@ if TYPE_CHECKING:
     from traingrid.sweep.state import Trial
 
 _LONGEST_VALUE = 16
-TRIALS = Schema(
+TRIALS: Schema[TrialRow] = Schema(
     "trial",
-    {
-        "trial": "integer: The number of the trial, from 0.",
-        "best": "boolean: Whether it is the best trial.",
-        "submission": "string: The submission's id.",
-        "index": "integer: The array index of its job.",
-        "name": "string: The name of its job.",
-        "region": "string: The training Region.",
-        "state": "string: The final state.",
-        "stopped_at_epoch": "integer: The epoch at which it was stopped early.",
-        "value": "number: The last value of the objective's metric.",
-        "seconds": "integer: Seconds of training.",
-        "dollars": "number: The cost of the training; 0 for a sweep without a budget.",
-        "reason": "string: Why it failed.",
-        "hyperparameters": "object of values: The searched hyperparameters.",
-    },
+    Column("trial", "integer: The number of the trial, from 0."),
+    Column("best", "boolean: Whether it is the best trial."),
+    Column("submission", "string: The submission's id."),
+    Column("index", "integer: The array index of its job."),
+    Column("name", "string: The name of its job."),
+    Column("region", "string: The training Region."),
+    Column("state", "string: The final state."),
+    Column("stopped_at_epoch", "integer: The epoch at which it was stopped early."),
+    Column("value", "number: The last value of the objective's metric."),
+    Column("seconds", "integer: Seconds of training."),
+    Column("dollars", "number: The cost of the training; 0 for a sweep without a budget."),
+    Column("reason", "string: Why it failed."),
+    Column("hyperparameters", "object of values: The searched hyperparameters."),
 )
-PLANNED = Schema(
+PLANNED: Schema[TrialRow] = Schema(
     "trial, with --plan",
-    {name: TRIALS.keys[name] for name in ("trial", "name", "region", "hyperparameters")},
+    *(column for column in TRIALS.columns if column.name in ("trial", "name", "region", "hyperparameters")),
 )
 
 
@@ -102,16 +100,16 @@ def best_first(spec: SweepSpec, rows: Sequence[TrialRow]) -> list[TrialRow]:
 
 def _columns(spec: SweepSpec) -> Iterator[Column[TrialRow]]:
     metric = spec.objective.metric
-    yield Column(heading="trial", cell=lambda row: str(row.trial), rank=0)
-    yield Column(heading=metric_heading(metric), cell=lambda row: metric_text(metric, row.value), rank=1)
+    yield Column(heading="trial", render=lambda row: str(row.trial), rank=0, right=True)
+    yield Column(heading=metric_heading(metric), render=lambda row: metric_text(metric, row.value), rank=1, right=True)
     for place, name in enumerate(spec.space):
-        yield Column(heading=name, cell=_parameter(name), rank=10 + place, most=_LONGEST_VALUE)
-    yield Column(heading="Region", cell=lambda row: row.region, rank=3, right=False)
-    yield Column(heading="state", cell=_state, rank=2, right=False, style=lambda row: STYLES.get(row.state, ""))
-    yield Column(heading="time", cell=lambda row: duration(row.seconds) if row.seconds else "", rank=4)
-    yield Column(heading="$", cell=lambda row: f"{row.dollars:,.2f}" if row.dollars else "", rank=5)
-    yield Column(heading="submission", cell=lambda row: row.submission, rank=6, right=False)
-    yield Column(heading="reason", cell=lambda row: row.reason, rank=1000, right=False)
+        yield Column(heading=name, render=_parameter(name), rank=10 + place, right=True, most=_LONGEST_VALUE)
+    yield Column(heading="Region", render=lambda row: row.region, rank=3)
+    yield Column(heading="state", render=_state, rank=2, style=lambda row: STYLES.get(row.state, ""))
+    yield Column(heading="time", render=lambda row: duration(row.seconds) if row.seconds else "", rank=4, right=True)
+    yield Column(heading="$", render=lambda row: f"{row.dollars:,.2f}" if row.dollars else "", rank=5, right=True)
+    yield Column(heading="submission", render=lambda row: row.submission, rank=6)
+    yield Column(heading="reason", render=lambda row: row.reason, rank=1000)
 
 
 def _parameter(name: str) -> Callable[[TrialRow], str]:

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from traingrid.cli.export import Output, Schema, write_rows, write_table
+from traingrid.cli.columns import Column, Schema
+from traingrid.cli.export import Output, write_rows, write_table
 
 ROW: dict[str, Any] = {
     "name": "=1+1",
@@ -21,17 +22,15 @@ ROW: dict[str, Any] = {
     "tried": ("us-east-1 (capacity)", "us-west-2 (capacity)"),
     "metrics": {"loss": 0.5, "top1": None},
 }
-SCHEMA = Schema(
+SCHEMA: Schema[dict[str, Any]] = Schema(
     "job",
-    {
-        "name": "string: A.",
-        "region": "string: B.",
-        "jobs": "integer: C.",
-        "cancelled": "boolean: D.",
-        "reason": "string: E.",
-        "tried": "array of strings: F.",
-        "metrics": "object of numbers: G.",
-    },
+    Column("name", "string: A."),
+    Column("region", "string: B."),
+    Column("jobs", "integer: C."),
+    Column("cancelled", "boolean: D."),
+    Column("reason", "string: E."),
+    Column("tried", "array of strings: F."),
+    Column("metrics", "object of numbers: G."),
 )
 
 
@@ -68,7 +67,7 @@ def test_no_rows_are_an_empty_array_or_a_header(capsys: pytest.CaptureFixture[st
 
 def test_only_the_documented_keys_are_written(capsys: pytest.CaptureFixture[str]) -> None:
     (row,) = json.loads(written(capsys, "json", {**ROW, "secret": "x"}))
-    assert list(row) == list(SCHEMA.keys)
+    assert list(row) == SCHEMA.names
 
 
 def test_json_is_complete_after_an_error(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,37 @@
+"""Rows: the tables, JSON and CSV of commands are, byte for byte, those of the files in printed_rows/."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from tests.support.module_time import replace_time
+from tests.unit.cli.command_samples import NOW, Sample
+from tests.unit.cli.grid_samples import GRID_SAMPLES
+from tests.unit.cli.job_samples import JOB_SAMPLES
+from traingrid.cli import main
+
+PRINTED = Path(__file__).parent / "printed_rows"
+NARROW = {"FORCE_COLOR": "1", "TERM": "dumb"}  # a terminal of 80 columns without styles
+OPTIONS: tuple[list[str], ...] = ([], ["--output", "json"], ["--output", "csv"])
+
+
+def printed(*words: str, **environment: str) -> str:
+    result = CliRunner(env=environment).invoke(main.cli, list(words), input="n\n")
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    title = " ".join(["traingrid", *words, *(f"{name}={value}" for name, value in environment.items())])
+    return f"$ {title}\n{result.stdout}"
+
+
+@pytest.mark.parametrize(("name", "sample"), (JOB_SAMPLES | GRID_SAMPLES).items())
+def test_the_rows_of_a_command_are_printed(
+    name: str, sample: Sample, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    replace_data, words = sample
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x.csv").touch()
+    for module in ("status_table", "overview_table", "sweep_table", "compare"):
+        replace_time(monkeypatch, f"traingrid.cli.{module}", time=NOW.timestamp)
+    replace_data(monkeypatch.setattr)
+    text = printed(*words, **NARROW) + "".join(printed(*words, *options) for options in OPTIONS)
+    assert text == (PRINTED / f"{name}.txt").read_text()

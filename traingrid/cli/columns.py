@@ -1,0 +1,101 @@
+"""Columns: the columns of a command's rows, from which its table, JSON, CSV and part of docs/cli.md follow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+
+from rich.table import Table
+from rich.text import Text
+
+from traingrid.text import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True)
+class Column(Generic[Row]):
+    """A column of the rows of a command.
+
+    Attributes:
+        name: Its key in JSON and CSV; empty if only the table has it.
+        help: Its type and meaning, as "TYPE: MEANING". A missing value is null.
+        render: Returns the text of a row's cell in the table; by default that of the value.
+        value: Returns the value of a row; by default the attribute with the column's name. A row that is a mapping has
+            its values by name.
+        heading: Its heading in the table; empty if only JSON and CSV have it.
+        right: Whether its cells are aligned to the right.
+        style: Returns the style of a row's cell.
+        fit: The form of cells that are too long, in a folded table: folded into lines, with an ellipsis, or with an
+            ellipsis only after all other cells are folded.
+        rank: Its importance in a fitted table, another number for each column; columns with the highest numbers are
+            left out first.
+        most: The characters for which other columns of a fitted table are left out. A longer cell is shortened.
+    """
+
+    name: str = ""
+    help: str = ""
+    render: Callable[[Row], str] | None = None
+    _: KW_ONLY
+    value: Callable[[Row], Any] | None = None
+    heading: str = ""
+    right: bool = False
+    style: Callable[[Row], str] = lambda _: ""  # a default
+    fit: Literal["fold", "ellipsis", "whole"] = "fold"
+    rank: int = 0
+    most: int = 1000
+
+    def of(self, row: Row) -> Any:
+        """Return the value of a row."""
+        if isinstance(row, Mapping):
+            return row[self.name]
+        return self.value(row) if self.value else getattr(row, self.name)
+
+    def text(self, row: Row) -> str:
+        """Return the text of a row's cell in the table."""
+        if self.render:
+            return printable(self.render(row))
+        value = self.of(row)
+        return "" if value is None else printable(str(value))
+
+
+class Schema(Generic[Row]):
+    """The rows that a command writes. docs/cli.md shows it.
+
+    Args:
+        row: The thing that each row describes.
+        columns: The columns, in the order of JSON, CSV and the table.
+    """
+
+    def __init__(self, row: str, *columns: Column[Row]) -> None:
+        self.row = row
+        self.columns = columns
+
+    @property
+    def names(self) -> list[str]:
+        """The keys of JSON and CSV."""
+        return [column.name for column in self.columns if column.name]
+
+    def of(self, row: Row) -> dict[str, Any]:
+        """Return the values of a row by key."""
+        return {column.name: column.of(row) for column in self.columns if column.name}
+
+
+def folded_table(columns: Sequence[Column[Row]], rows: Iterable[Row]) -> Table:
+    """Return a table with all columns that have a heading, in which long cells are folded."""
+    table_columns = [column for column in columns if column.heading]
+    table = Table(box=None, pad_edge=False)
+    for column in table_columns:
+        table.add_column(
+            column.heading,
+            justify="right" if column.right else "left",
+            overflow="fold" if column.fit == "fold" else "ellipsis",
+            no_wrap=column.fit == "whole",
+        )
+    for row in rows:
+        table.add_row(*(Text(column.text(row), style=column.style(row)) for column in table_columns))
+    return table
