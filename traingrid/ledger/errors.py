@@ -27,7 +27,6 @@ class ItemError(TraingridError):
     """A stored item lacks a field that every version of traingrid writes, or has a field of another type.
 
     Args:
-        item: The stored item.
         problem: The error; by default the field is missing.
 
     Attributes:
@@ -52,7 +51,6 @@ def each(read: Callable[[Mapping[str, Any]], Read], items: Iterable[Mapping[str,
 
     Args:
         read: Reads an item, or raises ItemError.
-        items: The stored items.
     """
     for item in items:
         try:

@@ -82,7 +82,6 @@ def check_types(
     """Check the types of an item's fields.
 
     Args:
-        item: The stored item.
         types: The type of each field.
         entry: The part of the item that has the fields; by default the item.
         at: The name of that part.

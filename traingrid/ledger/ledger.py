@@ -217,7 +217,6 @@ class Ledger:
 
         Args:
             previous: The submission's item with the previous claim, as the caller read it.
-            claim: The new claim.
 
         Returns:
             False if another process has claimed it first.
@@ -522,7 +521,6 @@ class Ledger:
         """Record that a request for the training job of an attempt was answered or is not sent, also after its end.
 
         Args:
-            key: The attempt.
             request: The name of the request (see `record_job`).
         """
         values, discarded = {":attempt": key.attempt}, {"open_requests": request}

@@ -36,7 +36,6 @@ class Assignment:
     Attributes:
         pool: The Region, instance type and purchase option.
         place: The data's place in the Region.
-        duration: The expected duration.
         compute: The dollars of all instances.
         verdict: The reason, as a sentence without a full stop.
     """

@@ -84,7 +84,6 @@ class TrainStep:
         Args:
             batches: Images [batch, size, size, 3] uint8 and labels [batch]: `accumulate_steps` batches, or fewer at the
                 end of an epoch. Every rank has the same number.
-            rate: The learning rate.
             stop: True if this rank was asked to stop. The other ranks receive it with the loss, without extra cost.
         """
         for images, labels in batches[:-1]:

@@ -85,7 +85,6 @@ class SageMakerRegion:
 
     Attributes:
         on_create: Called with every accepted training job.
-        engine: The service.
         jobs: All training jobs by name.
         lag: Seconds until reads return a new job.
         quota_is_used_up: True to refuse creates.
