@@ -8,10 +8,12 @@ it received SIGSTOP. A check before a request does not help if the process stops
 
 A request that passes carries a signature from before that check, and AWS refuses it some minutes after the signature,
 by AWS's own clock. So a creation is never accepted long after its claim, wherever the process or the network held it.
+The write with which a retry reopens a line follows the same order, after the mark that keeps its submission open.
 """
 
 from __future__ import annotations
 
+import time
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
@@ -22,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 SEND_WITHIN_SECONDS = 300.0
-"""The time after the claim of an attempt within which the request for its training job is sent; later it is claimed
-again. It must suffice for DescribeTrainingJob on a slow network."""
+"""The time after a claim within which its request is sent; later it must be claimed again. It must suffice for
+DescribeTrainingJob on a slow network."""
 SIGNATURE_SECONDS = 900.0
 """The time after its signature for which AWS may accept a request.
 
@@ -36,13 +38,24 @@ _CLOCKS_SECONDS = 600.0
 """The difference of two clocks, each at most five minutes from AWS's, which refuses the requests of others. It also
 covers the minutes for which an API server remembers a token."""
 CREATES_END_SECONDS = SEND_WITHIN_SECONDS + SIGNATURE_SECONDS + _CLOCKS_SECONDS
-"""The time after the last claim of an attempt from which on no request for its training job is accepted: 30 minutes."""
+"""The time after a claim from which on its request is not accepted: 30 minutes."""
 
 _is_late: ContextVar[Callable[[], bool]] = ContextVar("is_late", default=lambda: False)
 
 
 class LateRequestError(TraingridError):
     """A request was not sent, because it was decided too long ago."""
+
+
+def late_after_minutes(
+    now: Callable[[], float] = time.monotonic, wall: Callable[[], float] = time.time
+) -> Callable[[], bool]:
+    """Return a function that returns True once `SEND_WITHIN_SECONDS` have passed since this call.
+
+    A suspended machine stops the monotonic clock, and the wall clock may be set back; so the faster one counts.
+    """
+    started, started_wall = now(), wall()
+    return lambda: max(now() - started, wall() - started_wall) > SEND_WITHIN_SECONDS
 
 
 @contextmanager
@@ -60,7 +73,9 @@ def refusing(is_late: Callable[[], bool]) -> Iterator[None]:
 
 
 def refuse_late() -> None:
-    """Raise if a request must not be sent any more. Clients call it after they have signed a request that creates.
+    """Raise if a request must not be sent any more. Clients call it after they have signed a request.
+
+    Those of `once` and of DynamoDB do; a child may look for a training job at any time.
 
     Raises:
         LateRequestError: Too much time has passed; nothing was sent.

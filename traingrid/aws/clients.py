@@ -144,7 +144,7 @@ def _client(service: Any, region: str | None, role: ActingRole | None, config: C
 def _created(session: boto3.Session, service: Any, region: str | None, role: ActingRole | None, config: Config) -> Any:
     created: Any = session.client(service, region_name=region, config=config)
     created.meta.events.register("before-call", partial(_log_call, created.meta.region_name, role))
-    if config is _ONCE:
+    if config is _ONCE or service == "dynamodb":  # requests that create, and writes that reopen a line
         created.meta.events.register_first("before-send", _refuse_late)  # after the signature
     return created
 

@@ -9,7 +9,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from traingrid.late_request import SEND_WITHIN_SECONDS, refusing
+from traingrid.late_request import late_after_minutes, refusing
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -62,12 +62,5 @@ class Requests:
 
 
 def until_late(clock: Clock) -> AbstractContextManager[None]:
-    """Return a context in which requests that create are sent for minutes from now on, and not later.
-
-    A suspended machine stops the monotonic clock, and the wall clock may be set back; so the faster one counts.
-
-    Args:
-        clock: The clock of the child.
-    """
-    started, started_wall = clock.now(), clock.wall()
-    return refusing(lambda: max(clock.now() - started, clock.wall() - started_wall) > SEND_WITHIN_SECONDS)
+    """Return a context in which requests that create are sent for minutes from now on, and not later."""
+    return refusing(late_after_minutes(clock.now, clock.wall))

@@ -158,7 +158,7 @@ class OpenMark:
 
     Attributes:
         mark: A unique value, which changes whenever work of the submission begins.
-        at: The time at which it was written.
+        at: The time at which it was written, after which work may begin; empty if no work begins because of it.
     """
 
     mark: str
@@ -369,8 +369,11 @@ class Ledger:
 
     def mark_open(self, submission: str) -> None:
         """Add a submission to the index of open work, before its work begins. A new mark keeps it there."""
-        mark = {"submission": OPEN_SUBMISSIONS, "item": submission, "mark": uuid.uuid4().hex, "at": now()}
-        self._table.put(mark)
+        self._table.put({**_new_mark(submission), "at": now()})
+
+    def mark_unsettled(self, submission: str) -> None:
+        """Add a submission to the index of open work that a pass over the whole table has found, unless it is there."""
+        self._table.put_new(_new_mark(submission))
 
     def open_marks(self) -> dict[str, OpenMark]:
         """Return the marks of the submissions with open work, which sweeps read instead of all history."""
@@ -651,6 +654,10 @@ class Ledger:
         condition = "#until = :until AND #failed_at = :failed_at AND #probe = :probe"
         values = {":until": read.until, ":failed_at": read.failed_at, ":probe": read.probe}
         return self._table.update(new.pool.key, new.stored(), condition, values)
+
+
+def _new_mark(submission: str) -> Item:
+    return {"submission": OPEN_SUBMISSIONS, "item": submission, "mark": uuid.uuid4().hex}
 
 
 def _read(items: Iterable[Item]) -> Iterator[LedgerItem | Damaged]:

@@ -1,8 +1,9 @@
 """Open work: reads the submissions that have not ended, without the history of the grid.
 
 An index in the ledger has a mark for each submission with open work. Its claimant and each retry write a mark before
-work begins, and a sweep removes the mark that it has read before the submission's jobs, once all of them have ended. So
-a sweep reads open submissions only, however many jobs have ended.
+work begins, and a sweep removes the mark that it has read before the submission's jobs, once all of them have ended and
+the mark is so old that its work has begun or never will (`traingrid/late_request.py`). So a sweep reads open
+submissions only, and those that ended within minutes of their mark, however many jobs have ended.
 
 Once a day a pass over the whole table adds missing submissions to the index: those of versions without it, and those of
 which such a version has reopened jobs. The pass takes a share of each sweep, and continues where the last one stopped.
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from traingrid.backends.inventory import LONGEST_ACTIVE_SECONDS
 from traingrid.backoff import SWEEP_SECONDS
+from traingrid.late_request import CREATES_END_SECONDS
 from traingrid.ledger.ledger import HistoryPass, OpenMark
 from traingrid.ledger.submissions import SubmissionState, by_submission
 from traingrid.ledger.timestamps import epoch_seconds, timestamp
@@ -75,7 +77,7 @@ class OpenWork:
         while True:
             unsettled, after = self.ledger.unsettled(after)
             for submission in sorted(unsettled - marked):
-                self.ledger.mark_open(submission)
+                self.ledger.mark_unsettled(submission)
             pages, added, marked = pages + 1, added + len(unsettled - marked), marked | unsettled
             if after is None or time.time() >= until:
                 break
@@ -113,6 +115,8 @@ class OpenWork:
             if time.time() >= until:
                 return
             is_over = submission.has_ended and (not self.notifies or is_told(submission, now))
+            if marks[name].at > timestamp(now - CREATES_END_SECONDS):
+                continue  # a retry may have written the mark, and reopen a job now
             if is_over or _is_abandoned(submission, marks[name], now):
                 self.ledger.settle(name, marks[name])
 

@@ -25,6 +25,7 @@ from traingrid.job import failures
 from traingrid.job.backend_traits import DEFAULT_BACKEND
 from traingrid.job.candidates import candidates_of, next_candidate
 from traingrid.job.state import JobState
+from traingrid.late_request import LateRequestError, late_after_minutes, refusing
 from traingrid.ledger.damage import readable, warn
 from traingrid.ledger.submission_item import Array
 from traingrid.submission.files import MAX_ARRAY, array_file, index_uri, normalised, retry_key
@@ -125,14 +126,16 @@ class Retrier:
         waiting = deque(todo.jobs)
         try:
             while waiting:
+                is_late = late_after_minutes()
                 number = self.ledger.claim_retry(todo.submission, {"by": by})
-                reopened = self._reopened_slice(todo, number, waiting, done)
+                reopen = partial(self._reopened, todo, number, is_late)
+                reopened = self._reopened_slice(reopen, waiting, done)
                 if reopened:
                     done.batch_jobs.append(self._submit(todo.submission, number, reopened))
                     done.indices.extend(job.index for job in reopened)
                     on_array(done.batch_jobs[-1], len(reopened))
-        except (SubmitFailedError, BotoCoreError, ClientError) as error:
-            cause = error.what if isinstance(error, SubmitFailedError) else f"AWS request failed: {error}."
+        except (SubmitFailedError, LateRequestError, BotoCoreError, ClientError) as error:
+            cause = error.what if isinstance(error, TraingridError) else f"AWS request failed: {error}."
             text = f"The retry was interrupted after {len(done.indices)} of {len(todo.jobs)} jobs. {cause}"
             step = "The reconciler closes jobs without a child within two sweeps (10 minutes)."
             raise TraingridError(text, f"{step} Then run the same command again to retry the rest.") from error
@@ -154,14 +157,14 @@ class Retrier:
             late=[*done.late, *closed],
         )
 
-    def _reopened_slice(self, todo: ToRetry, number: int, waiting: deque[Job], done: Retried) -> list[Job]:
-        """Reopen waiting jobs for array `number` until it is full or must be submitted, and return these jobs."""
+    def _reopened_slice(self, reopen: Callable[[Job], bool], waiting: deque[Job], done: Retried) -> list[Job]:
+        """Reopen waiting jobs for an array until it is full or must be submitted, and return these jobs."""
         reopened: list[Job] = []
         began, tried = time.monotonic(), 0
         while waiting and tried < MAX_ARRAY and time.monotonic() - began < SLICE_SECONDS:
             some = [waiting.popleft() for _ in range(min(self.at_once, len(waiting), MAX_ARRAY - tried))]
             tried += len(some)
-            are_reopened = in_order(partial(self._reopened, todo, number), some, self.at_once)
+            are_reopened = in_order(reopen, some, self.at_once)
             for job, is_got in zip(some, are_reopened, strict=True):
                 if is_got:
                     reopened.append(job)
@@ -169,15 +172,20 @@ class Retrier:
                     done.left[job.index] = "another retry has started it"
         return reopened
 
-    def _reopened(self, todo: ToRetry, number: int, job: Job) -> bool:
-        """Move a job to its next attempt, for array `number`; return False if another retry was faster."""
+    def _reopened(self, todo: ToRetry, number: int, is_late: Callable[[], bool], job: Job) -> bool:
+        """Move a job to its next attempt, for array `number`; return False if another retry was faster.
+
+        Raises:
+            LateRequestError: The submission was marked as open so long ago that a sweep may have removed the mark.
+        """
         item = todo.ended[job.index]
         elsewhere = item.failure in _ELSEWHERE
         candidates, reopen = candidates_of(job), f"retry-{number}"
         target = next_candidate(candidates, item.candidate) if elsewhere else item.candidate
         region, backend = target if target in candidates else candidates[0]  # the corrected line may have others
         file, outcome = array_file(retry_key(todo.submission, number)), _outcome(item)
-        return self.ledger.next_attempt(item.key, outcome, region, reopen=reopen, array_file=file, backend=backend)
+        with refusing(is_late):
+            return self.ledger.next_attempt(item.key, outcome, region, reopen=reopen, array_file=file, backend=backend)
 
     def _submit(self, submission: str, number: int, jobs: list[Job]) -> str:
         target = S3Uri(self.deployment.manifest_bucket, retry_key(submission, number))

@@ -31,6 +31,7 @@ _CLOCKED = (
     "ledger.timestamps",
     "reconciler.reconciler",
     "reconciler.line_closer",
+    "reconciler.open_work",
     "submission.intake",
     "submission.retry_plan",
     "audit.read_snapshot",

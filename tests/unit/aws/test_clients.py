@@ -93,6 +93,11 @@ def test_a_late_request_is_signed_and_not_sent() -> None:
     assert (len(signed), len(queue.list_queues()["QueueUrls"])) == (2, 1)
 
 
-def test_requests_that_may_be_repeated_are_never_late() -> None:
+def test_a_late_write_to_dynamodb_is_not_sent() -> None:
+    with refusing(lambda: True), pytest.raises(LateRequestError):
+        client("dynamodb", "us-east-1").delete_table(TableName="any")
+
+
+def test_other_requests_that_may_be_repeated_are_never_late() -> None:
     with refusing(lambda: True):
         assert "QueueUrls" not in client("sqs", "us-east-1").list_queues()

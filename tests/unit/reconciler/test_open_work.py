@@ -16,6 +16,7 @@ from traingrid.backends.inventory import ALL, ListingTimeoutError, Window
 from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Job
 from traingrid.job.state import JobState
+from traingrid.late_request import CREATES_END_SECONDS, late_after_minutes, refusing
 from traingrid.ledger.ledger import AttemptFacts, HistoryPass, Ledger
 from traingrid.ledger.timestamps import timestamp
 from traingrid.reconciler.open_work import PASS_SECONDS, RECENT_SECONDS, OpenWork, listed_since
@@ -36,6 +37,12 @@ def end(ledger: Ledger, submission: str, count: int = 1, state: JobState = JobSt
         assert ledger.record_job(job_key(index, submission=submission), {"state": state})
 
 
+def some_time_ago(table: ModelTable) -> None:
+    """Let all marks be so old that the work they announce has begun."""
+    for key in [key for key in table.items if key[0] == "open"]:
+        table.items[key]["at"] = timestamp(time.time() - CREATES_END_SECONDS - 1)
+
+
 def older_version(table: ModelTable) -> None:
     """Remove the items that versions without the index do not write."""
     for key in [key for key in table.items if key[0] == "open" or key == ("grid", "history")]:
@@ -49,6 +56,7 @@ def test_an_ended_submission_is_not_read_again_until_a_retry(
     open_lines(ledger, job, [HOME], SUBMISSION)
     end(ledger, "aaaaaaaa")
     assert set(ledger.open_marks()) == {"aaaaaaaa", SUBMISSION}
+    some_time_ago(table)
     reconciler.sweep()
     assert set(ledger.open_marks()) == {SUBMISSION}
     ledger.claim_retry("aaaaaaaa", {"by": "Ada"})
@@ -67,6 +75,21 @@ def test_a_submission_that_is_retried_while_a_sweep_ends_stays_open(
     ledger.claim_retry(SUBMISSION, {"by": "Ada"})
     work.settle(submissions, marks, float("inf"))
     assert set(ledger.open_marks()) == {SUBMISSION}
+
+
+def test_a_submission_whose_retry_has_not_reopened_a_job_yet_stays_open(
+    reconciler: Reconciler, ledger: Ledger, job: Job, table: ModelTable
+) -> None:
+    open_lines(ledger, job, [HOME])
+    end(ledger, SUBMISSION)
+    some_time_ago(table)
+    is_late = late_after_minutes()
+    ledger.claim_retry(SUBMISSION, {"by": "Ada"})
+    reconciler.sweep()
+    assert set(ledger.open_marks()) == {SUBMISSION}, "it sees no open job, but the mark is new"
+    with refusing(is_late):
+        assert ledger.next_attempt(job_key(), FAILED, HOME, reopen="retry-1")
+    assert reconciler.sweep().lines == {JobState.PENDING: 1}
 
 
 def test_a_ledger_of_a_version_without_the_index_is_completed_by_the_first_sweep(
@@ -93,6 +116,7 @@ def test_a_job_that_an_older_version_has_reopened_is_found_within_a_day(
 ) -> None:
     open_lines(ledger, job, [HOME])
     end(ledger, SUBMISSION)
+    some_time_ago(table)
     reconciler.sweep()
     assert ledger.open_marks() == {}
     ledger.next_attempt(job_key(), FAILED, HOME, reopen="retry-1")
@@ -191,6 +215,7 @@ def test_the_reads_of_a_sweep_do_not_grow_with_the_history(
             ledger.record_submitted(name, "array")
             ledger.open_job(name, job)
             end(ledger, name)
+        some_time_ago(table)
         reconciler.sweep()  # settles the new history
         reads.append(items_read(table, reconciler.sweep))
     assert reads[0] == reads[1] == reads[2]

@@ -29,7 +29,7 @@ from traingrid.grid.model import GridSettings
 from traingrid.job.backend_traits import BackendName
 from traingrid.job.job import Job
 from traingrid.job.state import JobState
-from traingrid.late_request import CREATES_END_SECONDS
+from traingrid.late_request import CREATES_END_SECONDS, SEND_WITHIN_SECONDS, late_after_minutes
 from traingrid.ledger.damage import intact
 from traingrid.ledger.ledger import Ledger, SubmissionFacts, cancel_of_job
 from traingrid.ledger.submission_item import Array
@@ -431,6 +431,23 @@ def test_an_interrupted_retry_reports_its_progress_and_the_next_step(
     assert len(batch.submitted) == 1
 
 
+def test_a_retry_that_did_not_run_for_minutes_after_its_mark_reopens_nothing(
+    retrier: Retrier, batch: RecordingQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submitted(retrier, [row("a")], ["Failed"])
+    claim, clock = Ledger.claim_retry, [0.0]
+    monkeypatch.setattr(retrying, "late_after_minutes", lambda: late_after_minutes(lambda: clock[0], lambda: 0.0))
+
+    def suspended(*arguments: Any) -> int:
+        clock[0] += SEND_WITHIN_SECONDS + 1
+        return claim(*arguments)
+
+    monkeypatch.setattr(Ledger, "claim_retry", suspended)
+    with pytest.raises(TraingridError, match=r"interrupted after 0 of 1 jobs.*did not run for minutes"):
+        retrier.retry(SUBMISSION, "Ada")
+    assert (existing(retrier.ledger.job(SUBMISSION, 0)).attempt, batch.submitted) == (1, [])
+
+
 def _raiser(error: Exception) -> Callable[[], int]:
     def raises() -> int:
         raise error
@@ -484,7 +501,7 @@ def test_a_retry_moves_to_the_next_backend_after_a_failure_of_capacity_only(
     ledger.record_job(job_key(), {"state": JobState.FAILED, "failure": failure})
     corrected, item = job.model_copy(update={"backends": backends}), existing(ledger.job(SUBMISSION, 0))
     todo = ToRetry(submission=SUBMISSION, jobs=[corrected], ended={0: item}, left={}, late=[], changed={})
-    assert retrier._reopened(todo, 1, corrected)
+    assert retrier._reopened(todo, 1, lambda: False, corrected)
     retried = existing(ledger.job(SUBMISSION, 0))
     assert [attempt.backend for attempt in retried.attempts().values()] == [*attempts]
 
