@@ -49,6 +49,9 @@ class FakeQueue:
     def terminate_service_job(self, jobId: str, reason: str) -> None:  # noqa: N803  # AWS's parameter name
         assert reason
         self.terminated.append(jobId)
+        for job in self.jobs:
+            if jobId in (job["jobId"], job["jobArn"]) and job["status"] not in ("SUCCEEDED", "FAILED"):
+                job["isTerminated"] = True
 
     def get_paginator(self, operation: str) -> "FakeQueue":
         assert operation == "list_service_jobs"

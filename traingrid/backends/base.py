@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from traingrid.errors import TraingridError
-from traingrid.job.observed import QUEUED
+from traingrid.job.observed import Describer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from traingrid.job.failures import Failure
     from traingrid.job.job import Job
     from traingrid.job.observed import Seen
-
-__all__ = ["QUEUED", "Backend", "LaunchError", "LogUnreadableError", "ReadableLogs", "StopReason"]
 
 StopReason = Literal["cancel", "capacity"]
 """Why a child stops a training job: a cancel, or it waits for capacity that the line may find elsewhere."""
@@ -26,7 +24,7 @@ class LaunchError(TraingridError):
 
     Args:
         failure: The class of the failure, which determines if the request is retried.
-        what: The error with the service's own message, as a sentence.
+        text: The error with the service's own message, as a sentence.
         unresolved: True if the job may exist nevertheless, because the reply was lost or a job that cannot be described
             yet has the name.
     """
@@ -41,7 +39,7 @@ class LogUnreadableError(TraingridError):
     """The log cannot be read now; the training job continues.
 
     Args:
-        what: The cause, as a sentence.
+        text: The cause, as a sentence.
         next_step: The next step, as a sentence.
         passes: True if reading may succeed in a while without any change.
     """
@@ -55,8 +53,11 @@ class LogGoneError(LogUnreadableError):
     """The log of a training job that has ended does not exist any longer."""
 
 
-class Backend(Protocol):
-    """Runs training jobs in one Region. The training job's name is the idempotency token of every method."""
+class Backend(Describer, Protocol):
+    """Runs training jobs in one Region. The training job's name is the idempotency token of every method.
+
+    docs/backends.md lists the guarantees, and has a template.
+    """
 
     def start(self, name: str, job: Job, tags: dict[str, str]) -> Seen | None:
         """Create the training job, or attach to the one that this job created before.
@@ -76,12 +77,6 @@ class Backend(Protocol):
         Raises:
             LaunchError: The service did not answer, or another training job has the name.
         """
-
-    def describe(self, name: str) -> Seen | None:
-        """Return the description of a training job, or None if the service does not know the name (yet)."""
-
-    def tags(self, training_job: Seen) -> dict[str, str] | None:
-        """Return the tags of a training job, or None if the service does not know it (yet, or any longer)."""
 
     def stop(self, name: str, reason: StopReason = "cancel", /) -> None:
         """Request that a training job stop, without waiting. A training job that has ended does not change.

@@ -27,12 +27,12 @@ from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.aws.sns import Topic
 from traingrid.backends import describing, inventory_of
-from traingrid.backends.base import QUEUED
 from traingrid.backends.inventory import ACTIVE_STATES, LONGEST_ACTIVE_SECONDS, ListingTimeoutError, Window
 from traingrid.backends.joint_inventory import PartlyListedError
 from traingrid.backends.training_job import is_ours, is_superseded, owns
 from traingrid.backoff import SWEEP_SECONDS
 from traingrid.job.backend_traits import DEFAULT_BACKEND
+from traingrid.job.observed import QUEUED
 from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.ledger.damage import Damaged, readable
 from traingrid.ledger.items import elsewhere

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traingrid.backends.base import QUEUED
 from traingrid.backends.eks import labels
 from traingrid.backends.eks.left_running import PATIENCE_SECONDS
 from traingrid.backends.eks.start_wait import start_wait
 from traingrid.backends.eks.unscheduled import wait_of
+from traingrid.job.observed import QUEUED
 
 if TYPE_CHECKING:
     from traingrid.backends.eks.cluster_job import ClusterJob

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from traingrid import names
 from traingrid.aws.clients import Maker, client
-from traingrid.backends.base import QUEUED
 from traingrid.backends.sagemaker.request import fingerprint
-from traingrid.job.observed import Seen
+from traingrid.job.observed import QUEUED, Seen
 from traingrid.job.state import JobState
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 
+from tests.support.sagemaker_service import FakeSageMaker, answer
 from tests.support.sample_deployment import SAMPLE
 from traingrid.backends.base import LaunchError, LogUnreadableError
 from traingrid.backends.sagemaker.backend import SageMaker
@@ -33,52 +34,6 @@ from traingrid.submission.files import jobs_of_lines
 
 NAME = "traingrid-0123abcd-0-1"
 LOST = ReadTimeoutError(endpoint_url="https://api.sagemaker.us-east-1.amazonaws.com")
-
-
-def answer(code: str, operation: str = "CreateTrainingJob") -> ClientError:
-    return ClientError({"Error": {"Code": code, "Message": "because"}}, operation)
-
-
-class FakeSageMaker:
-    """SageMaker: stores created training jobs, and can fail a creation before or after it takes effect."""
-
-    def __init__(self) -> None:
-        self.jobs: dict[str, dict[str, Any]] = {}
-        self.error: Exception | None = None
-        self.creates_before_error = False
-        self.unseen = 0
-        self.defaults: dict[str, str] = {}
-        self.knows_tags = True
-        self.status: dict[str, Any] = {"TrainingJobStatus": "InProgress", "SecondaryStatus": "Training"}
-
-    def create_training_job(self, **request: Any) -> None:
-        if request["TrainingJobName"] in self.jobs:
-            raise answer("ResourceInUse")
-        if self.error is None or self.creates_before_error:
-            self.jobs[request["TrainingJobName"]] = request
-        if self.error:
-            raise self.error
-
-    def describe_training_job(self, **request: str) -> dict[str, Any]:
-        if request["TrainingJobName"] not in self.jobs or self.unseen > 0:
-            self.unseen -= 1
-            raise answer("ValidationException", "DescribeTrainingJob")
-        job = self.jobs[request["TrainingJobName"]]
-        described = {"HyperParameters": {**job["HyperParameters"], **self.defaults}}
-        return {**job, **described, "TrainingJobArn": f"arn:aws:x/{job['TrainingJobName']}", **self.status}
-
-    def get_paginator(self, _name: str) -> "FakeSageMaker":
-        return self
-
-    def paginate(self, **request: str) -> list[dict[str, Any]]:
-        if not self.knows_tags:
-            raise answer("ValidationException", "ListTags")
-        return [{"Tags": self.jobs[request["ResourceArn"].rpartition("/")[2]]["Tags"]}]
-
-    def stop_training_job(self, **request: str) -> None:
-        if self.jobs[request["TrainingJobName"]] and self.status["TrainingJobStatus"] != "InProgress":
-            raise answer("ValidationException", "StopTrainingJob")
-        self.status = {"TrainingJobStatus": "Stopping", "SecondaryStatus": "Stopping"}
 
 
 @pytest.fixture
