@@ -14,7 +14,7 @@ from botocore.exceptions import ClientError
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.pod.failure import download_error
 from traingrid.threads import in_order
-from traingrid.transfers.patience import patiently
+from traingrid.transfers.retries import patiently
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -20,7 +20,7 @@ from traingrid.pod.host import Host
 from traingrid.pod.objects import relative_path
 from traingrid.pod.opt_ml import MOUNTED
 from traingrid.pod.prepare import prepare
-from traingrid.transfers import object_range, patience
+from traingrid.transfers import object_range, retries
 
 Make = Callable[..., Host]
 Put = Callable[..., None]
@@ -28,8 +28,8 @@ Put = Callable[..., None]
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "LONGEST_WAIT", 0.01)
-    monkeypatch.setattr(patience, "backoff_seconds", lambda *_: 0.0)
+    monkeypatch.setattr(retries, "LONGEST_WAIT", 0.01)
+    monkeypatch.setattr(retries, "backoff_seconds", lambda *_: 0.0)
 
 
 def config(host: Host, name: str) -> Any:
