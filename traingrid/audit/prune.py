@@ -13,6 +13,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Literal
 
 from traingrid import names
@@ -109,7 +110,8 @@ class Prune:
     def _removed(self) -> PruneReport:
         if self._delete_marker():
             self._unregister()
-            for several in _batches(self._pairs()):
+            pairs = self._pairs()
+            while several := list(islice(pairs, _AT_ONCE)):
                 self._renew()
                 Workers(self._delete, several, _THREADS).run()
         if self._report.kept and not self._report.objects and self.item.state != "pruning":
@@ -232,16 +234,3 @@ class Prune:
 
 def _listed(uri: S3Uri, object_head: ObjectHead) -> Listed:
     return Listed(key=uri.key, size=object_head.size, etag=object_head.etag, modified_at=object_head.modified_at)
-
-
-def _batches(
-    pairs: Iterator[tuple[str, Listed, Listed | None]],
-) -> Iterator[list[tuple[str, Listed, Listed | None]]]:
-    several: list[tuple[str, Listed, Listed | None]] = []
-    for pair in pairs:
-        several.append(pair)
-        if len(several) == _AT_ONCE:
-            yield several
-            several = []
-    if several:
-        yield several

@@ -7,7 +7,7 @@ not copied, because S3 would require additional permissions for them; training r
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from botocore.exceptions import ClientError
 
@@ -48,6 +48,17 @@ class Listed:
     etag: str
     storage_class: str = "STANDARD"
     modified_at: float = 0.0
+
+    @classmethod
+    def of(cls, entry: Mapping[str, Any]) -> Self:
+        """Return the object that an entry of ListObjectsV2 describes."""
+        return cls(
+            key=entry["Key"],
+            size=entry["Size"],
+            etag=entry["ETag"],
+            storage_class=entry.get("StorageClass", "STANDARD"),
+            modified_at=entry["LastModified"].timestamp(),
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -129,17 +140,7 @@ class CopyStore:
         """Return the next objects below a folder in the order of their keys, and the token of the next page."""
         more = {"ContinuationToken": token} if token else {}
         reply = self._s3.list_objects_v2(Bucket=folder.bucket, Prefix=f"{folder.key}/", **more)
-        objects = [
-            Listed(
-                key=entry["Key"],
-                size=entry["Size"],
-                etag=entry["ETag"],
-                storage_class=entry.get("StorageClass", "STANDARD"),
-                modified_at=entry["LastModified"].timestamp(),
-            )
-            for entry in reply.get("Contents", [])
-        ]
-        return objects, str(reply.get("NextContinuationToken", ""))
+        return [Listed.of(entry) for entry in reply.get("Contents", [])], str(reply.get("NextContinuationToken", ""))
 
     def head(self, uri: S3Uri) -> ObjectHead | None:
         """Return the facts about an object, or None if it does not exist."""
@@ -200,16 +201,9 @@ class CopyStore:
         for page in pages.paginate(Bucket=target.bucket, Prefix=target.key):
             for listed_upload in page.get("Uploads", []):
                 if listed_upload["Key"] == target.key:
-                    algorithm, kind = (
-                        listed_upload.get("ChecksumAlgorithm") or "",
-                        listed_upload.get("ChecksumType") or "",
-                    )
-                    uploads.append(
-                        (
-                            listed_upload["Initiated"],
-                            Upload(id=listed_upload["UploadId"], algorithm=algorithm, kind=kind),
-                        )
-                    )
+                    algorithm, kind = (listed_upload.get(f"Checksum{name}") or "" for name in ("Algorithm", "Type"))
+                    upload = Upload(id=listed_upload["UploadId"], algorithm=algorithm, kind=kind)
+                    uploads.append((listed_upload["Initiated"], upload))
         return [upload for _, upload in sorted(uploads, key=lambda pair: (pair[0], pair[1].id))]
 
     def begin(self, source_head: ObjectHead, target: S3Uri, algorithm: str, mark: Mapping[str, str]) -> str:

@@ -29,19 +29,24 @@ class Deleter:
         self._s3: Any = make("s3", region)
 
     def delete(self, uri: S3Uri, etag: str) -> Deletion:
-        """Delete an object unless its ETag has changed.
+        """Delete an object unless its ETag has changed."""
+        return delete_unchanged(self._s3, uri, etag)
 
-        S3 replies 412 or 409 for a changed object and 404 for a missing one, and requires s3:GetObject, too
-        (https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-deletes.html).
 
-        Args:
-            etag: Its ETag, with its quotation marks.
-        """
-        try:
-            reply = self._s3.delete_object(Bucket=uri.bucket, Key=uri.key, IfMatch=etag)
-        except ClientError as error:
-            code = error.response["Error"]["Code"]
-            if code not in _CHANGED | _MISSING:
-                raise
-            return "changed" if code in _CHANGED else "deleted"
-        return "versioned" if reply.get("VersionId") else "deleted"
+def delete_unchanged(s3: Any, uri: S3Uri, etag: str) -> Deletion:
+    """Delete an object unless its ETag has changed.
+
+    S3 replies 412 or 409 for a changed object and 404 for a missing one, and requires s3:GetObject, too
+    (https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-deletes.html).
+
+    Args:
+        etag: Its ETag, with its quotation marks.
+    """
+    try:
+        reply = s3.delete_object(Bucket=uri.bucket, Key=uri.key, IfMatch=etag)
+    except ClientError as error:
+        code = error.response["Error"]["Code"]
+        if code not in _CHANGED | _MISSING:
+            raise
+        return "changed" if code in _CHANGED else "deleted"
+    return "versioned" if reply.get("VersionId") else "deleted"

@@ -38,8 +38,7 @@ class Ranges:
         prefix = f"{folder.key}/" if folder.key else ""
         try:
             for page in self._s3.get_paginator("list_objects_v2").paginate(Bucket=folder.bucket, Prefix=prefix):
-                for entry in page.get("Contents", []):
-                    yield Listed(key=entry["Key"], size=entry["Size"], etag=entry["ETag"])
+                yield from map(Listed.of, page.get("Contents", []))
         except ClientError as error:
             raise _refused(f"{folder} cannot be listed", error) from error
 

@@ -68,6 +68,15 @@ def prefix_of(text: str) -> S3Uri:
     return S3Uri(uri.bucket, uri.key + "/" * bool(uri.key and text.endswith("/")))
 
 
+def path_in_channel(prefix: str, key: str) -> str:
+    """Return the path of an object in the folder of a channel with an S3 prefix.
+
+    Below a folder, it is the rest of the key. If the prefix is an object's key, or only the start of keys, the part
+    after its last slash is kept.
+    """
+    return key[len(prefix) + 1 :] if prefix and key.startswith(f"{prefix}/") else key[prefix.rfind("/") + 1 :]
+
+
 @dataclass(frozen=True)
 class ObjectVersion(S3Uri):
     """One version of an object, whose content never changes.

@@ -244,10 +244,7 @@ class DataCopy:
         while not copy.wait(LOOK_SECONDS):
             pause = self.attempt.ledger.pause()
             copy.hold(on=pause is not None)
-            progress = copy.progress()
-            changed = replace(
-                item, copied_objects=progress.objects, copied_bytes=progress.bytes, verified=progress.verified
-            )
+            changed = replace(item, **vars(copy.progress()))
             changed_item = self.moves.change(item, changed) or self._kept(changed)
             self._held = changed_item
             if changed_item is None:
@@ -259,14 +256,7 @@ class DataCopy:
             if self._is_over() or not self._record(JobState.WAITING, reason):
                 return "over"
         after, progress = copy.finish(survey), copy.progress()
-        complete = replace(
-            item,
-            state="copied",
-            copied_objects=progress.objects,
-            copied_bytes=progress.bytes,
-            verified=progress.verified,
-            target_digest=after.target_digest,
-        )
+        complete = replace(item, state="copied", target_digest=after.target_digest, **vars(progress))
         self._held = None
         self.moves.change(item, complete)  # if another child took over, it verifies the objects and records that
         message = f"copied {counted(after.objects, 'object')}, {byte_size(after.bytes)}, to {self._target}. Verified: "

@@ -16,7 +16,7 @@ import json
 from typing import TYPE_CHECKING
 
 from traingrid import names
-from traingrid.aws.s3_uri import prefix_of
+from traingrid.aws.s3_uri import path_in_channel, prefix_of
 from traingrid.errors import UsageError
 from traingrid.job.channels import by_rank, manifest_uri, rank_channels
 
@@ -98,13 +98,8 @@ def _manifests(objects: Objects, job: Job, name: str) -> list[ManifestFile]:
 def data_objects(objects: Objects, prefix: S3Uri) -> Iterator[tuple[str, int]]:
     """Yield key and size of the objects with records: not folder markers, empty or hidden objects (`_OK`)."""
     for key, size in objects.sizes(prefix):
-        if size > 0 and not key.endswith("/") and not names.is_hidden(_path_in_channel(prefix.key, key)):
+        if size > 0 and not key.endswith("/") and not names.is_hidden(path_in_channel(prefix.key, key)):
             yield key, size
-
-
-def _path_in_channel(prefix: str, key: str) -> str:
-    """Return the path of an object in the folder that a prefix names, or below which it names the beginning of keys."""
-    return key[len(prefix) + 1 :] if key.startswith(f"{prefix}/") else key[prefix.rfind("/") + 1 :]
 
 
 def shares_by_bytes(sizes: Mapping[str, int], ranks: int) -> list[list[str]]:

@@ -22,14 +22,15 @@ from typing import TYPE_CHECKING, Any
 from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import BotoCoreError, ClientError
 
-from traingrid.aws.outage import code_of, is_outage
+from traingrid.aws.outage import is_outage
+from traingrid.aws.s3_delete import delete_unchanged
+from traingrid.aws.s3_uri import S3Uri
 from traingrid.text import counted
 from traingrid.threads import in_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traingrid.aws.s3_uri import S3Uri
 
 logger = logging.getLogger(__name__)
 
@@ -37,8 +38,6 @@ SETTLED_SECONDS = 2.0
 """A file that changed less than this ago is copied at the next pass, because it is probably being written."""
 _FILES_AT_ONCE = 8
 _CONFIG = TransferConfig(multipart_threshold=32 * 2**20, multipart_chunksize=32 * 2**20, max_concurrency=4)
-_CHANGED = {"PreconditionFailed", "ConditionalRequestConflict", "412", "409"}
-_MISSING = {"NoSuchKey", "404"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,11 +141,11 @@ class CheckpointUpload:
 
     def _copy(self, path: str) -> Exception | None:
         """Upload a file. If it changed meanwhile, it counts as not copied."""
-        file, key = self.folder / path, self._key(path)
+        file, uri = self.folder / path, self._uri(path)
         try:
             before = _state(file)
-            self.s3.upload_file(str(file), self.target.bucket, key, Config=_CONFIG)
-            head_reply = self.s3.head_object(Bucket=self.target.bucket, Key=key)
+            self.s3.upload_file(str(file), uri.bucket, uri.key, Config=_CONFIG)
+            head_reply = self.s3.head_object(Bucket=uri.bucket, Key=uri.key)
             after = _state(file)
         except FileNotFoundError:  # deleted or renamed meanwhile
             return None
@@ -160,26 +159,22 @@ class CheckpointUpload:
         return None
 
     def _delete(self, path: str) -> None:
-        """Delete the object of a file that no longer exists, if this host may and no other has replaced it.
-
-        https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-deletes.html
-        """
+        """Delete the object of a file that no longer exists, if this host may and no other has replaced it."""
         copied_file = self.record.copied[path]
         if copied_file.written or self.is_main:
             try:
-                self.s3.delete_object(Bucket=self.target.bucket, Key=self._key(path), IfMatch=copied_file.etag)
+                delete_unchanged(self.s3, self._uri(path), copied_file.etag)
             except (BotoCoreError, ClientError) as error:
                 if is_outage(error):
                     return  # the next pass deletes it
-                if code_of(error) not in _CHANGED | _MISSING and not self._delete_refused:
+                if not self._delete_refused:
                     # Only storage is lost, so the training continues.
-                    logger.warning("s3://%s/%s was not deleted: %s", self.target.bucket, self._key(path), error)
+                    logger.warning("%s was not deleted: %s", self._uri(path), error)
                     self._delete_refused = True
         del self.record.copied[path]
 
-    def _key(self, path: str) -> str:
-        prefix = self.target.key.rstrip("/")
-        return f"{prefix}/{path}" if prefix else path
+    def _uri(self, path: str) -> S3Uri:
+        return S3Uri(self.target.bucket, self.target.key.rstrip("/")) / path
 
 
 def _files(folder: Path) -> Iterator[tuple[str, tuple[int, int]]]:

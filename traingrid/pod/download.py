@@ -21,7 +21,7 @@ from traingrid.pod.failure import disk_full, download_error
 from traingrid.text import byte_size, counted
 from traingrid.threads import Workers
 from traingrid.transfers.object_range import ObjectRange
-from traingrid.transfers.patience import PATIENCE_SECONDS, Patience
+from traingrid.transfers.retries import PATIENCE_SECONDS, Retries
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -105,7 +105,7 @@ class Downloads:
 
     def _fetch(self, stop: Event, piece: ObjectRange) -> None:
         try:
-            piece.download(self.s3, Patience(PATIENCE_SECONDS), stop)
+            piece.download(self.s3, Retries(PATIENCE_SECONDS), stop)
         except ClientError as error:
             if code_of(error) not in _REPLACED:
                 raise

@@ -16,7 +16,7 @@ from traingrid.pod.host import TERMINATION_LOG, Host
 from traingrid.pod.peers import Peers
 from traingrid.pod.prepare import prepare
 from traingrid.pod.results import Ending, collect, write_message
-from traingrid.transfers.patience import patiently
+from traingrid.transfers.retries import patiently
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from traingrid.aws.s3_uri import S3Uri
+from traingrid.aws.s3_uri import S3Uri, path_in_channel
 from traingrid.pod.failure import download_error
 from traingrid.threads import in_order
-from traingrid.transfers.patience import patiently
+from traingrid.transfers.retries import patiently
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -89,26 +89,13 @@ def below(s3: Any, prefix: S3Uri) -> Iterator[StoredObject]:
     while True:
         page = patiently(partial(s3.list_objects_v2, **request))
         for entry in page.get("Contents", []):
-            path = relative_path(prefix.key, entry["Key"])
+            path = path_in_channel(prefix.key, entry["Key"])
             if path and not path.endswith("/"):
                 place = S3Uri(prefix.bucket, entry["Key"])
                 yield StoredObject(place=place, size=entry["Size"], etag=entry["ETag"], path=_checked(path, place))
         if not page.get("IsTruncated"):
             return
         request["ContinuationToken"] = page["NextContinuationToken"]
-
-
-def relative_path(prefix: str, key: str) -> str:
-    """Return the path of an object in the channel's folder.
-
-    Below a folder, it is the rest of the key. If the prefix is an object's key, or only the start of keys, the part
-    after its last slash is kept.
-    """
-    if not prefix or prefix.endswith("/"):
-        return key.removeprefix(prefix)
-    if key.startswith(f"{prefix}/"):
-        return key[len(prefix) + 1 :]
-    return key[prefix.rfind("/") + 1 :]
 
 
 def no_objects(uri: str) -> Exception:

@@ -19,7 +19,7 @@ from traingrid.pod.checkpoint_upload import CheckpointUpload
 from traingrid.pod.failure import MAX_CHARACTERS, explained, is_denied, one_line, upload_error
 from traingrid.pod.objects import place_of
 from traingrid.pod.prepare import checkpoint_record
-from traingrid.transfers.patience import PATIENCE_SECONDS, patiently
+from traingrid.transfers.retries import PATIENCE_SECONDS, patiently
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -25,16 +25,10 @@ THREADS = 16
 
 @dataclass(frozen=True, kw_only=True)
 class CopyProgress:
-    """The verified objects so far.
+    """The verified objects so far: their number, their size in bytes, and their number by evidence."""
 
-    Attributes:
-        objects: Their number.
-        bytes: Their size in bytes.
-        verified: Their number by evidence.
-    """
-
-    objects: int
-    bytes: int
+    copied_objects: int
+    copied_bytes: int
     verified: Mapping[str, int]
 
 
@@ -82,7 +76,9 @@ class FolderCopy:
     def progress(self) -> CopyProgress:
         """Return the verified objects so far."""
         with self._lock:
-            return CopyProgress(objects=self._verified.total(), bytes=self._bytes, verified=dict(self._verified))
+            return CopyProgress(
+                copied_objects=self._verified.total(), copied_bytes=self._bytes, verified=dict(self._verified)
+            )
 
     def finish(self, before: Survey) -> Survey:
         """Check the whole target, and then copy the source's marker, if it has one.
@@ -98,7 +94,7 @@ class FolderCopy:
         after = self.folders.survey()
         if after.source_digest != before.source_digest:
             raise SourceChangedError(self.folders.source)
-        if after.missing or self.progress().objects != after.objects:
+        if after.missing or self.progress().copied_objects != after.objects:
             text = f"{self.folders.target} lacks {counted(after.missing, 'object')} that had been copied."
             raise MoveError(text, "Do not delete objects while they are copied; retry the line.")
         if after.has_marker:

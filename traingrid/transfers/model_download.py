@@ -18,7 +18,7 @@ from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import TraingridError
 from traingrid.text import printable
 from traingrid.transfers.object_range import ObjectRange
-from traingrid.transfers.patience import Patience
+from traingrid.transfers.retries import Retries
 from traingrid.unpacking import ArchiveError, ArchiveLimits, FolderConflictError, TooLargeError, shown, unpack
 
 if TYPE_CHECKING:
@@ -117,11 +117,11 @@ class ModelDownload:
     def _fetch(self, part: Path, etag: str, size: int) -> None:
         """Download the rest of the part."""
         part.touch()
-        start = have if (have := part.stat().st_size) <= size else 0
-        rest = ObjectRange(source=self.source, etag=etag, size=size, file=part, start=start, end=size)
-        patience = Patience(math.inf, _TRIES_WITHOUT_PROGRESS, _RETRY_SECONDS)
+        start = part_bytes if (part_bytes := part.stat().st_size) <= size else 0
+        missing_range = ObjectRange(source=self.source, etag=etag, size=size, file=part, start=start, end=size)
+        retries = Retries(math.inf, _TRIES_WITHOUT_PROGRESS, _RETRY_SECONDS)
         try:
-            rest.download(self.s3, patience, self.stop, lambda position: self.progress(position, size))
+            missing_range.download(self.s3, retries, self.stop, lambda position: self.progress(position, size))
         except BotoCoreError as error:
             text = f"{self.source}: {part.stat().st_size:,} of {size:,} bytes have arrived. {error}"
             raise TraingridError(text, "Run the same command again; it continues.") from error

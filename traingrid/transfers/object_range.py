@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from threading import Event
 
     from traingrid.aws.s3_uri import S3Uri
-    from traingrid.transfers.patience import Patience
+    from traingrid.transfers.retries import Retries
 
 CHUNK_BYTES = 1024 * 1024
 
@@ -36,13 +36,13 @@ class ObjectRange:
     end: int
 
     def download(
-        self, s3: Any, patience: Patience, stop: Event, progress: Callable[[int], object] = lambda _position: None
+        self, s3: Any, retries: Retries, stop: Event, progress: Callable[[int], object] = lambda _position: None
     ) -> None:
         """Write the bytes into the file, unless `stop` is set before.
 
         Args:
             s3: The client.
-            patience: Limits an outage.
+            retries: The limits of an outage.
             stop: Set to end the download after the next chunk.
             progress: Receives the position after each chunk.
 
@@ -67,8 +67,8 @@ class ObjectRange:
                     if isinstance(error, FlexibleChecksumError):
                         at = self.start
                     if at > before:
-                        patience.renew()
-                    patience.wait(error, stop)
+                        retries.renew()
+                    retries.wait(error, stop)
 
     def _chunks(self, s3: Any, at: int) -> Iterator[bytes]:
         """Yield the bytes from a position on. botocore verifies the checksum of an object that is read as a whole."""

@@ -53,7 +53,7 @@ NOT_AN_API_CALL = {"search", "query", "create_trial"}
 """Methods of Python's re, of the CLI and of Optuna with the name of an operation."""
 FOR_A_PERSON = (
     *("traingrid/catalog/", "traingrid/cli/", "traingrid/deploy/checkup/", "traingrid/deploy/retained.py"),
-    *("traingrid/api/model_registry.py", "traingrid/aws/s3_delete.py", "traingrid/audit/prune.py"),
+    *("traingrid/api/model_registry.py", "traingrid/audit/prune.py"),
 )
 """Code that runs only with a user's own permissions (docs/operations.md)."""
 OF_A_PERSON = {

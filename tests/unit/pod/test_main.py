@@ -115,7 +115,7 @@ def agent(put: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> Iterator
     monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
     monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"http://127.0.0.1:{server.server_port}/v1/credentials")
     monkeypatch.setattr("botocore.utils.ContainerMetadataFetcher.SLEEP_TIME", 0)
-    monkeypatch.setattr("traingrid.transfers.patience.backoff_seconds", lambda *_: 0.0)
+    monkeypatch.setattr("traingrid.transfers.retries.backoff_seconds", lambda *_: 0.0)
     renew()
     yield Agent
     renew()

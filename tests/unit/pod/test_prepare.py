@@ -11,16 +11,16 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError, ReadTimeoutError
 
 from tests.unit.pod.conftest import NAME, channel, request
+from traingrid.aws.s3_uri import path_in_channel
 from traingrid.job import failures
 from traingrid.job.observed import Seen
 from traingrid.job.state import JobState
 from traingrid.pod import download
 from traingrid.pod.failure import PodError
 from traingrid.pod.host import Host
-from traingrid.pod.objects import relative_path
 from traingrid.pod.opt_ml import MOUNTED
 from traingrid.pod.prepare import prepare
-from traingrid.transfers import object_range, patience
+from traingrid.transfers import object_range, retries
 
 Make = Callable[..., Host]
 Put = Callable[..., None]
@@ -28,8 +28,8 @@ Put = Callable[..., None]
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "LONGEST_WAIT", 0.01)
-    monkeypatch.setattr(patience, "backoff_seconds", lambda *_: 0.0)
+    monkeypatch.setattr(retries, "LONGEST_WAIT", 0.01)
+    monkeypatch.setattr(retries, "backoff_seconds", lambda *_: 0.0)
 
 
 def config(host: Host, name: str) -> Any:
@@ -113,7 +113,7 @@ def test_objects_below_a_prefix_keep_their_paths(host: Make, s3: Any, put: Put) 
     ],
 )
 def test_the_path_of_an_object_follows_from_prefix_and_key(prefix: str, key: str, path: str) -> None:
-    assert relative_path(prefix, key) == path
+    assert path_in_channel(prefix, key) == path
 
 
 def test_the_objects_of_a_manifest_keep_the_rest_of_their_keys(host: Make, s3: Any, put: Put) -> None:

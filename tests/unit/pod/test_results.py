@@ -21,7 +21,7 @@ from traingrid.pod.host import Host
 from traingrid.pod.objects import place_of
 from traingrid.pod.prepare import prepare
 from traingrid.pod.results import Ending, collect
-from traingrid.transfers import patience
+from traingrid.transfers import retries
 
 Make = Callable[..., Host]
 Content = Callable[[], dict[str, str]]
@@ -31,7 +31,7 @@ OLD = time.time() - 60
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "backoff_seconds", lambda *_: 0.0)
+    monkeypatch.setattr(retries, "backoff_seconds", lambda *_: 0.0)
     monkeypatch.setattr(results, "RETRY_SECONDS", 0.0)
 
 

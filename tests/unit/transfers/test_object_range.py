@@ -10,7 +10,7 @@ from botocore.exceptions import FlexibleChecksumError
 
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.transfers.object_range import ObjectRange
-from traingrid.transfers.patience import Patience
+from traingrid.transfers.retries import Retries
 
 CONTENT = b"0123456789"
 
@@ -42,13 +42,13 @@ def whole(tmp_path: Path) -> ObjectRange:
     return ObjectRange(source=source, etag='"e"', size=len(CONTENT), file=tmp_path / "file", start=0, end=len(CONTENT))
 
 
-def patience() -> Patience:
-    return Patience(math.inf, tries=3, longest_wait=0.0)
+def retries() -> Retries:
+    return Retries(math.inf, tries=3, longest_wait=0.0)
 
 
 def test_an_object_with_a_wrong_checksum_is_read_again_from_its_start(whole: ObjectRange) -> None:
     s3 = DamagingS3(damaged=3)
-    whole.download(s3, patience(), Event())
+    whole.download(s3, retries(), Event())
     assert whole.file.read_bytes() == CONTENT
     assert s3.requests == [{"Bucket": "data", "Key": "object", "IfMatch": '"e"'}] * 4
 
@@ -56,7 +56,7 @@ def test_an_object_with_a_wrong_checksum_is_read_again_from_its_start(whole: Obj
 def test_a_checksum_that_is_always_wrong_is_an_error(whole: ObjectRange) -> None:
     s3 = DamagingS3(damaged=100)
     with pytest.raises(FlexibleChecksumError):
-        whole.download(s3, patience(), Event())
+        whole.download(s3, retries(), Event())
     assert len(s3.requests) == 4
 
 
@@ -67,5 +67,5 @@ def test_a_stopped_download_ends_after_the_next_chunk(whole: ObjectRange) -> Non
         positions.append(position)
         stop.set()
 
-    whole.download(DamagingS3(damaged=0), patience(), stop, progress)
+    whole.download(DamagingS3(damaged=0), retries(), stop, progress)
     assert (positions, whole.file.read_bytes()) == ([2], CONTENT[:2])

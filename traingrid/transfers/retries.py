@@ -1,4 +1,4 @@
-"""Patience: repeats requests during an outage of AWS, for a limited time, which pods and users have."""
+"""Retries: repeats requests during an outage of AWS, for a limited time, because pods and users have no more."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LONGEST_WAIT = 20.0
 PATIENCE_SECONDS = 600.0
 
 
-class Patience:
+class Retries:
     """Waits between the requests of an outage, which ends with the first success.
 
     Args:
@@ -58,9 +58,9 @@ def patiently(call: Callable[[], T], seconds: float = PATIENCE_SECONDS) -> T:
         call: The call. It must be harmless to repeat it.
         seconds: The time after which the error is raised.
     """
-    patience, never = Patience(seconds), Event()
+    retries, never = Retries(seconds), Event()
     while True:
         try:
             return call()
         except (BotoCoreError, ClientError) as error:
-            patience.wait(error, never)
+            retries.wait(error, never)
