@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from traingrid.cli.catalog import existing_catalog, url_option
-from traingrid.cli.columns import Column, Schema, folded_table
-from traingrid.cli.console import console
+from traingrid.cli.columns import Column, Schema
 from traingrid.cli.doctor import needs_of
 from traingrid.cli.export import output_option, sentences, write_rows
 from traingrid.deploy.checkup.account import caller, reading_role
@@ -93,10 +92,7 @@ def refresh(grid_file: Path, manifest: Path | None, url: str | None, *, output: 
     read = read_capacity(grid, grid.account or account, partial(reading_role, grid, account), today)
     write_capacity(database, read)
     echo = sentences(output)
-    if output == "table":
-        console().print(folded_table(_ROWS.columns, _rows(read, needs)))
-    else:
-        write_rows(_rows(read, needs), _ROWS, output)
+    write_rows(_rows(read, needs), _ROWS, output)
     echo(f"{counted(len(read.quotas), 'quota')} and {counted(len(read.plans), 'training plan')} of {today} written")
     for problem in read.problems:
         echo(printable(f"not read: {problem}"))

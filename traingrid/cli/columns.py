@@ -6,13 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
-from rich.table import Table
-from rich.text import Text
-
 from traingrid.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from rich.table import Table
 
 Row = TypeVar("Row")
 
@@ -80,6 +79,11 @@ class Schema(Generic[Row]):
         """The keys of JSON and CSV."""
         return [column.name for column in self.columns if column.name]
 
+    @property
+    def has_table(self) -> bool:
+        """True if the rows are also a table. Other commands print sentences."""
+        return any(column.heading for column in self.columns)
+
     def of(self, row: Row) -> dict[str, Any]:
         """Return the values of a row by key."""
         return {column.name: column.of(row) for column in self.columns if column.name}
@@ -87,6 +91,9 @@ class Schema(Generic[Row]):
 
 def folded_table(columns: Sequence[Column[Row]], rows: Iterable[Row]) -> Table:
     """Return a table with all columns that have a heading, in which long cells are folded."""
+    from rich.table import Table
+    from rich.text import Text
+
     table_columns = [column for column in columns if column.heading]
     table = Table(box=None, pad_edge=False)
     for column in table_columns:

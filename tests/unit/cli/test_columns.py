@@ -48,3 +48,10 @@ def test_a_value_is_an_item_or_an_attribute() -> None:
 @pytest.mark.parametrize(("fit", "cell"), [("fold", ["abcde", "fghij"]), ("ellipsis", ["abcd…"]), ("whole", ["abcd…"])])
 def test_a_long_cell_is_folded_or_ends_with_an_ellipsis(fit: Any, cell: list[str]) -> None:
     assert printed(folded_table([Column("x", heading="x", fit=fit)], [{"x": "abcdefghij"}]), width=5) == ["x", *cell]
+
+
+def test_rows_are_printed_as_a_table_if_columns_have_a_heading(capsys: pytest.CaptureFixture[str]) -> None:
+    write_rows([JOB], SCHEMA, "table")
+    assert capsys.readouterr().out.split() == ["job", "$", "upper", "[b]\\x1b", "1.50", "[B]\\x1b"]
+    write_rows([JOB], Schema("job", Column[Any]("name", "string: The name.")), "table")
+    assert capsys.readouterr().out == ""
