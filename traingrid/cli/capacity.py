@@ -18,7 +18,7 @@ from traingrid.grid.file import load_grid
 from traingrid.text import counted, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from traingrid.catalog.refresh_capacity import CapacityRead
     from traingrid.cli.export import Output
@@ -34,8 +34,8 @@ def _needed(row: Mapping[str, Any]) -> str:
     return "-" if row["needed"] is None else str(row["needed"])
 
 
-def _day(moment: datetime | None) -> str:
-    return "" if moment is None else f"{moment.astimezone(UTC):%Y-%m-%d %H:%M}"
+def _day(name: str) -> Callable[[Mapping[str, Any]], str]:
+    return lambda row: f"{row[name].astimezone(UTC):%Y-%m-%d %H:%M}" if row[name] else ""
 
 
 _ROWS: Schema[Mapping[str, Any]] = Schema(
@@ -52,17 +52,9 @@ _ROWS: Schema[Mapping[str, Any]] = Schema(
         heading="needed at once",
     ),
     Column(
-        "starts_at",
-        "string: The start of the plan in ISO 8601; null for a quota.",
-        lambda row: _day(row["starts_at"]),
-        heading="from",
+        "starts_at", "string: The start of the plan in ISO 8601; null for a quota.", _day("starts_at"), heading="from"
     ),
-    Column(
-        "ends_at",
-        "string: The end of the plan in ISO 8601; null for a quota.",
-        lambda row: _day(row["ends_at"]),
-        heading="to",
-    ),
+    Column("ends_at", "string: The end of the plan in ISO 8601; null for a quota.", _day("ends_at"), heading="to"),
 )
 
 
