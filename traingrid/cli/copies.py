@@ -8,7 +8,8 @@ import click
 
 from traingrid.audit.copies import unneeded_copies
 from traingrid.aws.s3 import Storage
-from traingrid.cli.columns import Column, Schema, folded_table
+from traingrid.cli.columns import Column, Schema
+from traingrid.cli.folded_table import folded_table
 from traingrid.deploy.prices import BUCKET_STORAGE, GIGABYTE
 from traingrid.ledger.ledger import Ledger
 from traingrid.ledger.moves import Moves

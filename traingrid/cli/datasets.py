@@ -16,10 +16,11 @@ from traingrid import names
 from traingrid.api.deployed import find_deployment
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
-from traingrid.cli.columns import Column, Schema, folded_table
+from traingrid.cli.columns import Column, Schema
 from traingrid.cli.console import console
 from traingrid.cli.copies import print_damaged
 from traingrid.cli.export import output_option, write_rows
+from traingrid.cli.folded_table import folded_table
 from traingrid.errors import TraingridError, UsageError
 from traingrid.ledger.damage import readable
 from traingrid.ledger.datasets import Datasets

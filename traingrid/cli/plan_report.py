@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from traingrid.cli.columns import Column, Schema, folded_table
+from traingrid.cli.columns import Column, Schema
 from traingrid.cli.console import console
 from traingrid.cli.export import sentences, write_rows
+from traingrid.cli.folded_table import folded_table
 from traingrid.planner.pool_keys import SPOT, is_paid, plan_text, pool_text
 from traingrid.text import counted, printable
 

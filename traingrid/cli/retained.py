@@ -8,9 +8,10 @@ import click
 
 from traingrid import names
 from traingrid.aws.clients import brisk
-from traingrid.cli.columns import Column, Schema, folded_table
+from traingrid.cli.columns import Column, Schema
 from traingrid.cli.console import console
 from traingrid.cli.export import output_option, sentences, write_rows
+from traingrid.cli.folded_table import folded_table
 from traingrid.deploy.checkup.account import caller
 from traingrid.deploy.checkup.left_stacks import is_there, left_stacks
 from traingrid.deploy.retained import Retained

@@ -9,9 +9,10 @@ import click
 import pytest
 from rich.console import Console
 
-from traingrid.cli.columns import Column, Schema, folded_table
+from traingrid.cli.columns import Column, Schema
 from traingrid.cli.export import OutputOption, write_rows
 from traingrid.cli.fitted_table import fitted_table
+from traingrid.cli.folded_table import folded_table
 from traingrid.cli.main import cli
 
 TYPES = "string|integer|number|boolean|array|object"
