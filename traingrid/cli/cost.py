@@ -75,8 +75,7 @@ def cost(  # noqa: PLR0913  # the options of the command
     cost_by_name = costs(database, by, submission=submission, campaign=campaign)
     if not cost_by_name:
         raise UsageError("The catalog has no such runs.", "`traingrid status` lists submissions.")
-    rows = _rows(by)
-    write_rows(cost_by_name.items(), rows, output)
+    write_rows(cost_by_name.items(), _rows(by), output)
     if unpriced := sum(cost_of_name.unpriced for cost_of_name in cost_by_name.values()):
         text = f"{counted(unpriced, 'run')} without a price in the catalog: the cost of their training is not included."
         click.echo(f"{text} docs/catalog.md describes how to add prices.", err=True)

@@ -82,11 +82,9 @@ def datasets(grid_file: Path, *, output: Output) -> None:
     if output == "table":
         console().print(folded_table(_ROWS.columns, items))
     else:
-        write_rows((_row(item, region) for item in items for region in sorted(item.replicas)), _ROWS, output)
-
-
-def _row(item: DatasetItem, region: str) -> dict[str, Any]:
-    return {**asdict(item), "region": region, **asdict(item.replicas[region])}
+        replicas = ((item, region) for item in items for region in sorted(item.replicas))
+        rows = ({**asdict(item), "region": region, **asdict(item.replicas[region])} for item, region in replicas)
+        write_rows(rows, _ROWS, output)
 
 
 def marker_of(options: dict[str, Any], attributes: Sequence[str], files: Sequence[Path]) -> bytes:

@@ -70,8 +70,7 @@ def doctor(grid_file: Path, manifest: Path | None, *, output: Output) -> None:
     echo = sentences(output)
     echo(printable(f"account {account}, as {arn}"))
     findings = list(check_up(grid, account, needs))
-    rows = _rows(grid_file)
-    write_rows(findings, rows, output)
+    write_rows(findings, _rows(grid_file), output)
     wrong, unknown = (
         sum(finding.verdict is verdict for finding in findings) for verdict in (Verdict.WRONG, Verdict.UNKNOWN)
     )

@@ -64,10 +64,8 @@ def retained(grid_file: Path, *, output: Output) -> None:
     """
     grid = load_grid(grid_file)
     account, _ = caller(grid.home)
-    resources, left = (
-        kept(grid, account),
-        [stack_or_resource for stack_or_resource in left_stacks(grid, account) if stack_or_resource.fix],
-    )
+    resources = kept(grid, account)
+    left = [stack for stack in left_stacks(grid, account) if stack.fix]
     echo = sentences(output)
     if output != "table":
         write_rows([*resources, *map(_row, left)], _ROWS, output)
