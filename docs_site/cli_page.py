@@ -69,7 +69,7 @@ def _rows(schema: Schema[Any]) -> str:
     if not schema.columns:
         return f"A row for each {schema.row}.\n"
     lines = [("key", "heading", "type", "meaning"), *map(_line, schema.columns)]
-    if not any(column.heading for column in schema.columns):
+    if not schema.has_table:
         lines = [(key, *cells) for key, _, *cells in lines]
     title, *rows = [f"| {' | '.join(line)} |" for line in lines]
     return "\n".join([f"A row for each {schema.row}:\n", title, "|---" * len(lines[0]) + "|", *rows]) + "\n"

@@ -11,8 +11,7 @@ from traingrid.audit.audit import audit as violations_of
 from traingrid.audit.audit import counts, notes
 from traingrid.audit.read_snapshot import read_world
 from traingrid.cli.columns import Column, Schema
-from traingrid.cli.console import console
-from traingrid.cli.copies import copies_sentence, copies_table, found_copies
+from traingrid.cli.copies import COPY_ROWS, copies_sentence, found_copies
 from traingrid.cli.export import output_option, sentences, write_rows
 from traingrid.errors import TraingridError
 from traingrid.ledger.errors import UnknownSubmissionError
@@ -86,7 +85,7 @@ def _list_copies(deployment: Deployment, *, is_complete: bool) -> None:
     """Print the copies between Regions that no job needs, which cost storage but violate no invariant."""
     copies = found_copies(deployment, is_complete=is_complete)
     if copies:
-        console().print(copies_table(copies))
+        write_rows(((copy, None) for copy in copies), COPY_ROWS, "table")
         click.echo(f"{copies_sentence(copies)}. Remove them with: traingrid data prune")
 
 

@@ -58,8 +58,7 @@ def cancel(  # noqa: PLR0913  # the options of the command
     target = CancelTarget(submission=submission, index=index, region=region, by=plane.caller(), reason=reason)
     echo = sentences(output)
     report = _ended(plane.canceller, target, echo)
-    if output != "table":
-        write_rows(_rows(submission, report), _ROWS, output)
+    write_rows(_rows(submission, report), _ROWS, output)
     batch_jobs, training_jobs = (
         counted(len(report.batch_jobs), "Batch job"),
         counted(len(report.training_jobs), "training job"),

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from traingrid.cli.catalog import existing_catalog, url_option
-from traingrid.cli.columns import Column, Schema, folded_table
-from traingrid.cli.console import console
+from traingrid.cli.columns import Column, Schema
 from traingrid.cli.doctor import needs_of
 from traingrid.cli.export import output_option, sentences, write_rows
 from traingrid.deploy.checkup.account import caller, reading_role
@@ -19,7 +18,7 @@ from traingrid.grid.file import load_grid
 from traingrid.text import counted, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from traingrid.catalog.refresh_capacity import CapacityRead
     from traingrid.cli.export import Output
@@ -35,8 +34,8 @@ def _needed(row: Mapping[str, Any]) -> str:
     return "-" if row["needed"] is None else str(row["needed"])
 
 
-def _day(moment: datetime | None) -> str:
-    return "" if moment is None else f"{moment.astimezone(UTC):%Y-%m-%d %H:%M}"
+def _day(name: str) -> Callable[[Mapping[str, Any]], str]:
+    return lambda row: f"{row[name].astimezone(UTC):%Y-%m-%d %H:%M}" if row[name] else ""
 
 
 _ROWS: Schema[Mapping[str, Any]] = Schema(
@@ -53,17 +52,9 @@ _ROWS: Schema[Mapping[str, Any]] = Schema(
         heading="needed at once",
     ),
     Column(
-        "starts_at",
-        "string: The start of the plan in ISO 8601; null for a quota.",
-        lambda row: _day(row["starts_at"]),
-        heading="from",
+        "starts_at", "string: The start of the plan in ISO 8601; null for a quota.", _day("starts_at"), heading="from"
     ),
-    Column(
-        "ends_at",
-        "string: The end of the plan in ISO 8601; null for a quota.",
-        lambda row: _day(row["ends_at"]),
-        heading="to",
-    ),
+    Column("ends_at", "string: The end of the plan in ISO 8601; null for a quota.", _day("ends_at"), heading="to"),
 )
 
 
@@ -93,10 +84,7 @@ def refresh(grid_file: Path, manifest: Path | None, url: str | None, *, output: 
     read = read_capacity(grid, grid.account or account, partial(reading_role, grid, account), today)
     write_capacity(database, read)
     echo = sentences(output)
-    if output == "table":
-        console().print(folded_table(_ROWS.columns, _rows(read, needs)))
-    else:
-        write_rows(_rows(read, needs), _ROWS, output)
+    write_rows(_rows(read, needs), _ROWS, output)
     echo(f"{counted(len(read.quotas), 'quota')} and {counted(len(read.plans), 'training plan')} of {today} written")
     for problem in read.problems:
         echo(printable(f"not read: {problem}"))

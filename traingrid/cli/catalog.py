@@ -47,9 +47,7 @@ _SYNCED: Schema[Any] = Schema(
     Column("runs", "integer: The number of rows that were written."),
     Column("replicas", "integer: The number of registered replicas that were added."),
 )
-_RESULT: Schema[Any] = Schema(
-    "row of the result, with the columns of the query",
-)
+_RESULT: Schema[Any] = Schema("row of the result, with the columns of the query")
 
 url_option = click.option(
     "--catalog",
@@ -87,8 +85,7 @@ def init(grid_file: Path, url: str | None, *, output: Output) -> None:
     text = "has its tables now" if changed else "already has the tables of this version"
     if not url:
         _let_function_follow(database, grid_file)
-    if output != "table":
-        write_rows([{"catalog": database.name, "changed": changed}], _TABLES_MADE, output)
+    write_rows([{"catalog": database.name, "changed": changed}], _TABLES_MADE, output)
     sentences(output)(f"The catalog {database.name} {text}.")
 
 
@@ -108,8 +105,7 @@ def import_(grid_file: Path, table: str, file: Path, url: str | None, *, output:
     from traingrid.catalog.import_rows import import_file, imported_sentence
 
     number = import_file(database, table, file)
-    if output != "table":
-        write_rows([{"table": table, "rows": number}], _IMPORTED, output)
+    write_rows([{"table": table, "rows": number}], _IMPORTED, output)
     sentences(output)(imported_sentence(number, table))
 
 
@@ -120,8 +116,7 @@ def import_(grid_file: Path, table: str, file: Path, url: str | None, *, output:
 def sync(grid_file: Path, url: str | None, *, output: Output) -> None:
     """Copy runs and datasets from the ledger."""
     result = synced(existing_catalog(grid_file, url), grid_file)
-    if output != "table":
-        write_rows([result], _SYNCED, output)
+    write_rows([result], _SYNCED, output)
     sentences(output)(result.sentence)
 
 
@@ -135,8 +130,7 @@ def rebuild(grid_file: Path, url: str | None, *, output: Output) -> None:
     from traingrid.catalog.sync import rebuild as read_again
 
     result = read_again(database, _records(grid_file))
-    if output != "table":
-        write_rows([result], _SYNCED, output)
+    write_rows([result], _SYNCED, output)
     sentences(output)(f"{counted(result.runs, 'run')} of {counted(result.submissions, 'submission')}")
 
 

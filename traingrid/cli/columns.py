@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
-
-from rich.table import Table
-from rich.text import Text
+from operator import attrgetter
+from typing import Any, Generic, Literal, TypeVar
 
 from traingrid.text import printable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 Row = TypeVar("Row")
 
@@ -66,36 +61,25 @@ class Column(Generic[Row]):
 class Schema(Generic[Row]):
     """The rows that a command writes. docs/cli.md shows it.
 
-    Args:
+    Attributes:
         row: The thing that each row describes.
         columns: The columns, in the order of JSON, CSV and the table.
+        names: The keys of JSON and CSV.
     """
 
     def __init__(self, row: str, *columns: Column[Row]) -> None:
         self.row = row
         self.columns = columns
+        self._values = {column.name: column.value or attrgetter(column.name) for column in columns if column.name}
+        self.names = list(self._values)
 
     @property
-    def names(self) -> list[str]:
-        """The keys of JSON and CSV."""
-        return [column.name for column in self.columns if column.name]
+    def has_table(self) -> bool:
+        """True if the rows are also a table. Other commands print sentences."""
+        return any(column.heading for column in self.columns)
 
     def of(self, row: Row) -> dict[str, Any]:
         """Return the values of a row by key."""
-        return {column.name: column.of(row) for column in self.columns if column.name}
-
-
-def folded_table(columns: Sequence[Column[Row]], rows: Iterable[Row]) -> Table:
-    """Return a table with all columns that have a heading, in which long cells are folded."""
-    table_columns = [column for column in columns if column.heading]
-    table = Table(box=None, pad_edge=False)
-    for column in table_columns:
-        table.add_column(
-            column.heading,
-            justify="right" if column.right else "left",
-            overflow="fold" if column.fit == "fold" else "ellipsis",
-            no_wrap=column.fit == "whole",
-        )
-    for row in rows:
-        table.add_row(*(Text(column.text(row), style=column.style(row)) for column in table_columns))
-    return table
+        if isinstance(row, Mapping):
+            return {name: row[name] for name in self.names}
+        return {name: value(row) for name, value in self._values.items()}

@@ -8,7 +8,7 @@ import click
 
 from traingrid.audit.copies import unneeded_copies
 from traingrid.aws.s3 import Storage
-from traingrid.cli.columns import Column, Schema, folded_table
+from traingrid.cli.columns import Column, Schema
 from traingrid.deploy.prices import BUCKET_STORAGE, GIGABYTE
 from traingrid.ledger.ledger import Ledger
 from traingrid.ledger.moves import Moves
@@ -18,8 +18,6 @@ from traingrid.text import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from rich.table import Table
 
     from traingrid.audit.copies import UnneededCopy
     from traingrid.grid.deployment import Deployment
@@ -85,11 +83,6 @@ COPY_ROWS: Schema[tuple[UnneededCopy, PruneReport | None]] = Schema(
     Column("kept", "integer: The number of objects that were kept.", value=lambda row: row[1].kept if row[1] else 0),
 )
 """The columns of copies and of the results of pruning them."""
-
-
-def copies_table(copies: Sequence[UnneededCopy]) -> Table:
-    """Return a table of copies with their size and monthly cost."""
-    return folded_table(COPY_ROWS.columns, ((copy, None) for copy in copies))
 
 
 def copies_sentence(copies: Sequence[UnneededCopy]) -> str:

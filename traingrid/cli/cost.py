@@ -9,8 +9,7 @@ import click
 
 from traingrid.api.control_plane import ControlPlane
 from traingrid.cli.catalog import existing_catalog, no_sync_option, synced, url_option
-from traingrid.cli.columns import Column, Schema, folded_table
-from traingrid.cli.console import console
+from traingrid.cli.columns import Column, Schema
 from traingrid.cli.export import output_option, write_rows
 from traingrid.errors import UsageError
 from traingrid.text import counted
@@ -76,11 +75,7 @@ def cost(  # noqa: PLR0913  # the options of the command
     cost_by_name = costs(database, by, submission=submission, campaign=campaign)
     if not cost_by_name:
         raise UsageError("The catalog has no such runs.", "`traingrid status` lists submissions.")
-    rows = _rows(by)
-    if output != "table":
-        write_rows(cost_by_name.items(), rows, output)
-    else:
-        console().print(folded_table(rows.columns, cost_by_name.items()))
+    write_rows(cost_by_name.items(), _rows(by), output)
     if unpriced := sum(cost_of_name.unpriced for cost_of_name in cost_by_name.values()):
         text = f"{counted(unpriced, 'run')} without a price in the catalog: the cost of their training is not included."
         click.echo(f"{text} docs/catalog.md describes how to add prices.", err=True)

@@ -16,10 +16,11 @@ from traingrid import names
 from traingrid.api.deployed import find_deployment
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
-from traingrid.cli.columns import Column, Schema, folded_table
+from traingrid.cli.columns import Column, Schema
 from traingrid.cli.console import console
 from traingrid.cli.copies import print_damaged
 from traingrid.cli.export import output_option, write_rows
+from traingrid.cli.folded_table import folded_table
 from traingrid.errors import TraingridError, UsageError
 from traingrid.ledger.damage import readable
 from traingrid.ledger.datasets import Datasets
@@ -81,11 +82,9 @@ def datasets(grid_file: Path, *, output: Output) -> None:
     if output == "table":
         console().print(folded_table(_ROWS.columns, items))
     else:
-        write_rows((_row(item, region) for item in items for region in sorted(item.replicas)), _ROWS, output)
-
-
-def _row(item: DatasetItem, region: str) -> dict[str, Any]:
-    return {**asdict(item), "region": region, **asdict(item.replicas[region])}
+        replicas = ((item, region) for item in items for region in sorted(item.replicas))
+        rows = ({**asdict(item), "region": region, **asdict(item.replicas[region])} for item, region in replicas)
+        write_rows(rows, _ROWS, output)
 
 
 def marker_of(options: dict[str, Any], attributes: Sequence[str], files: Sequence[Path]) -> bytes:

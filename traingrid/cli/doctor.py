@@ -9,8 +9,7 @@ import click
 
 from traingrid import names
 from traingrid.api.submit import read_manifest
-from traingrid.cli.columns import Column, Schema, folded_table
-from traingrid.cli.console import console
+from traingrid.cli.columns import Column, Schema
 from traingrid.cli.export import output_option, sentences, write_rows
 from traingrid.deploy.checkup.account import caller
 from traingrid.deploy.checkup.finding import Verdict, of_grid_file
@@ -71,11 +70,7 @@ def doctor(grid_file: Path, manifest: Path | None, *, output: Output) -> None:
     echo = sentences(output)
     echo(printable(f"account {account}, as {arn}"))
     findings = list(check_up(grid, account, needs))
-    rows = _rows(grid_file)
-    if output == "table":
-        console().print(folded_table(rows.columns, findings))
-    else:
-        write_rows(findings, rows, output)
+    write_rows(findings, _rows(grid_file), output)
     wrong, unknown = (
         sum(finding.verdict is verdict for finding in findings) for verdict in (Verdict.WRONG, Verdict.UNKNOWN)
     )

@@ -59,7 +59,7 @@ def sentences(output: Output) -> Callable[[str], None]:
 
 
 def write_rows(rows: Iterable[Row], schema: Schema[Row], output: Output, *, at_once: bool = False) -> None:
-    """Write rows to standard output.
+    """Write rows to standard output, as a table only if columns have a heading.
 
     JSON is an array with an object for each row. In CSV, a list is one cell, and each entry of a mapping is a column,
     for example `metrics.loss`; a cell is never a formula, and None is an empty cell.
@@ -68,11 +68,17 @@ def write_rows(rows: Iterable[Row], schema: Schema[Row], output: Output, *, at_o
         rows: The rows. Values of columns are strings, numbers, Booleans, dates, None, or lists, mappings and
             dataclasses of these.
         schema: The columns of the rows.
-        output: "json" or "csv".
+        output: The format.
         at_once: Whether a reader of JSON gets each row as soon as it is known.
     """
     values = map(schema.of, rows)
-    if output == "json":
+    if output == "table":
+        if schema.has_table:
+            from traingrid.cli.console import console  # noqa: PLC0415  # its import takes 0.03 s
+            from traingrid.cli.folded_table import folded_table  # noqa: PLC0415  # as above
+
+            console().print(folded_table(schema.columns, rows))
+    elif output == "json":
         _write_json(values, at_once=at_once)
     elif any(column.help.startswith("object") for column in schema.columns):
         flat = [dict(_cells(row)) for row in values]

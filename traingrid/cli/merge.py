@@ -8,9 +8,10 @@ import click
 
 from traingrid.api.control_plane import ControlPlane
 from traingrid.api.merge import open_merge
-from traingrid.cli.columns import Column, Schema, folded_table
+from traingrid.cli.columns import Column, Schema
 from traingrid.cli.console import console
 from traingrid.cli.export import output_option, sentences, write_rows
+from traingrid.cli.folded_table import folded_table
 from traingrid.merge.line import MergeRequest
 from traingrid.text import byte_size, counted, printable
 

@@ -42,8 +42,7 @@ def pause(grid_file: Path, reason: str, *, output: Output) -> None:
     """
     plane = _set(grid_file, allowed=False, reason=reason)
     recorded = plane.ledger.pause()
-    if output != "table":
-        write_rows([recorded], _ROWS, output)
+    write_rows([recorded], _ROWS, output)
     echo = sentences(output)
     if recorded:
         echo(paused_sentence(recorded))
@@ -60,8 +59,7 @@ def resume(grid_file: Path, reason: str, *, output: Output) -> None:
     Waiting jobs start within a minute.
     """
     plane = _set(grid_file, allowed=True, reason=reason)
-    if output != "table":
-        write_rows([plane.ledger.pause()], _ROWS, output)
+    write_rows([plane.ledger.pause()], _ROWS, output)
     sentences(output)("Launching has resumed. Waiting jobs start within a minute.")
 
 

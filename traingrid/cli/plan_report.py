@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from traingrid.cli.columns import Column, Schema, folded_table
+from traingrid.cli.columns import Column, Schema
 from traingrid.cli.console import console
 from traingrid.cli.export import sentences, write_rows
+from traingrid.cli.folded_table import folded_table
 from traingrid.planner.pool_keys import SPOT, is_paid, plan_text, pool_text
 from traingrid.text import counted, printable
 
@@ -102,9 +103,8 @@ _REGION: list[Column[list[Assignment]]] = [
 
 def _missing(shortage: PlacementShortage) -> dict[str, Any]:
     """Return the row of a line without a place."""
-    row = dict.fromkeys(PLAN_ROWS.names)
     verdict = f"{shortage.reason} {shortage.next_step}".strip()
-    return {**row, "line": shortage.candidate.line.number, "verdict": verdict}
+    return {**dict.fromkeys(PLAN_ROWS.names), "line": shortage.candidate.line.number, "verdict": verdict}
 
 
 def report(plan: Plan, facts: Facts, output: Output = "table") -> None:
@@ -135,10 +135,8 @@ def _print_tables(plan: Plan) -> None:
 
 def _regions(assignments: Sequence[Assignment]) -> list[list[Assignment]]:
     """Return the assignments of each Region."""
-    by_region: defaultdict[str, list[Assignment]] = defaultdict(list)
-    for assignment in assignments:
-        by_region[assignment.pool.region].append(assignment)
-    return [choices for _, choices in sorted(by_region.items())]
+    regions = sorted({assignment.pool.region for assignment in assignments})
+    return [[assignment for assignment in assignments if assignment.pool.region == region] for region in regions]
 
 
 def _shortages(plan: Plan) -> list[str]:

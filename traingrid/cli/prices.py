@@ -91,8 +91,7 @@ def import_snapshot(grid_file: Path, url: str | None, *, output: Output) -> None
 
     result = write_snapshot(database)
     echo = sentences(output)
-    if output != "table":
-        write_rows([result], _SNAPSHOT, output)
+    write_rows([result], _SNAPSHOT, output)
     echo(f"{counted(result.written, 'price')} of {result.oldest} to {result.newest} written")
     if result.kept:
         echo(f"{counted(result.kept, 'price')} not written: the catalog has them of the same day or later")

@@ -14,8 +14,7 @@ from traingrid.audit.prune import Prune
 from traingrid.aws.s3_copy import CopyStore
 from traingrid.aws.s3_delete import Deleter
 from traingrid.aws.s3_uri import S3Uri
-from traingrid.cli.console import console
-from traingrid.cli.copies import COPY_ROWS, copies_sentence, copies_table, folders_in_use, found_copies
+from traingrid.cli.copies import COPY_ROWS, copies_sentence, folders_in_use, found_copies
 from traingrid.cli.export import output_option, sentences, write_rows
 from traingrid.cli.record_index import index
 from traingrid.errors import TraingridError, UsageError
@@ -74,7 +73,7 @@ def prune(grid_file: Path, folder: str, submission: str, *, yes: bool, output: O
             raise UsageError(printable(text), "`traingrid audit` lists the unneeded copies.")
         echo("no unneeded copies")
     elif output == "table":
-        console().print(copies_table(copies))
+        write_rows(((copy, None) for copy in copies), COPY_ROWS, output)
     if copies:
         echo(copies_sentence(copies))
     removed = copies if yes or (copies and _confirmed(output)) else []

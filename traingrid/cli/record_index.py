@@ -80,8 +80,7 @@ def index(uris: tuple[str, ...], *, plan: bool, output: Output) -> None:
         row = _Folder(folder).planned() if plan else _Folder(folder).written()
         echo(printable(_sentence(row)))
         rows.append(row)
-    if output != "table":
-        write_rows(rows, _ROWS, output)
+    write_rows(rows, _ROWS, output)
 
 
 def _sentence(row: _Row) -> str:

@@ -8,9 +8,10 @@ import click
 
 from traingrid import names
 from traingrid.aws.clients import brisk
-from traingrid.cli.columns import Column, Schema, folded_table
+from traingrid.cli.columns import Column, Schema
 from traingrid.cli.console import console
 from traingrid.cli.export import output_option, sentences, write_rows
+from traingrid.cli.folded_table import folded_table
 from traingrid.deploy.checkup.account import caller
 from traingrid.deploy.checkup.left_stacks import is_there, left_stacks
 from traingrid.deploy.retained import Retained
@@ -63,10 +64,8 @@ def retained(grid_file: Path, *, output: Output) -> None:
     """
     grid = load_grid(grid_file)
     account, _ = caller(grid.home)
-    resources, left = (
-        kept(grid, account),
-        [stack_or_resource for stack_or_resource in left_stacks(grid, account) if stack_or_resource.fix],
-    )
+    resources = kept(grid, account)
+    left = [stack for stack in left_stacks(grid, account) if stack.fix]
     echo = sentences(output)
     if output != "table":
         write_rows([*resources, *map(_row, left)], _ROWS, output)

@@ -57,8 +57,7 @@ def retry(grid_file: Path, submission: str, manifest: Path | None, index: int | 
             "Submitted jobs continue. Retry the rest by the same command after two sweeps of the reconciler (10 min)."
         )
         raise interrupted(step) from None
-    if output != "table":
-        write_rows(_rows(submission, done), _ROWS, output)
+    write_rows(_rows(submission, done), _ROWS, output)
     for left, why in sorted(done.left.items()):
         echo(f"job {left} is not retried: {printable(why)}")
     count = len(done.indices)

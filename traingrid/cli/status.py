@@ -12,10 +12,11 @@ from rich.console import Console
 from traingrid import names
 from traingrid.api.control_plane import ControlPlane
 from traingrid.aws.s3_uri import S3Uri
-from traingrid.cli.columns import Column, Schema, folded_table
+from traingrid.cli.columns import Column, Schema
 from traingrid.cli.console import console
 from traingrid.cli.copies import print_damaged
 from traingrid.cli.export import output_option, write_rows
+from traingrid.cli.folded_table import folded_table
 from traingrid.cli.live_status import watch_overview, watch_submission
 from traingrid.cli.overview_table import more_sentence, overview_tables
 from traingrid.cli.status_table import JOB_ROWS, paused_sentence, reasons, status_rows, status_table

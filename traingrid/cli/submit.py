@@ -11,8 +11,8 @@ import click
 from traingrid.api.deployed import find_deployment
 from traingrid.api.source_folders import packed
 from traingrid.api.submit import Progress, check_name, check_resources, parsed, submit_manifest, with_initial_models
-from traingrid.cli.columns import Column, Schema, folded_table
-from traingrid.cli.console import announcing_a_wait, console
+from traingrid.cli.columns import Column, Schema
+from traingrid.cli.console import announcing_a_wait
 from traingrid.cli.export import output_option, sentences, write_rows
 from traingrid.cli.planned_rows import PLANNED_ROWS
 from traingrid.errors import TraingridError
@@ -56,8 +56,7 @@ def submit(grid_file: Path, manifest: Path, *, plan: bool, output: Output) -> No
 def print_submission(report: dict[str, Any], output: Output = "table") -> None:
     """Print the submission of an intake's report, and the command that tracks it."""
     echo = sentences(output)
-    if output != "table":
-        write_rows([report], SUBMISSION_ROWS, output)
+    write_rows([report], SUBMISSION_ROWS, output)
     jobs = counted(report["jobs"], "job")
     echo(f"submission {report['submission']}: {jobs}, Batch job {report['batch_job']}")
     echo(f"Track it with: traingrid status {report['submission']} --watch")
@@ -74,10 +73,7 @@ def _print_plan(manifest: Path, deployment: Deployment, output: Output) -> None:
     check_resources(manifest, lines, deployment)
     planned_jobs = list(planned(lines, deployment))
     echo = sentences(output)
-    if output == "table":
-        console().print(folded_table(PLANNED_ROWS.columns, planned_jobs))
-    else:
-        write_rows(planned_jobs, PLANNED_ROWS, output)
+    write_rows(planned_jobs, PLANNED_ROWS, output)
     for source in content.sources:
         echo(f"would upload {printable(str(source))}")
     for sentence in warning_sentences((line.job.line, line.warnings) for line in planned_jobs):

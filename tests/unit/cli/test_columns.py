@@ -1,15 +1,21 @@
 """Columns: one list of columns is a table, JSON and CSV."""
 
+import re
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
+import click
 import pytest
 from rich.console import Console
 
-from traingrid.cli.columns import Column, Schema, folded_table
-from traingrid.cli.export import write_rows
+from traingrid.cli.columns import Column, Schema
+from traingrid.cli.export import OutputOption, write_rows
 from traingrid.cli.fitted_table import fitted_table
+from traingrid.cli.folded_table import folded_table
+from traingrid.cli.main import cli
 
+TYPES = "string|integer|number|boolean|array|object"
 SCHEMA: Schema[Any] = Schema(
     "job",
     Column("name", "string: The name.", heading="job", rank=1),
@@ -48,3 +54,29 @@ def test_a_value_is_an_item_or_an_attribute() -> None:
 @pytest.mark.parametrize(("fit", "cell"), [("fold", ["abcde", "fghij"]), ("ellipsis", ["abcd…"]), ("whole", ["abcd…"])])
 def test_a_long_cell_is_folded_or_ends_with_an_ellipsis(fit: Any, cell: list[str]) -> None:
     assert printed(folded_table([Column("x", heading="x", fit=fit)], [{"x": "abcdefghij"}]), width=5) == ["x", *cell]
+
+
+def test_rows_are_printed_as_a_table_if_columns_have_a_heading(capsys: pytest.CaptureFixture[str]) -> None:
+    write_rows([JOB], SCHEMA, "table")
+    assert capsys.readouterr().out.split() == ["job", "$", "upper", "[b]\\x1b", "1.50", "[B]\\x1b"]
+    write_rows([JOB], Schema("job", Column[Any]("name", "string: The name.")), "table")
+    assert capsys.readouterr().out == ""
+
+
+def commands(command: click.Command) -> Iterator[click.Command]:
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            yield from commands(command.get_command(context, name) or command)
+    else:
+        yield command
+
+
+def test_columns_of_commands_have_a_key_or_a_heading_and_a_type() -> None:
+    options = [option for command in commands(cli) for option in command.params if isinstance(option, OutputOption)]
+    assert len(options) > 30
+    for schema in {schema for option in options for schema in option.schemas}:
+        assert len(schema.names) == len(set(schema.names))
+        for column in schema.columns:
+            assert column.name or (column.heading and column.render), f"a column of each {schema.row}"
+            assert re.match(f"({TYPES})( of ({TYPES}|value)s)?: .", column.help), f"{column.name}: {column.help}"

@@ -1,6 +1,7 @@
 """Rows: the tables, JSON and CSV of commands are, byte for byte, those of the files in printed_rows/."""
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from click.testing import CliRunner
@@ -11,6 +12,7 @@ from tests.unit.cli.grid_samples import GRID_SAMPLES
 from tests.unit.cli.job_samples import JOB_SAMPLES
 from traingrid.cli import main
 
+SAMPLES = JOB_SAMPLES | GRID_SAMPLES
 PRINTED = Path(__file__).parent / "printed_rows"
 NARROW = {"FORCE_COLOR": "1", "TERM": "dumb"}  # a terminal of 80 columns without styles
 OPTIONS: tuple[list[str], ...] = ([], ["--output", "json"], ["--output", "csv"])
@@ -23,15 +25,25 @@ def printed(*words: str, **environment: str) -> str:
     return f"$ {title}\n{result.stdout}"
 
 
-@pytest.mark.parametrize(("name", "sample"), (JOB_SAMPLES | GRID_SAMPLES).items())
-def test_the_rows_of_a_command_are_printed(
-    name: str, sample: Sample, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def rows_of(sample: Sample, monkeypatch: pytest.MonkeyPatch, folder: Path) -> str:
+    """Return the output of a command in all formats."""
     replace_data, words = sample
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "x.csv").touch()
+    monkeypatch.chdir(folder)
+    (folder / "x.csv").touch()
     for module in ("status_table", "overview_table", "sweep_table", "compare"):
         replace_time(monkeypatch, f"traingrid.cli.{module}", time=NOW.timestamp)
     replace_data(monkeypatch.setattr)
-    text = printed(*words, **NARROW) + "".join(printed(*words, *options) for options in OPTIONS)
-    assert text == (PRINTED / f"{name}.txt").read_text()
+    return printed(*words, **NARROW) + "".join(printed(*words, *options) for options in OPTIONS)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_the_rows_of_a_command_are_printed(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    expected = (PRINTED / f"{name}.txt").read_text()
+    message = "for a new column, run `.venv/bin/python -m tests.unit.cli.test_printed_rows`"
+    assert rows_of(SAMPLES[name], monkeypatch, tmp_path) == expected, message
+
+
+if __name__ == "__main__":
+    for name, sample in SAMPLES.items():
+        with pytest.MonkeyPatch.context() as monkeypatch, TemporaryDirectory() as folder:
+            (PRINTED / f"{name}.txt").write_text(rows_of(sample, monkeypatch, Path(folder)))
