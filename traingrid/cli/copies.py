@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from traingrid.audit.copies import UnneededCopy
     from traingrid.grid.deployment import Deployment
     from traingrid.ledger.damage import Damaged
-    from traingrid.moves.prune import PruneReport
+    from traingrid.audit.prune import PruneReport
     from traingrid.submission.folders_in_use import FoldersInUse
 
 
