@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from traingrid.audit.copies import UnneededCopy
+    from traingrid.audit.prune import PruneReport
     from traingrid.grid.deployment import Deployment
     from traingrid.ledger.damage import Damaged
-    from traingrid.audit.prune import PruneReport
     from traingrid.submission.folders_in_use import FoldersInUse
 
 
