@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from traingrid.audit.copies import UnneededCopy
+    from traingrid.audit.prune import PruneReport
     from traingrid.grid.deployment import Deployment
     from traingrid.ledger.damage import Damaged
-    from traingrid.moves.prune import PruneReport
     from traingrid.submission.folders_in_use import FoldersInUse
 
 
