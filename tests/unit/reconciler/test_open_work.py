@@ -16,7 +16,8 @@ from traingrid.backends.inventory import ALL, ListingTimeoutError, Window
 from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Job
 from traingrid.job.state import JobState
-from traingrid.ledger.ledger import AttemptFacts, HistoryPass, Ledger
+from traingrid.ledger.grid_items import HistoryPass
+from traingrid.ledger.ledger import AttemptFacts, Ledger
 from traingrid.ledger.timestamps import timestamp
 from traingrid.reconciler.open_work import PASS_SECONDS, RECENT_SECONDS, OpenWork, listed_since
 from traingrid.reconciler.reconciler import Reconciler
