@@ -1,7 +1,8 @@
 """Field types: checks the types and ranges of stored fields, so that a damaged item is found where it is read.
 
-A range is what the product can write. So no later code meets a time that does not exist, or a number of jobs that does
-not fit into memory. Fields that are not listed are not checked: older and newer versions of traingrid share a table.
+A range includes all that the product can write. So no later code meets a time that does not exist, or a number of jobs
+that does not fit into memory. Fields that are not listed are not checked: older and newer versions of traingrid share a
+table.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def _is_time(value: Any) -> bool:
 
 def _whole(least: int, greatest: int) -> Kind:
     name = f"a whole number from {least} to {greatest:,}"
-    return name, lambda value: isinstance(value, int) and not isinstance(value, bool) and least <= value <= greatest
+    return name, lambda value: type(value) is int and least <= value <= greatest
 
 
 def _number(greatest: int) -> Kind:

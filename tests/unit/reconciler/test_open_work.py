@@ -121,7 +121,7 @@ def test_a_pass_continues_where_the_last_sweep_has_stopped(
     work, progress = OpenWork(ledger=ledger, notifies=False), []
     for _ in range(5):
         done = SweepReport()
-        work.continue_pass(0.0, done)
+        work.continue_pass(0.0, Reach([HOME], done), done)
         progress.append((len(ledger.open_marks()), done.history.partition(", begun")[0]))
     assert progress == [
         (1, "in progress: 1 pages, 1 submissions added"),
