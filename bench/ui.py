@@ -26,8 +26,9 @@ from bench.size import size
 from traingrid.api.control_plane import ControlPlane
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import GridSettings
+from traingrid.ledger.grid_items import HistoryPass
 from traingrid.ledger.items import JobItem, job_item
-from traingrid.ledger.ledger import HistoryPass, LedgerItem, OpenMark
+from traingrid.ledger.ledger import LedgerItem, OpenMark
 from traingrid.ledger.submission_item import SubmissionItem
 from traingrid.ui.server import Page, listening_socket
 

@@ -111,7 +111,7 @@ def read_world(  # noqa: PLR0913  # one keyword for each independent option
         submissions=items.submissions,
         lines=lines,
         cancels={submission: ledger.cancels(submission)} if submission else items.cancels,
-        damaged=items.damaged,
+        damaged=[*items.damaged, *ledger.damaged_grid_items()],
         training_jobs=[
             looked_at
             for job in jobs

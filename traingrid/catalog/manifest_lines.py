@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from traingrid.errors import UsageError
+from traingrid.job.sizes import MAX_JOBS
 from traingrid.manifest.columns import unknown_field
 from traingrid.manifest.fields import FIELDS, MAPPINGS
 from traingrid.manifest.json_lines import declared, json_lines
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
 _DATA = ("s3_uri", "inputs")
 _BOOLEANS = ("spot", "checkpoints")
-MAX_JOBS = 50_000
-"""The maximum number of lines of a manifest (docs/manifest.md)."""
 _SHOWN_ERRORS = 20
 
 

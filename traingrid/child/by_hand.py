@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 from traingrid import names
 from traingrid.errors import UsageError
+from traingrid.job.sizes import MAX_ARRAY
 from traingrid.manifest import parse as manifest
 from traingrid.manifest.checks.budgets import budget_of
 from traingrid.manifest.line import jobs_of_lines
-from traingrid.submission.files import MAX_ARRAY, submission_id
+from traingrid.submission.files import submission_id
 from traingrid.submission.initial_models import InitialModels
 
 if TYPE_CHECKING:

@@ -4,7 +4,8 @@ The ledger's item of the copy lets only one child copy a folder. Another child w
 over when it has not changed for `STALE_SECONDS` by its clock, or at once if the first one was cancelled and has
 recorded that. Correctness does not depend on this: two children that copy at once write the same objects, and each
 verifies all of them before it launches. A copy whose objects are being deleted (`traingrid.audit.prune`) is never taken
-over, because no time proves that the deletion has ended.
+over, because no time proves that the deletion has ended. A child whose item cannot be read waits until it is restored,
+because it cannot know if the objects are being deleted.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import UsageError
 from traingrid.job.failures import COPY, PERMISSION, STOPPED_BY_USER
 from traingrid.job.state import JobState
+from traingrid.ledger.errors import ItemError
 from traingrid.ledger.moves import MoveItem, Moves
 from traingrid.ledger.timestamps import now
 from traingrid.text import byte_size, counted
@@ -152,7 +154,10 @@ class DataCopy:
         try:
             outcome: Outcome = "again"
             while outcome == "again":
-                outcome = self._try()
+                try:
+                    outcome = self._try()
+                except ItemError as error:
+                    outcome = self._wait_for_repair(error)
         except MoveError as error:
             return self._fail(COPY, str(error))
         except ClientError as error:
@@ -184,6 +189,16 @@ class DataCopy:
             return self._follow(copy, item, survey)
         finally:
             copy.stop()
+
+    def _wait_for_repair(self, error: ItemError) -> Outcome:
+        """Wait while the ledger's item of the copy cannot be read: many lines may need it, and none fails for it."""
+        reason, self._held = str(error.damaged), None
+        if reason != self._reason:
+            logger.warning(reason, extra={"event": "copy_damaged"})
+        if self._is_over() or not self._record(JobState.WAITING, reason):
+            return "over"
+        self.attempt.clock.sleep(WAIT_SECONDS)
+        return "again"
 
     def _wait_for_owner(self) -> bool:
         """Wait while another child copies the folder; return False if the attempt is over."""
@@ -252,7 +267,7 @@ class DataCopy:
             item = changed_item
             reason = f"Copies {byte_size(item.bytes)} from {self.from_region} before the training: {item.percent} %"
             if pause:
-                reason += f". Paused since {pause.at} by {pause.by}: {pause.reason}"
+                reason += f". {pause.sentence}"
             if self._is_over() or not self._record(JobState.WAITING, reason):
                 return "over"
         after, progress = copy.finish(survey), copy.progress()

@@ -8,9 +8,10 @@ directly after the creation. If the child is killed in between, only the name pr
 child, an event or the reconciler records it.
 
 While a person has paused the grid, no training job is created, but existing ones are found and watched. The pause is
-read before each creation. After it is recorded, each child sends at most one CreateTrainingJob request, which was in
-flight. A recorded shortage of capacity has the same effect, except that a job with replicas moves to another Region
-instead (traingrid/child/capacity.py). A spot job near its deadline continues on demand (traingrid/child/deadline.py).
+read before each creation, and one that cannot be read is in force. After it is recorded, each child sends at most one
+CreateTrainingJob request, which was in flight. A recorded shortage of capacity has the same effect, except that a job
+with replicas moves to another Region instead (traingrid/child/capacity.py). A spot job near its deadline continues on
+demand (traingrid/child/deadline.py).
 
 A cancel may be recorded at any time. It is read before the creation and directly after it. Either the request is not
 sent, or the child that sent it stops the training job.
@@ -45,8 +46,8 @@ if TYPE_CHECKING:
     from traingrid.child.attempt import Attempt
     from traingrid.child.capacity import Capacity
     from traingrid.job.facts import JobFacts
+    from traingrid.ledger.grid_items import Pause
     from traingrid.ledger.items import JobItem
-    from traingrid.ledger.user_requests import Pause
 
 logger = logging.getLogger(__name__)
 CREATING = "Creating"
@@ -147,8 +148,8 @@ def _hold(attempt: Attempt, item: JobItem, capacity: Capacity, obstacle: Pause |
         event, why, end = "capacity_wait", obstacle.sentence(), ""
         seconds = capacity.wait_seconds(item, obstacle)
     else:
-        event, end, seconds = "paused", ". Waiting for `traingrid resume`.", backoff_seconds(tries, PAUSE_CAP)
-        why = f"Launching has been paused since {obstacle.at} by {obstacle.by}: {obstacle.reason}"
+        event, why, end = "paused", obstacle.sentence, ". Waiting for `traingrid resume`."
+        seconds = backoff_seconds(tries, PAUSE_CAP)
     if not attempt.record({"state": JobState.WAITING, "reason": why, "failure": ""}):
         return False
     if tries == 1:

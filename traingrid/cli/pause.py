@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from traingrid.cli.export import Output
-    from traingrid.ledger.user_requests import Pause
+    from traingrid.ledger.grid_items import Pause
 
 _ROWS: Schema[Pause | None] = Schema(
     "grid, always one",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from traingrid.cli.fitted_table import FittedTable
-    from traingrid.ledger.user_requests import Pause
+    from traingrid.ledger.grid_items import Pause
     from traingrid.submission.status import JobStatus, SubmissionStatus
 
 STYLES = {
@@ -175,5 +175,4 @@ def _where_the_rest_is(submission: str, job: JobStatus) -> str:
 
 def paused_sentence(pause: Pause) -> str:
     """Return the message that launching is paused, with the time, user, reason and the command that resumes it."""
-    why = f"by {pause.by}: {pause.reason}"
-    return printable(f"Launching has been paused since {pause.at} {why}. Start waiting jobs with: traingrid resume")
+    return printable(f"{pause.sentence}. Start waiting jobs with: traingrid resume")

@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING, Any, Self
 from traingrid.aws.clients import Maker, client
 from traingrid.aws.dynamodb import Table
 from traingrid.ledger.errors import ItemError, each
-from traingrid.ledger.field_types import ISO_TIME, ISO_TIME_OR_EMPTY, MAP, NUMBER, TEXT, TEXTS, WHOLE, check_types
+from traingrid.ledger.field_types import (
+    BYTES,
+    COUNT,
+    ISO_TIME,
+    ISO_TIME_OR_EMPTY,
+    MAP,
+    TEXT,
+    TEXTS,
+    check_types,
+    map_of,
+)
 from traingrid.ledger.revisions import write_revision
 from traingrid.names import DATASETS
 
@@ -25,12 +35,13 @@ if TYPE_CHECKING:
 _TYPES = {
     **dict.fromkeys(("campaign", "format", "attributes"), TEXT),
     "created_at": ISO_TIME_OR_EMPTY,
-    **dict.fromkeys(("bytes", "objects"), NUMBER),
-    "replicas": MAP,
-    "rules": MAP,
+    "bytes": BYTES,
+    **dict.fromkeys(("objects", "revision"), COUNT),
+    "replicas": map_of(MAP),
+    "rules": map_of(TEXT),
     "pending": TEXTS,
-    "revision": WHOLE,
 }
+_REPLICA_TYPES = {"uri": TEXT, "registered_at": ISO_TIME}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -83,29 +94,24 @@ class DatasetItem:
             ItemError: A required field is missing, or a field has another type.
         """
         get = item.get
-        check_types(item, _TYPES)
-        try:
-            dataset, _, version = item["item"].partition("#")
-            if not item["replicas"]:
-                raise ItemError(item, "replicas", "has no replica")
-            return cls(
-                dataset=dataset,
-                version=version,
-                bytes=item["bytes"],
-                objects=item["objects"],
-                campaign=get("campaign", ""),
-                format=get("format", ""),
-                attributes=json.loads(get("attributes", "{}")),
-                created_at=get("created_at", ""),
-                replicas={region: _replica(item, replica) for region, replica in item["replicas"].items()},
-                rules=get("rules", {}),
-                pending=tuple(get("pending", ())),
-                revision=item["revision"],
-            )
-        except KeyError as missing:
-            raise ItemError(item, missing.args[0]) from None
-        except json.JSONDecodeError:
-            raise ItemError(item, "attributes", "has the field 'attributes' with a text that is not JSON") from None
+        check_types(item, _TYPES, required=("bytes", "objects", "replicas", "revision"))
+        if not item["replicas"]:
+            raise ItemError(item, "replicas", "has no replica")
+        dataset, _, version = item["item"].partition("#")
+        return cls(
+            dataset=dataset,
+            version=version,
+            bytes=item["bytes"],
+            objects=item["objects"],
+            campaign=get("campaign", ""),
+            format=get("format", ""),
+            attributes=_attributes(item),
+            created_at=get("created_at", ""),
+            replicas={region: _replica(item, replica) for region, replica in item["replicas"].items()},
+            rules=get("rules", {}),
+            pending=tuple(get("pending", ())),
+            revision=item["revision"],
+        )
 
     def stored(self) -> dict[str, Any]:
         """Return the fields to store, without the keys."""
@@ -163,11 +169,19 @@ class Datasets:
         return write_revision(self._table, (DATASETS, _sort_key(read.dataset, read.version)), read, changed)
 
 
-def _replica(item: Mapping[str, Any], replica: Any) -> Replica:
+def _attributes(item: Mapping[str, Any]) -> Mapping[str, Any]:
+    try:
+        attributes = json.loads(item.get("attributes", "{}"))
+    except (json.JSONDecodeError, RecursionError):
+        attributes = None
+    if not isinstance(attributes, dict):
+        raise ItemError(item, "attributes", "has the field 'attributes' with a text that is not a JSON object")
+    return attributes
+
+
+def _replica(item: Mapping[str, Any], replica: Mapping[str, Any]) -> Replica:
     """Return a replica of a stored item."""
-    if not isinstance(replica, dict) or not all(isinstance(replica.get(name), str) for name in Replica.__slots__):
-        raise ItemError(item, "replicas", f"has a replica with {replica!r}, which is not a URI and a time")
-    check_types(item, {"registered_at": ISO_TIME}, replica, at="replicas[].")
+    check_types(item, _REPLICA_TYPES, replica, at="replicas[].", required=_REPLICA_TYPES)
     return Replica(uri=replica["uri"], registered_at=replica["registered_at"])
 
 

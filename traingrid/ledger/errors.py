@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from traingrid.errors import TraingridError, UsageError
+from traingrid.job.sizes import MAX_JOBS
 from traingrid.ledger.damage import Damaged
 
 if TYPE_CHECKING:
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
 
 JOB_PREFIX = "job#"
 """The prefix of the sort keys of jobs."""
+_JOB_KEY = re.compile(rf"{JOB_PREFIX}(\d{{5}})", re.ASCII)
 _RESTORE = "Restore the item from the table's point-in-time recovery."
 Read = TypeVar("Read")
 
@@ -24,7 +27,7 @@ class UnknownSubmissionError(UsageError):
 
 
 class ItemError(TraingridError):
-    """A stored item lacks a field that every version of traingrid writes, or has a field of another type.
+    """A stored item lacks a field that every version of traingrid writes, or has a field of another type or range.
 
     Args:
         problem: The error; by default the field is missing.
@@ -35,15 +38,20 @@ class ItemError(TraingridError):
 
     def __init__(self, item: Mapping[str, Any], field: str, problem: str = "") -> None:
         submission, name = item.get("submission"), item.get("item")
-        number = str(name).removeprefix(JOB_PREFIX)
         self.damaged = Damaged(
             place=f"The ledger's item (submission {submission!r}, item {name!r})",
             problem=problem or f"has no field {field!r}, which every version of traingrid writes",
             next_step=_RESTORE,
             submission=str(submission),
-            index=int(number) if str(name).startswith(JOB_PREFIX) and number.isdecimal() else None,
+            index=job_index(str(name)),
         )
         super().__init__(self.damaged.sentence, _RESTORE)
+
+
+def job_index(key: str) -> int | None:
+    """Return the index of a job from its sort key; None for a key of no job."""
+    match = _JOB_KEY.fullmatch(key)
+    return int(match[1]) if match and int(match[1]) < MAX_JOBS else None
 
 
 def each(read: Callable[[Mapping[str, Any]], Read], items: Iterable[Mapping[str, Any]]) -> Iterator[Read | Damaged]:

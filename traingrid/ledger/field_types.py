@@ -1,6 +1,8 @@
-"""Field types: checks the types of stored fields, so that a damaged item is found where it is read.
+"""Field types: checks the types and ranges of stored fields, so that a damaged item is found where it is read.
 
-Fields that are not listed are not checked: older and newer versions of traingrid share a table.
+A range includes all that the product can write. So no later code meets a time that does not exist, or a number of jobs
+that does not fit into memory. Fields that are not listed are not checked: older and newer versions of traingrid share a
+table.
 """
 
 from __future__ import annotations
@@ -9,14 +11,17 @@ import re
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from traingrid.job.sizes import MAX_ARRAY, MAX_JOBS
 from traingrid.ledger.errors import ItemError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     Check = Callable[[Any], bool]
+    Kind = tuple[str, Check]
 
-_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+_TIME = re.compile(r"(?:19[7-9]\d|20\d\d)-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
+_END_OF_2099 = 4_102_444_799
 _SHOWN = 40
 
 
@@ -28,10 +33,6 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
 def _is_iso(value: Any) -> bool:
     try:
         datetime.fromisoformat(value)
@@ -40,56 +41,87 @@ def _is_iso(value: Any) -> bool:
     return True
 
 
-TEXT: tuple[str, Check] = ("a text", _is_text)
-TIME: tuple[str, Check] = ("a time", lambda value: _is_text(value) and bool(_TIME.fullmatch(value)))
-TIME_OR_EMPTY: tuple[str, Check] = ("a time or empty", lambda value: value == "" or TIME[1](value))
-ISO_TIME: tuple[str, Check] = ("a time in ISO 8601", _is_iso)
-ISO_TIME_OR_EMPTY: tuple[str, Check] = ("a time in ISO 8601, or empty", lambda value: value == "" or _is_iso(value))
-NUMBER: tuple[str, Check] = ("a number", _is_number)
-WHOLE: tuple[str, Check] = ("a whole number", _is_whole)
-FLAG: tuple[str, Check] = ("true or false", lambda value: isinstance(value, bool))
-TEXTS: tuple[str, Check] = (
-    "a list of texts",
-    lambda value: isinstance(value, list | tuple) and all(map(_is_text, value)),
-)
-TEXT_SET: tuple[str, Check] = (
-    "a set of texts",
-    lambda value: isinstance(value, set | frozenset) and all(map(_is_text, value)),
-)
-NUMBERS: tuple[str, Check] = (
-    "a map of numbers",
-    lambda value: isinstance(value, dict) and all(map(_is_number, value.values())),
-)
-MAPS: tuple[str, Check] = (
+def _is_time(value: Any) -> bool:
+    return isinstance(value, str) and _TIME.fullmatch(value) is not None and _is_iso(value)
+
+
+def _whole(least: int, greatest: int) -> Kind:
+    name = f"a whole number from {least} to {greatest:,}"
+    return name, lambda value: type(value) is int and least <= value <= greatest
+
+
+def _number(greatest: int) -> Kind:
+    return f"a number from 0 to {greatest:,}", lambda value: _is_number(value) and 0 <= value <= greatest
+
+
+def map_of(kind: Kind) -> Kind:
+    """Return the type of a map whose values have a type."""
+    name, is_valid = kind
+    return (
+        f"a map with, in each entry, {name}",
+        lambda value: isinstance(value, dict) and all(map(is_valid, value.values())),
+    )
+
+
+TEXT: Kind = ("a text", _is_text)
+TIME: Kind = ("a time from 1970 to 2099 in UTC", _is_time)
+TIME_OR_EMPTY: Kind = (f"{TIME[0]}, or empty", lambda value: value == "" or _is_time(value))
+ISO_TIME: Kind = ("a time in ISO 8601", _is_iso)
+ISO_TIME_OR_EMPTY: Kind = ("a time in ISO 8601, or empty", lambda value: value == "" or _is_iso(value))
+JOBS: Kind = _whole(0, MAX_JOBS)
+CHILDREN: Kind = _whole(0, MAX_ARRAY)
+ATTEMPT: Kind = _whole(1, 100_000)
+"""The number of an attempt; an item of DynamoDB has no room for the outcomes of so many."""
+COUNT: Kind = _whole(0, 10**12)
+"""A number of anything that is only compared, added and shown."""
+BYTES: Kind = _whole(0, 10**18)
+SECONDS: Kind = _number(10**9)
+EPOCH: Kind = _number(_END_OF_2099)
+"""Seconds since 1970; 0 if there is no time."""
+DOLLARS: Kind = _number(10**20)
+"""More than the most dollars that a line may have (`traingrid.manifest.values`), for the most instances."""
+FLAG: Kind = ("true or false", lambda value: isinstance(value, bool))
+TEXTS: Kind = ("a list of texts", lambda value: isinstance(value, list | tuple) and all(map(_is_text, value)))
+TEXT_SET: Kind = ("a set of texts", lambda value: isinstance(value, set | frozenset) and all(map(_is_text, value)))
+METRICS: Kind = map_of(("a number", _is_number))
+"""Values that a training has printed."""
+MAPS: Kind = (
     "a list of maps",
     lambda value: isinstance(value, list | tuple) and all(isinstance(entry, dict) for entry in value),
 )
-MAP: tuple[str, Check] = ("a map", lambda value: isinstance(value, dict))
+MAP: Kind = ("a map", lambda value: isinstance(value, dict))
 
 
-def optional(kind: tuple[str, Check]) -> tuple[str, Check]:
+def optional(kind: Kind) -> Kind:
     """Return a type whose fields may also be null."""
     name, is_valid = kind
     return f"{name} or null", lambda value: value is None or is_valid(value)
 
 
-def check_types(
+def check_types(  # one keyword for each independent option
     item: Mapping[str, Any],
-    types: Mapping[str, tuple[str, Check]],
+    types: Mapping[str, Kind],
     entry: Mapping[str, Any] | None = None,
+    *,
     at: str = "",
+    required: Collection[str] = (),
 ) -> None:
-    """Check the types of an item's fields.
+    """Check that an item has the required fields, and that fields have their types.
 
     Args:
         types: The type of each field.
         entry: The part of the item that has the fields; by default the item.
         at: The name of that part.
+        required: The fields that every version of traingrid writes.
 
     Raises:
-        ItemError: A field has another type.
+        ItemError: A required field is missing, or a field has another type.
     """
-    for name, value in (item if entry is None else entry).items():
+    fields = item if entry is None else entry
+    for name in required:
+        if name not in fields:
+            raise ItemError(item, f"{at}{name}")
+    for name, value in fields.items():
         kind = types.get(name)
         if kind is not None and not kind[1](value):
             value_text = repr(value)

@@ -14,18 +14,21 @@ from traingrid.job.candidates import Candidate
 from traingrid.job.state import UNLAUNCHED_STATES, JobState
 from traingrid.late_request import CREATES_END_SECONDS
 from traingrid.ledger.errors import JOB_PREFIX as JOB_PREFIX  # noqa: PLC0414  # the keys of jobs are defined here
-from traingrid.ledger.errors import ItemError
+from traingrid.ledger.errors import ItemError, job_index
 from traingrid.ledger.field_types import (
+    ATTEMPT,
+    COUNT,
+    DOLLARS,
+    EPOCH,
     FLAG,
     MAPS,
-    NUMBER,
-    NUMBERS,
+    METRICS,
+    SECONDS,
     TEXT,
     TEXT_SET,
     TEXTS,
     TIME,
     TIME_OR_EMPTY,
-    WHOLE,
     check_types,
     optional,
 )
@@ -43,9 +46,9 @@ SUBMISSION = "submission"
 _BACKEND = (f"one of {', '.join(TRAITS)}", lambda value: isinstance(value, str) and value in TRAITS)
 _ATTEMPT_TYPES = {
     **dict.fromkeys(("region", "state", "failure", "reason", "training_job", "training_job_arn", "reopened"), TEXT),
-    "attempt": WHOLE,
+    "attempt": ATTEMPT,
     "artifact": optional(TEXT),
-    "billable_seconds": optional(NUMBER),
+    "billable_seconds": optional(SECONDS),
     "on_demand": FLAG,
     "backend": _BACKEND,
 }
@@ -56,11 +59,14 @@ _JOB_TYPES = {
     **dict.fromkeys(("updated_at", "requested_at"), TIME_OR_EMPTY),
     "open_requests": TEXT_SET,
     "tried": MAPS,
-    **dict.fromkeys(("line", "ranks", "epochs", "training_started_at", "training_seconds"), NUMBER),
-    **dict.fromkeys(("hourly_dollars", "running_hourly_dollars"), NUMBER),
-    **dict.fromkeys(("progress", "metrics"), NUMBERS),
+    **dict.fromkeys(("line", "ranks", "epochs"), COUNT),
+    "training_started_at": EPOCH,
+    "training_seconds": SECONDS,
+    **dict.fromkeys(("hourly_dollars", "running_hourly_dollars"), DOLLARS),
+    **dict.fromkeys(("progress", "metrics"), METRICS),
     **dict.fromkeys(("regions", "residency"), TEXTS),
 }
+_REQUIRED = ("submission", "item", "attempt", "state", "name", "region", "opened_at")
 
 
 def job_item(index: int) -> str:
@@ -131,24 +137,21 @@ class RecordedAttempt:
         Raises:
             ItemError: A required field is missing, or a field has another type.
         """
-        check_types(item, _ATTEMPT_TYPES, entry, at="tried[].")
-        try:
-            return cls(
-                attempt=entry["attempt"],
-                region=entry["region"],
-                state=JobState(entry["state"]),
-                failure=entry.get("failure", ""),
-                reason=entry.get("reason", ""),
-                training_job=entry.get("training_job", ""),
-                training_job_arn=entry.get("training_job_arn", ""),
-                artifact=entry.get("artifact"),
-                billable_seconds=entry.get("billable_seconds"),
-                on_demand=entry.get("on_demand", False),
-                backend=entry.get("backend", DEFAULT_BACKEND),
-                reopened=entry.get("reopened", ""),
-            )
-        except KeyError as missing:
-            raise ItemError(item, f"tried[].{missing.args[0]}") from None
+        check_types(item, _ATTEMPT_TYPES, entry, at="tried[].", required=("attempt", "region", "state"))
+        return cls(
+            attempt=entry["attempt"],
+            region=entry["region"],
+            state=JobState(entry["state"]),
+            failure=entry.get("failure", ""),
+            reason=entry.get("reason", ""),
+            training_job=entry.get("training_job", ""),
+            training_job_arn=entry.get("training_job_arn", ""),
+            artifact=entry.get("artifact"),
+            billable_seconds=entry.get("billable_seconds"),
+            on_demand=entry.get("on_demand", False),
+            backend=entry.get("backend", DEFAULT_BACKEND),
+            reopened=entry.get("reopened", ""),
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -245,49 +248,48 @@ class JobItem:
             ItemError: A required field is missing, or a field has another type.
         """
         get = item.get
-        check_types(item, _JOB_TYPES)
-        try:
-            return cls(
-                submission=item["submission"],
-                index=index_of(item),
-                attempt=item["attempt"],
-                state=JobState(item["state"]),
-                name=item["name"],
-                region=item["region"],
-                regions=tuple(get("regions") or (item["region"],)),
-                opened_at=item["opened_at"],
-                backend=get("backend", DEFAULT_BACKEND),
-                updated_at=get("updated_at", ""),
-                line=get("line", 0),
-                ranks=get("ranks", 0),
-                array_file=get("array_file", ""),
-                batch_child=get("batch_child", ""),
-                phase=get("phase", ""),
-                training_job=get("training_job", ""),
-                training_job_arn=get("training_job_arn", ""),
-                on_demand=get("on_demand", False),
-                service_job=get("service_job", ""),
-                fingerprint=get("fingerprint", ""),
-                requested_at=get("requested_at", ""),
-                open_requests=frozenset(get("open_requests", ())),
-                residency=tuple(get("residency", ())),
-                failure=get("failure", ""),
-                reason=get("reason", ""),
-                stopped_for=get("stopped_for", ""),
-                artifact=get("artifact", ""),
-                progress=get("progress", {}),
-                metrics=get("metrics", {}),
-                epochs=get("epochs", 0),
-                training_started_at=get("training_started_at", 0),
-                training_seconds=get("training_seconds", 0),
-                billable_seconds=get("billable_seconds", 0),
-                hourly_dollars=get("hourly_dollars", 0.0),
-                running_hourly_dollars=get("running_hourly_dollars", 0.0),
-                tried=tuple(RecordedAttempt.read(item, entry) for entry in get("tried", ())),
-                stored=frozenset(item),
-            )
-        except KeyError as missing:
-            raise ItemError(item, missing.args[0]) from None
+        check_types(item, _JOB_TYPES, required=_REQUIRED)
+        if "open_requests" in item and not get("requested_at"):
+            raise ItemError(item, "requested_at")
+        return cls(
+            submission=item["submission"],
+            index=index_of(item),
+            attempt=item["attempt"],
+            state=JobState(item["state"]),
+            name=item["name"],
+            region=item["region"],
+            regions=tuple(get("regions") or (item["region"],)),
+            opened_at=item["opened_at"],
+            backend=get("backend", DEFAULT_BACKEND),
+            updated_at=get("updated_at", ""),
+            line=get("line", 0),
+            ranks=get("ranks", 0),
+            array_file=get("array_file", ""),
+            batch_child=get("batch_child", ""),
+            phase=get("phase", ""),
+            training_job=get("training_job", ""),
+            training_job_arn=get("training_job_arn", ""),
+            on_demand=get("on_demand", False),
+            service_job=get("service_job", ""),
+            fingerprint=get("fingerprint", ""),
+            requested_at=get("requested_at", ""),
+            open_requests=frozenset(get("open_requests", ())),
+            residency=tuple(get("residency", ())),
+            failure=get("failure", ""),
+            reason=get("reason", ""),
+            stopped_for=get("stopped_for", ""),
+            artifact=get("artifact", ""),
+            progress=get("progress", {}),
+            metrics=get("metrics", {}),
+            epochs=get("epochs", 0),
+            training_started_at=get("training_started_at", 0),
+            training_seconds=get("training_seconds", 0),
+            billable_seconds=get("billable_seconds", 0),
+            hourly_dollars=get("hourly_dollars", 0.0),
+            running_hourly_dollars=get("running_hourly_dollars", 0.0),
+            tried=tuple(RecordedAttempt.read(item, entry) for entry in get("tried", ())),
+            stored=frozenset(item),
+        )
 
     @property
     def key(self) -> JobKey:
@@ -372,10 +374,10 @@ def index_of(item: Mapping[str, Any]) -> int:
     Raises:
         ItemError: Its sort key has none.
     """
-    number = item["item"].removeprefix(JOB_PREFIX)
-    if not number.isdecimal():
+    index = job_index(item["item"])
+    if index is None:
         raise ItemError(item, "item", f"has no index after {JOB_PREFIX!r} in its key")
-    return int(number)
+    return index
 
 
 def attempts(item: JobItem | None) -> dict[int, RecordedAttempt]:

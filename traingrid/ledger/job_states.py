@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from traingrid.job.state import JobState
-from traingrid.ledger.errors import ItemError
-from traingrid.ledger.field_types import NUMBER, TEXT, WHOLE, check_types
+from traingrid.ledger.field_types import ATTEMPT, COUNT, EPOCH, SECONDS, TEXT, check_types
 from traingrid.ledger.items import index_of
 
 if TYPE_CHECKING:
@@ -27,8 +26,10 @@ not change an index, and CloudFormation creates one index in an update
 (https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-dynamodb-table.html)."""
 _TYPES = {
     **dict.fromkeys(("state", "region", "name", "phase", "failure", "reason"), TEXT),
-    **dict.fromkeys(("epochs", "training_started_at", "training_seconds"), NUMBER),
-    "attempt": WHOLE,
+    "attempt": ATTEMPT,
+    "epochs": COUNT,
+    "training_started_at": EPOCH,
+    "training_seconds": SECONDS,
 }
 
 
@@ -56,20 +57,17 @@ class RecordedState:
             ItemError: A required field is missing, or a field has another type.
         """
         get = item.get
-        check_types(item, _TYPES)
-        try:
-            return cls(
-                index=index_of(item),
-                state=JobState(item["state"]),
-                region=item["region"],
-                name=item["name"],
-                attempt=item["attempt"],
-                phase=get("phase", ""),
-                failure=get("failure", ""),
-                reason=get("reason", ""),
-                epochs=get("epochs", 0),
-                training_started_at=get("training_started_at", 0),
-                training_seconds=get("training_seconds", 0),
-            )
-        except KeyError as missing:
-            raise ItemError(item, missing.args[0]) from None
+        check_types(item, _TYPES, required=("item", "state", "region", "name", "attempt"))
+        return cls(
+            index=index_of(item),
+            state=JobState(item["state"]),
+            region=item["region"],
+            name=item["name"],
+            attempt=item["attempt"],
+            phase=get("phase", ""),
+            failure=get("failure", ""),
+            reason=get("reason", ""),
+            epochs=get("epochs", 0),
+            training_started_at=get("training_started_at", 0),
+            training_seconds=get("training_seconds", 0),
+        )

@@ -9,21 +9,23 @@ never removed, so that it cannot be lost.
 from __future__ import annotations
 
 import uuid
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Required, TypedDict
 
 from traingrid.aws.clients import Maker, client
 from traingrid.aws.dynamodb import Table
 from traingrid.job.backend_traits import DEFAULT_BACKEND, backend_field
 from traingrid.job.state import FINAL_STATES, JobState
+from traingrid.ledger.damage import Damaged
 from traingrid.ledger.errors import ItemError, each
+from traingrid.ledger.grid_items import GRID, HISTORY, LAUNCHING, HistoryPass, Pause
 from traingrid.ledger.items import JOB_PREFIX, SUBMISSION, JobItem, job_item
 from traingrid.ledger.job_states import RecordedState
 from traingrid.ledger.notices import Notice, NoticeKind, notice_field
 from traingrid.ledger.shortages import SHORTAGES, Shortage
 from traingrid.ledger.submission_item import SubmissionItem
 from traingrid.ledger.timestamps import now
-from traingrid.ledger.user_requests import CANCEL_PREFIX, Cancel, Pause
+from traingrid.ledger.user_requests import CANCEL_PREFIX, Cancel
 from traingrid.names import DATASETS, LEDGER_STATES, LEDGER_SUBMISSIONS, MOVES, OPEN_SUBMISSIONS
 
 if TYPE_CHECKING:
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
     from traingrid.job.backend_traits import BackendName
     from traingrid.job.facts import JobFacts
     from traingrid.job.job import Job
-    from traingrid.ledger.damage import Damaged
     from traingrid.ledger.items import JobKey
     from traingrid.ledger.shortages import CapacityPool
     from traingrid.ledger.submission_item import Array
@@ -41,11 +42,7 @@ if TYPE_CHECKING:
 LedgerItem = JobItem | SubmissionItem | Cancel
 """An item that `Ledger.everything` yields, unless it is damaged."""
 CANCEL_ALL = "all"
-_GRID, _LAUNCHING = "grid", "launching"
-"""The key of the item that records if launching is paused. It never collides with a submission id, which is
-hexadecimal."""
-_OTHER_ITEMS = (_GRID, DATASETS, MOVES, SHORTAGES, OPEN_SUBMISSIONS)
-_HISTORY = "history"
+_OTHER_ITEMS = (GRID, DATASETS, MOVES, SHORTAGES, OPEN_SUBMISSIONS)
 # Submissions that no sweep has settled, and open jobs of settled ones, which a version without the index has retried.
 _UNSETTLED = "( #item = :submission AND attribute_not_exists ( settled ) ) OR "
 _UNSETTLED += "( begins_with ( #item , :job ) AND NOT #state IN ( :final0 , :final1 , :final2 ) )"
@@ -163,27 +160,6 @@ class OpenMark:
 
     mark: str
     at: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class HistoryPass:
-    """The progress of a pass over the whole table, which adds missing submissions to the index of open work.
-
-    Attributes:
-        began_at: The time at which it began, in seconds since 1970.
-        completed_at: The time at which the last complete pass ended, in seconds since 1970; 0 before the first one.
-        after: The key after which it continues; empty if no pass is in progress.
-        pages: The number of pages that it has read.
-        added: The number of submissions that it has added.
-        listed: The time back to which training jobs are listed that no sweep lists otherwise, by Region.
-    """
-
-    began_at: int = 0
-    completed_at: int = 0
-    after: Mapping[str, str] = field(default_factory=dict)
-    pages: int = 0
-    added: int = 0
-    listed: Mapping[str, int] = field(default_factory=dict)
 
 
 class Ledger:
@@ -408,12 +384,21 @@ class Ledger:
 
     def history_pass(self) -> HistoryPass:
         """Return the progress of the last pass over the whole table."""
-        item = self._table.get(_GRID, _HISTORY) or {}
-        return HistoryPass(**{name: item[name] for name in HistoryPass.__slots__ if name in item})
+        return HistoryPass.of(self._table.get(GRID, HISTORY))
 
     def record_history_pass(self, progress: HistoryPass) -> None:
         """Record the progress of a pass over the whole table."""
-        self._table.put({"submission": _GRID, "item": _HISTORY, **asdict(progress)})
+        self._table.put({"submission": GRID, "item": HISTORY, **progress.stored()})
+
+    def grid_items(self) -> tuple[HistoryPass, Pause | None]:
+        """Return `history_pass` and `pause`, by one request."""
+        items = {item["item"]: item for item in self._table.query(GRID, "#item >= :value", " ")}
+        return HistoryPass.of(items.get(HISTORY)), Pause.of(items.get(LAUNCHING))
+
+    def damaged_grid_items(self) -> list[Damaged]:
+        """Return the items that concern more than one submission and cannot be read."""
+        shortages = [shortage for shortage in self.shortages() if isinstance(shortage, Damaged)]
+        return [*(part.damage for part in self.grid_items() if part and part.damage), *shortages]
 
     def open_job(self, submission: str, job: Job, regions: Sequence[str] = (), array_file: str = "") -> JobItem:
         """Create a job's item with its first attempt unless it exists, and return the item.
@@ -623,12 +608,11 @@ class Ledger:
             facts: The person and the reason: by, reason.
             allowed: True to resume; False to pause.
         """
-        self._table.put({"submission": _GRID, "item": _LAUNCHING, "allowed": allowed, "at": now(), **facts})
+        self._table.put({"submission": GRID, "item": LAUNCHING, "allowed": allowed, "at": now(), **facts})
 
     def pause(self) -> Pause | None:
-        """Return the pause of launching; None if launching is not paused."""
-        item = self._table.get(_GRID, _LAUNCHING)
-        return None if item is None else Pause.read(item)
+        """Return the pause of launching; None if launching is not paused. A damaged pause is in force."""
+        return Pause.of(self._table.get(GRID, LAUNCHING))
 
     def shortage(self, pool: CapacityPool) -> Shortage | None:
         """Return the recorded shortage of a capacity pool, which may be over; None if none was ever recorded."""

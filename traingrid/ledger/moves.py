@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from traingrid.aws.clients import Maker, client
 from traingrid.aws.dynamodb import Table
 from traingrid.ledger.errors import ItemError, each
-from traingrid.ledger.field_types import FLAG, NUMBER, NUMBERS, TEXT, TIME, TIME_OR_EMPTY, WHOLE, check_types
+from traingrid.ledger.field_types import BYTES, COUNT, FLAG, TEXT, TIME, TIME_OR_EMPTY, check_types, map_of
 from traingrid.ledger.revisions import write_revision
 from traingrid.ledger.timestamps import epoch_seconds, now
 from traingrid.names import MOVES
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 _TYPES = {
     **dict.fromkeys(("source", "region", "from_region", "owner", "source_digest", "target_digest"), TEXT),
     "job": ("the name of a job, or empty", lambda value: value == "" or _is_job(value)),
-    **dict.fromkeys(("existed", "objects", "bytes", "missing_bytes", "copied_objects", "copied_bytes"), NUMBER),
+    **dict.fromkeys(("existed", "objects", "copied_objects", "revision"), COUNT),
+    **dict.fromkeys(("bytes", "missing_bytes", "copied_bytes"), BYTES),
     "updated_at": TIME,
     "began_at": TIME_OR_EMPTY,
-    "earlier": ("a map of numbers by job", lambda value: NUMBERS[1](value) and all(map(_is_job, value))),
-    "verified": NUMBERS,
+    "earlier": ("a map of bytes by job", lambda value: map_of(BYTES)[1](value) and all(map(_is_job, value))),
+    "verified": map_of(COUNT),
     "is_object": FLAG,
-    "revision": WHOLE,
     "state": ("a state of a copy", lambda value: value in ("copying", "copied", "pruning", "pruned")),
 }
 _JOB = re.compile(r"[^/]+/\d+")
@@ -101,12 +101,10 @@ class MoveItem:
         Raises:
             ItemError: A required field is missing, or a field has another type.
         """
-        check_types(item, _TYPES)
-        fields = {name: item[name] for name in cls.__slots__ if name in item}
-        for name in ("source", "region", "from_region", "job", "updated_at"):
-            if name not in fields:
-                raise ItemError(item, name)
-        return cls(**{**fields, "target": item["item"]})
+        check_types(item, _TYPES, required=("source", "region", "from_region", "job", "updated_at"))
+        if item.get("existed") and not item.get("began_at"):
+            raise ItemError(item, "began_at")
+        return cls(**{name: item[name] for name in cls.__slots__ if name in item} | {"target": item["item"]})
 
     def stored(self) -> dict[str, Any]:
         """Return the fields to store, without the keys."""

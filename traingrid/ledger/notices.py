@@ -34,11 +34,7 @@ class Notice:
 
     @classmethod
     def read(cls, stored: Mapping[str, Any]) -> Self:
-        """Return the notice of a stored field.
-
-        Raises:
-            KeyError: A required field is missing.
-        """
+        """Return the notice of a stored field, whose types were checked."""
         return cls(
             occurrence=stored["occurrence"], claimed_at=stored["claimed_at"], published=stored.get("published", False)
         )
@@ -54,10 +50,6 @@ def notice_field(kind: NoticeKind) -> str:
 
 
 def notices_of(item: Mapping[str, Any]) -> dict[NoticeKind, Notice]:
-    """Return the notices of a submission's stored item.
-
-    Raises:
-        KeyError: A required field is missing.
-    """
+    """Return the notices of a submission's stored item, whose types were checked."""
     kinds: tuple[NoticeKind, ...] = get_args(NoticeKind)
     return {kind: Notice.read(item[notice_field(kind)]) for kind in kinds if notice_field(kind) in item}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 from traingrid.job.failures import CAPACITY
 from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.ledger.errors import ItemError
-from traingrid.ledger.field_types import NUMBER, TEXT, WHOLE, check_types
+from traingrid.ledger.field_types import COUNT, EPOCH, TEXT, check_types
 from traingrid.ledger.timestamps import timestamp
 
 if TYPE_CHECKING:
@@ -33,11 +33,12 @@ FORGOTTEN_SECONDS = 1800
 """The time after `until` after which a shortage that no job has probed is ignored, because it is too old."""
 
 _TYPES = {
-    **dict.fromkeys(("until", "since", "failed_at"), NUMBER),
-    "failures": WHOLE,
+    **dict.fromkeys(("until", "since", "failed_at"), EPOCH),
+    "failures": COUNT,
     "training_job": TEXT,
     "probe": TEXT,
 }
+_PARTS_OF_KEY = 3
 _CLOCKS_DIFFER_SECONDS = 60
 """The difference between the clocks of two children that is tolerated; Amazon Time Sync keeps it below a second."""
 
@@ -91,13 +92,12 @@ class Shortage:
         Raises:
             ItemError: A required field is missing, or a field has another type.
         """
-        check_types(item, _TYPES)
-        try:
-            region, instance_type, option = item["item"].split("#")
-            pool = CapacityPool(region=region, instance_type=instance_type, spot=option == "spot")
-            return cls(pool=pool, **{field.name: item[field.name] for field in fields(cls) if field.name != "pool"})
-        except (KeyError, ValueError) as error:
-            raise ItemError(item, str(error.args[0])) from None
+        key = item["item"].split("#")
+        if len(key) != _PARTS_OF_KEY:
+            raise ItemError(item, "item", "has a key that is not a Region, an instance type and an option")
+        check_types(item, _TYPES, required=_TYPES)
+        pool = CapacityPool(region=key[0], instance_type=key[1], spot=key[2] == "spot")
+        return cls(pool=pool, **{name: item[name] for name in _TYPES})
 
     def stored(self) -> dict[str, Any]:
         """Return the fields of the stored item, without its keys."""

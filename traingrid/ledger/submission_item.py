@@ -5,16 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self, get_args
 
-from traingrid.ledger.errors import ItemError
 from traingrid.ledger.field_types import (
+    CHILDREN,
+    COUNT,
+    DOLLARS,
+    EPOCH,
     FLAG,
+    JOBS,
     MAP,
     MAPS,
-    NUMBER,
     TEXT,
     TIME,
     TIME_OR_EMPTY,
-    WHOLE,
     check_types,
     optional,
 )
@@ -24,18 +26,19 @@ from traingrid.ledger.timestamps import epoch_seconds
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_ARRAY_TYPES = {"batch_job": TEXT, "file": TEXT, "count": WHOLE, "version": optional(TEXT)}
-_NOTICE_TYPES = {"occurrence": WHOLE, "claimed_at": WHOLE, "published": FLAG}
+_ARRAY_TYPES = {"batch_job": TEXT, "file": TEXT, "count": CHILDREN, "version": optional(TEXT)}
+_NOTICE_TYPES = {"occurrence": COUNT, "claimed_at": EPOCH, "published": FLAG}
 _TYPES = {
     **dict.fromkeys(("state", "manifest", "sha256", "owner", "batch_job"), TEXT),
     "claimed_at": TIME,
     "submitted_at": TIME_OR_EMPTY,
     "updated_at": TIME_OR_EMPTY,
-    **dict.fromkeys(("jobs", "failed_tries"), WHOLE),
-    "claim_ends_at": NUMBER,
+    "jobs": JOBS,
+    "failed_tries": COUNT,
+    "claim_ends_at": EPOCH,
     "version": optional(TEXT),
-    "children": WHOLE,
-    "budget_dollars": optional(NUMBER),
+    "children": CHILDREN,
+    "budget_dollars": optional(DOLLARS),
     "arrays": MAPS,
     **dict.fromkeys(map(notice_field, get_args(NoticeKind)), MAP),
 }
@@ -63,12 +66,9 @@ class Array:
         Raises:
             ItemError: A required field is missing, or a field has another type.
         """
-        check_types(item, _ARRAY_TYPES, entry, at="arrays[].")
-        try:
-            job, file = entry["batch_job"], entry["file"]
-            return cls(batch_job=job, file=file, count=int(entry["count"]), version=entry.get("version"))
-        except KeyError as missing:
-            raise ItemError(item, f"arrays[].{missing.args[0]}") from None
+        check_types(item, _ARRAY_TYPES, entry, at="arrays[].", required=("batch_job", "file", "count"))
+        job, file = entry["batch_job"], entry["file"]
+        return cls(batch_job=job, file=file, count=entry["count"], version=entry.get("version"))
 
     def entry(self) -> dict[str, Any]:
         """Return the entry of `arrays` to store, which is also the entry of the intake's report."""
@@ -129,32 +129,29 @@ class SubmissionItem:
             ItemError: A required field is missing, or a field has another type.
         """
         get = item.get
-        check_types(item, _TYPES)
+        check_types(item, _TYPES, required=("submission", "state", "manifest", "jobs", "claimed_at"))
         for notice in (name for name in map(notice_field, get_args(NoticeKind)) if name in item):
-            check_types(item, _NOTICE_TYPES, item[notice], at=f"{notice}.")
-        try:
-            return cls(
-                submission=item["submission"],
-                state=item["state"],
-                manifest=item["manifest"],
-                jobs=item["jobs"],
-                claimed_at=item["claimed_at"],
-                version=get("version") or "",
-                sha256=get("sha256", ""),
-                owner=get("owner", ""),
-                claim_ends_at=get("claim_ends_at", 0),
-                failed_tries=get("failed_tries", 0),
-                submitted_at=get("submitted_at", ""),
-                updated_at=get("updated_at", ""),
-                batch_job=get("batch_job", ""),
-                arrays=_arrays(item),
-                children=get("children"),
-                budget_dollars=get("budget_dollars"),
-                notices=notices_of(item),
-                stored=frozenset(item),
-            )
-        except KeyError as missing:
-            raise ItemError(item, missing.args[0]) from None
+            check_types(item, _NOTICE_TYPES, item[notice], at=f"{notice}.", required=("occurrence", "claimed_at"))
+        return cls(
+            submission=item["submission"],
+            state=item["state"],
+            manifest=item["manifest"],
+            jobs=item["jobs"],
+            claimed_at=item["claimed_at"],
+            version=get("version") or "",
+            sha256=get("sha256", ""),
+            owner=get("owner", ""),
+            claim_ends_at=get("claim_ends_at", 0),
+            failed_tries=get("failed_tries", 0),
+            submitted_at=get("submitted_at", ""),
+            updated_at=get("updated_at", ""),
+            batch_job=get("batch_job", ""),
+            arrays=_arrays(item),
+            children=get("children"),
+            budget_dollars=get("budget_dollars"),
+            notices=notices_of(item),
+            stored=frozenset(item),
+        )
 
     @property
     def is_submitted(self) -> bool:

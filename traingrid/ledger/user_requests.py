@@ -1,4 +1,4 @@
-"""Ledger items of users' requests, cancels and the pause, as frozen values; see `traingrid.ledger.items`."""
+"""Ledger items of cancels, as frozen values; see `traingrid.ledger.items`."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from traingrid.job.state import JobState
-from traingrid.ledger.errors import ItemError
-from traingrid.ledger.field_types import FLAG, TEXT, TIME, check_types
+from traingrid.ledger.field_types import TEXT, TIME, check_types
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 CANCEL_PREFIX = "cancel#"
 """The prefix of the sort keys of cancels."""
-_TYPES = {"at": TIME, "by": TEXT, "reason": TEXT, "allowed": FLAG}
+_TYPES = {"at": TIME, "by": TEXT, "reason": TEXT}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,42 +68,17 @@ class Cancel:
         Raises:
             ItemError: A required field is missing, or a field has another type.
         """
-        check_types(item, _TYPES)
-        try:
-            submission, scope, at = item["submission"], item["item"].removeprefix(CANCEL_PREFIX), item["at"]
-        except KeyError as missing:
-            raise ItemError(item, missing.args[0]) from None
-        return cls(submission=submission, scope=scope, at=at, by=item.get("by", ""), reason=item.get("reason", ""))
+        check_types(item, _TYPES, required=("submission", "item", "at"))
+        scope = item["item"].removeprefix(CANCEL_PREFIX)
+        return cls(
+            submission=item["submission"],
+            scope=scope,
+            at=item["at"],
+            by=item.get("by", ""),
+            reason=item.get("reason", ""),
+        )
 
     @classmethod
     def of_key(cls, item: Mapping[str, Any]) -> Self:
         """Return the cancel of a damaged item: its key is in force, although time, user and reason are lost."""
         return cls(submission=item["submission"], scope=item["item"].removeprefix(CANCEL_PREFIX), at="")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Pause:
-    """The pause of launching.
-
-    Attributes:
-        at: The time at which it began.
-        by: The user who paused.
-    """
-
-    at: str
-    by: str = ""
-    reason: str = ""
-
-    @classmethod
-    def read(cls, item: Mapping[str, Any]) -> Self | None:
-        """Return the pause of a stored item, or None if launching was resumed.
-
-        Raises:
-            ItemError: A required field is missing, or a field has another type.
-        """
-        check_types(item, _TYPES)
-        try:
-            allowed, at = item["allowed"], item["at"]
-        except KeyError as missing:
-            raise ItemError(item, missing.args[0]) from None
-        return None if allowed else cls(at=at, by=item.get("by", ""), reason=item.get("reason", ""))

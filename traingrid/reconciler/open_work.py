@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING
 from traingrid.backends.inventory import LONGEST_ACTIVE_SECONDS
 from traingrid.backoff import SWEEP_SECONDS
 from traingrid.late_request import CREATES_END_SECONDS
-from traingrid.ledger.ledger import HistoryPass, OpenMark
+from traingrid.ledger.grid_items import HistoryPass
+from traingrid.ledger.ledger import OpenMark
 from traingrid.ledger.submissions import SubmissionState, by_submission
 from traingrid.ledger.timestamps import epoch_seconds, timestamp
 from traingrid.reconciler.notifications import is_told
@@ -53,16 +54,20 @@ class OpenWork:
     ledger: Ledger
     notifies: bool
 
-    def continue_pass(self, until: float, done: SweepReport) -> None:
+    def continue_pass(self, until: float, reach: Reach, done: SweepReport) -> None:
         """Begin or continue the daily pass over the whole table.
 
         Args:
             until: The time at which it reads no more pages; it reads at least one.
+            reach: Records a progress or a pause that cannot be read.
             done: The sweep, which gets the progress.
         """
-        progress = self.ledger.history_pass()
+        progress, pause = self.ledger.grid_items()
+        for part in (progress.damage, pause and pause.damage):
+            if part:
+                reach.damaged(part)
         if not progress.after:
-            if time.time() - progress.completed_at < PASS_SECONDS:
+            if abs(time.time() - progress.completed_at) < PASS_SECONDS:
                 return
             progress = HistoryPass(began_at=int(time.time()), completed_at=progress.completed_at)
         progress = self._passed(progress, until)

@@ -157,7 +157,7 @@ class Reconciler:
             began + within * _FOR_LISTING,
         )
         work = OpenWork(ledger=self.ledger, notifies=self.notifications is not None)
-        work.continue_pass(began + within * _FOR_PASSING, done)
+        work.continue_pass(began + within * _FOR_PASSING, reach, done)
         submissions, marks = work.read(began + within * _FOR_READING, reach)
         is_whole = len(submissions) == len(marks)
         since = listed_since(submissions.values(), began) if is_whole else began - LONGEST_ACTIVE_SECONDS

@@ -12,14 +12,12 @@ from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import UsageError
 from traingrid.job.job import Job
 from traingrid.job.metrics import shortened
+from traingrid.job.sizes import MAX_ARRAY
 from traingrid.manifest.line import iter_jobs as iter_jobs  # noqa: PLC0414  # a submission's jobs are found here
 from traingrid.manifest.line import jobs_of_lines as jobs_of_lines  # noqa: PLC0414  # as above
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-MAX_ARRAY = 10_000
-"""The maximum size of an array job (https://docs.aws.amazon.com/batch/latest/userguide/service_limits.html)."""
 
 _LONGEST_KEY = 1024
 # A line's entry in the index: the offset of its end, and its SHA-256.

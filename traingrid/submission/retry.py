@@ -24,11 +24,12 @@ from traingrid.errors import TraingridError
 from traingrid.job import failures
 from traingrid.job.backend_traits import DEFAULT_BACKEND
 from traingrid.job.candidates import candidates_of, next_candidate
+from traingrid.job.sizes import MAX_ARRAY
 from traingrid.job.state import JobState
 from traingrid.late_request import LateRequestError, late_after_minutes, refusing
 from traingrid.ledger.damage import readable, warn
 from traingrid.ledger.submission_item import Array
-from traingrid.submission.files import MAX_ARRAY, array_file, index_uri, normalised, retry_key
+from traingrid.submission.files import array_file, index_uri, normalised, retry_key
 from traingrid.submission.retry_plan import RetryPlan
 from traingrid.threads import in_order
 

@@ -9,9 +9,10 @@ from pydantic import ValidationError
 from traingrid.aws.s3_uri import ObjectVersion, S3Uri
 from traingrid.errors import TraingridError
 from traingrid.job.job import Job
+from traingrid.job.sizes import MAX_ARRAY
 from traingrid.ledger.damage import Damaged, readable
 from traingrid.submission.batch_children import file_uri, is_retry, version_in
-from traingrid.submission.files import MAX_ARRAY, array_file, chunks, differs, index_uri, jobs_key, read_job
+from traingrid.submission.files import array_file, chunks, differs, index_uri, jobs_key, read_job
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

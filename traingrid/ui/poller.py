@@ -123,7 +123,7 @@ class Poller:
         if not is_listed:
             self._view.read_changed()
         pause = self._view.plane.ledger.pause()
-        self._pause = f"Launching has been paused since {pause.at} by {pause.by}: {pause.reason}" if pause else ""
+        self._pause = pause.sentence if pause else ""
         self._shortages = self._view.shortages()
 
     def _run(self) -> None:

@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from traingrid.job.state import FINAL_STATES
-from traingrid.ledger.damage import Damaged, readable, warn
+from traingrid.ledger.damage import Damaged, readable
 from traingrid.ledger.items import JobItem
+from traingrid.ledger.shortages import SHORTAGES
 from traingrid.ledger.submission_item import SubmissionItem
 from traingrid.submission.submitted_jobs import submitted_jobs
 from traingrid.threads import in_order
@@ -69,7 +70,7 @@ class LedgerView:
         rows: The rows of their jobs, by submission and key.
         left_out: The number of older submissions that are not shown.
         finds_changes: False if the index of open work is not complete yet.
-        damaged: The parts of the grid's record that could not be read last, by submission.
+        damaged: The parts of the grid's record that could not be read last, by submission or partition key.
     """
 
     plane: ControlPlane
@@ -87,7 +88,8 @@ class LedgerView:
     def read_all(self) -> None:
         """List all submissions, and read the shown ones that were not read yet or have changed since."""
         ledger = self.plane.ledger
-        self.finds_changes = ledger.history_pass().completed_at > 0
+        history = ledger.history_pass()
+        self.finds_changes = history.completed_at > 0
         marks = ledger.open_marks()  # before the submissions, so that later marks show later changes
         unreadable: list[Damaged] = []
         heads = {
@@ -100,7 +102,7 @@ class LedgerView:
         for state in in_order(self._read, changed, _READS):
             self._store(state)
         self.damaged = {name: self.damaged.get(name, []) for name in self.heads}
-        self.damaged |= {part.submission: [part] for part in unreadable}
+        self.damaged |= {part.submission: [part] for part in (*unreadable, history.damage) if part}
         for name in marks.keys() & heads.keys():
             self._watch(name, marks[name])
 
@@ -154,7 +156,8 @@ class LedgerView:
     def shortages(self) -> dict[str, list[str]]:
         """Return the sentences of the current shortages of capacity, by Region."""
         sentences_by_region: dict[str, list[str]] = defaultdict(list)
-        for shortage in readable(self.plane.ledger.shortages(), warn):
+        unreadable = self.damaged[SHORTAGES] = []
+        for shortage in readable(self.plane.ledger.shortages(), unreadable.append):
             if not shortage.is_over(time.time()):
                 sentences_by_region[shortage.pool.region].append(shortage.sentence())
         return dict(sentences_by_region)

@@ -9,7 +9,7 @@ from typing import Any
 from localcloud.faults.faults import Faults
 from localcloud.faults.plan import CallFault, Capacity, CapacityQuota, Effect, EventFault, FaultPlan, Lag, Stub
 from traingrid.job.job import Job
-from traingrid.submission.files import MAX_ARRAY
+from traingrid.job.sizes import MAX_ARRAY
 
 STUB_SECONDS = 1.0
 """Duration of a training job in a rehearsal."""

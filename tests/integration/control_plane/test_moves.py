@@ -146,7 +146,7 @@ def test_no_object_is_copied_while_the_grid_is_paused(cloud: LocalCloud, copy: C
     copy.account.ledger.set_launching({"by": "Ada", "reason": "the bill"}, allowed=False)
     child = copy.line.child()
     wait_until(lambda: copy.line.state() == "Waiting")
-    assert "before the training: 0 %. Paused since" in copy.line.item().reason
+    assert "before the training: 0 %. Launching has been paused since" in copy.line.item().reason
     assert (copy.copied(), copy.recorded("CreateMultipartUpload")) == (set(), [])
     copy.account.ledger.set_launching({"by": "Ada"}, allowed=True)
     code, output = ended(child)

@@ -16,7 +16,8 @@ from traingrid.backends.inventory import ALL, Window
 from traingrid.backends.training_job import TrainingJob
 from traingrid.job.state import JobState
 from traingrid.ledger.damage import Damaged
-from traingrid.ledger.ledger import HistoryPass, Ledger, LedgerItem
+from traingrid.ledger.grid_items import HistoryPass
+from traingrid.ledger.ledger import Ledger, LedgerItem
 from verification.model.table import ModelTable
 
 _OPEN, _ENDED, _UNKNOWN = "00000001", "00000002", "00000003"

@@ -163,6 +163,26 @@ def test_a_child_waits_while_another_one_copies(s3: Any, moves: Moves, moving: J
     assert (item(moves).owner, stored(s3)) == ("array:0", CONTENT)
 
 
+def test_a_child_waits_while_the_item_of_its_copy_cannot_be_read(
+    s3: Any, moves: Moves, moving: Job, ledger: Ledger, table: ModelTable
+) -> None:
+    other_child(moves, state="pruned")
+    key, time, reasons = ("moves", str(TARGET)), FakeTime(), list[str]()
+    restored, table.items[key] = table.items[key], {**table.items[key], "bytes": -1}
+
+    def restore_later() -> None:
+        reasons.append(known(ledger).reason)
+        assert stored(s3) == {}
+        if len(reasons) == 3:
+            table.items[key], time.on_sleep = restored, lambda: None
+
+    time.on_sleep = restore_later
+    mover = Mover(s3, moves)
+    assert supervisor(moving, FakeBackend(COMPLETED), ledger, time, copy_data=mover).run().state == "Completed"
+    assert (len(set(reasons)), stored(s3)) == (1, CONTENT)
+    assert f"item '{TARGET}') has the field 'bytes' with -1" in reasons[0]
+
+
 def test_a_child_that_waits_for_a_copy_can_be_cancelled(s3: Any, moves: Moves, moving: Job, ledger: Ledger) -> None:
     other_child(moves)
     time, backend = FakeTime(), FakeBackend(COMPLETED)

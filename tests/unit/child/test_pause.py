@@ -1,13 +1,19 @@
 """Pausing: a paused grid launches nothing, but still watches training jobs that were launched before."""
 
+from typing import Any
+
 import pytest
 
+from tests.support.damage import PAUSED, rows
 from tests.support.recorded_log import RecordedLog
+from tests.support.rows import each_row
 from tests.support.supervised_job import NAME, known, supervisor
 from tests.support.training_jobs import COMPLETED, TRAINING, FakeBackend, FakeTime
 from traingrid.child.supervisor import LetGoError
 from traingrid.job.job import Job
+from traingrid.ledger.grid_items import GRID, LAUNCHING
 from traingrid.ledger.ledger import CANCEL_ALL, Ledger
+from verification.model.table import ModelTable
 
 
 @pytest.fixture
@@ -37,6 +43,27 @@ def test_a_paused_grid_launches_nothing_until_it_is_resumed(job: Job, paused: Le
     assert len([line for line in log.messages if "paused" in line]) == 1
     assert (item.state, item.reason, backend.created) == ("Completed", "", [NAME])
     assert max(time.naps) <= 60
+
+
+@each_row("damage", [row for row in rows(PAUSED, {"allowed", "at"}) if row[1][1]])
+def test_a_pause_that_cannot_be_read_is_in_force_until_it_is_written_again(
+    job: Job, ledger: Ledger, table: ModelTable, log: RecordedLog, damage: tuple[dict[str, Any], bool]
+) -> None:
+    table.items.clear()
+    table.put({"submission": GRID, "item": LAUNCHING, **damage[0]})
+    backend, time = FakeBackend(COMPLETED), FakeTime()
+    reasons = list[str]()
+
+    def resume_later() -> None:
+        reasons.append(known(ledger).reason)
+        if len(reasons) == 3:
+            ledger.set_launching({"by": "Ada"}, allowed=True)
+
+    time.on_sleep = resume_later
+    item = supervisor(job, backend, ledger, time=time).run()
+    assert all("item 'launching'" in reason and "traingrid resume" in reason for reason in reasons[:3])
+    assert any("item 'launching'" in line for line in log.messages)
+    assert (item.state, backend.created) == ("Completed", [NAME])
 
 
 def test_a_pause_does_not_stop_the_watch_of_running_jobs(job: Job, ledger: Ledger) -> None:

@@ -10,6 +10,7 @@ from traingrid.catalog.costs import Cost
 from traingrid.deploy.checkup.finding import Finding, Verdict
 from traingrid.deploy.retained import Retained
 from traingrid.ledger.datasets import DatasetItem, Replica
+from traingrid.ledger.grid_items import Pause
 from traingrid.ledger.moves import MoveItem
 
 
@@ -103,7 +104,7 @@ def _prune(replace: Replace) -> None:
 
 
 def _pause(replace: Replace) -> None:
-    recorded = SimpleNamespace(at="2026-01-02T03:04:05Z", by="me", reason="=1")
+    recorded = Pause(at="2026-01-02T03:04:05Z", by="me", reason="=1")
     ledger = SimpleNamespace(set_launching=returns(None), pause=returns(recorded))
     replace_plane(replace, ledger=ledger, caller=returns("me"))
 

@@ -10,10 +10,11 @@ from tests.support.ledger_items import existing, job_key
 from traingrid.job.job import Job
 from traingrid.job.state import JobState
 from traingrid.ledger.errors import ItemError
+from traingrid.ledger.grid_items import Pause
 from traingrid.ledger.items import JobItem, attempts, elsewhere, regions_of
 from traingrid.ledger.ledger import AttemptFacts, Ledger
 from traingrid.ledger.submission_item import Array, SubmissionItem
-from traingrid.ledger.user_requests import Cancel, Pause
+from traingrid.ledger.user_requests import Cancel
 
 OPENED = "2026-11-20T10:00:00Z"
 # The first version wrote these fields when a child opened a job, and when the intake claimed a submission.

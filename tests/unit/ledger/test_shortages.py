@@ -133,7 +133,10 @@ def test_shortages_are_no_submissions_jobs_or_cancels(ledger: Ledger, job: Job) 
 
 @pytest.mark.parametrize(
     ("item", "field"),
-    [({"item": "us-east-1#ml.m5.large#spot"}, "until"), ({"item": "us-east-1"}, "not enough values")],
+    [
+        ({"item": "us-east-1#ml.m5.large#spot"}, "until"),
+        ({"item": "us-east-1"}, "item .us-east-1.. has a key that is not a Region"),
+    ],
 )
 def test_an_incomplete_item_is_an_error_that_names_it(item: dict[str, str], field: str) -> None:
     with pytest.raises(ItemError, match=field):

@@ -13,7 +13,8 @@ from traingrid.api.control_plane import ControlPlane
 from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Job
 from traingrid.ledger.damage import Damaged, intact
-from traingrid.ledger.ledger import HistoryPass, Ledger
+from traingrid.ledger.grid_items import HistoryPass
+from traingrid.ledger.ledger import Ledger
 from traingrid.names import LEDGER_SUBMISSIONS
 
 _OLD, _NEW = "0123abcd", "0123ffff"

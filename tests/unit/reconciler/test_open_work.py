@@ -17,7 +17,8 @@ from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Job
 from traingrid.job.state import JobState
 from traingrid.late_request import CREATES_END_SECONDS, late_after_minutes, refusing
-from traingrid.ledger.ledger import AttemptFacts, HistoryPass, Ledger
+from traingrid.ledger.grid_items import HistoryPass
+from traingrid.ledger.ledger import AttemptFacts, Ledger
 from traingrid.ledger.timestamps import timestamp
 from traingrid.reconciler.open_work import PASS_SECONDS, RECENT_SECONDS, OpenWork, listed_since
 from traingrid.reconciler.reconciler import Reconciler
@@ -144,7 +145,7 @@ def test_a_pass_continues_where_the_last_sweep_has_stopped(
     work, progress = OpenWork(ledger=ledger, notifies=False), []
     for _ in range(5):
         done = SweepReport()
-        work.continue_pass(0.0, done)
+        work.continue_pass(0.0, Reach([HOME], done), done)
         progress.append((len(ledger.open_marks()), done.history.partition(", begun")[0]))
     assert progress == [
         (1, "in progress: 1 pages, 1 submissions added"),

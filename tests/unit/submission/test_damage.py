@@ -1,122 +1,65 @@
 """Damage: one item of the ledger that cannot be read is reported by its name, and every reader continues without it."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Mapping
+from io import StringIO
 from typing import Any
 
 import pytest
+from rich.console import Console
 
+from tests.support.damage import (
+    CANCELLED,
+    COPIED,
+    JOB,
+    OF_ALL,
+    OF_ONE,
+    OTHER,
+    PASSED,
+    PAUSED,
+    REGISTERED,
+    REQUIRED,
+    REQUIRED_OF_COPY,
+    REQUIRED_OF_DATASET,
+    REQUIRED_OF_SUBMISSION,
+    SHORT,
+    SUBMITTED,
+    AllRun,
+    Silent,
+    audited,
+    entries,
+    in_use,
+    listed,
+    on_the_page,
+    open_in_the_guard,
+    reported,
+    retried,
+    rows,
+    shown,
+    swept,
+)
 from tests.support.local_page import SUBMISSION, LocalGrid
 from tests.support.rows import each_row
-from tests.support.sweep import World, a_reconciler
-from traingrid.api.report.content import read_content
-from traingrid.api.report.document import document
 from traingrid.audit import read_snapshot
-from traingrid.audit.audit import audit
-from traingrid.audit.snapshot import World as Snapshot
-from traingrid.deploy.open_lines import OpenLines
+from traingrid.cli.status import _print_warnings
 from traingrid.errors import TraingridError
 from traingrid.job.state import JobState
-from traingrid.ledger.damage import Damaged, readable
+from traingrid.ledger import datasets, grid_items, items, moves, shortages, submission_item
+from traingrid.ledger.damage import Damaged
+from traingrid.ledger.datasets import DatasetItem
+from traingrid.ledger.errors import each
+from traingrid.ledger.grid_items import GRID, HISTORY, LAUNCHING
 from traingrid.ledger.job_states import INDEXED
 from traingrid.ledger.ledger import Ledger, cancel_of_job
+from traingrid.ledger.moves import MoveItem
+from traingrid.ledger.shortages import SHORTAGES, CapacityPool
 from traingrid.ledger.submission_item import Array
-from traingrid.reconciler.sweep_coverage import UnreachedError
 from traingrid.submission import retry_plan
-from traingrid.submission.batch_children import Children, ChildStatus
-from traingrid.submission.cancel import Canceller, CancelReport, CancelTarget
-from traingrid.submission.folders_in_use import FolderFinder
+from traingrid.submission.batch_children import Children
 from traingrid.submission.metric_history import MetricHistory
-from traingrid.submission.overview import submission_overview
-from traingrid.submission.retry_plan import RetryPlan
-from traingrid.submission.status import submission_status
+from traingrid.ui.feed import Feed
+from traingrid.ui.poller import Poller
 from traingrid.ui.view import LedgerView
-
-OTHER = "ffffffff"
-AT = "2026-11-20T10:00:00Z"
-JOB: dict[str, Any] = {
-    "attempt": 2,
-    "state": "Failed",
-    "name": "cats",
-    "region": "us-east-1",
-    "regions": ["us-east-1"],
-    "line": 3,
-    "opened_at": AT,
-    "updated_at": AT,
-    "backend": "sagemaker",
-    "ranks": 8,
-    "array_file": "jobs",
-    "batch_child": "b",
-    "phase": "Training",
-    "training_job": "t",
-    "training_job_arn": "arn",
-    "on_demand": True,
-    "service_job": "s",
-    "fingerprint": "f",
-    "residency": ["us-east-1"],
-    "failure": "algorithm",
-    "reason": "none",
-    "stopped_for": "",
-    "artifact": "s3://b/m",
-    "progress": {"loss": 1.5},
-    "metrics": {"loss": 1},
-    "epochs": 3,
-    "training_started_at": 1_790_000_000,
-    "training_seconds": 7,
-    "billable_seconds": 7,
-    "hourly_dollars": 1.5,
-    "running_hourly_dollars": 1.5,
-    "tried": [{"attempt": 1, "region": "us-east-1", "state": "Failed", "failure": "capacity", "billable_seconds": 1}],
-}
-REQUIRED = {"attempt", "state", "name", "region", "opened_at"}
-SUBMITTED: dict[str, Any] = {
-    "state": "Submitted",
-    "manifest": "s3://b/manifests/a.csv",
-    "jobs": 3,
-    "claimed_at": AT,
-    "version": "1",
-    "sha256": "0",
-    "owner": "request",
-    "claim_ends_at": 1,
-    "failed_tries": 1,
-    "submitted_at": AT,
-    "updated_at": AT,
-    "batch_job": "array",
-    "children": 3,
-    "budget_dollars": 500.5,
-    "arrays": [{"batch_job": "array", "file": "jobs.jsonl", "count": 3}],
-    "notice_end": {"occurrence": 0, "claimed_at": 1, "published": True},
-}
-REQUIRED_OF_SUBMISSION = {"state", "manifest", "jobs", "claimed_at"}
-
-
-@dataclass
-class Outcome:
-    """The result of a reader: the intact jobs that it read, and the parts that it reported.
-
-    Attributes:
-        intact: The intact jobs by submission and index, as far as the reader distinguishes them.
-        reported: The names of the damaged parts.
-    """
-
-    intact: set[tuple[str, int]]
-    reported: list[str] = field(default_factory=list)
-
-
-class AllRun:
-    """Batch's children: all run."""
-
-    def of(self, head: Any, lines: Any, **_: Any) -> dict[int, ChildStatus]:
-        return {index: ChildStatus(id=f"{head.batch_job}:{index}", status="RUNNING") for index in lines}
-
-    def ids(self, head: Any) -> dict[int, str]:
-        return {index: f"{head.batch_job}:{index}" for index in range(head.jobs)}
-
-    def state(self, _head: Any) -> str:
-        return "RUNNING"
-
-    def find(self, *_: Any) -> None:
-        return None
 
 
 @pytest.fixture
@@ -136,153 +79,6 @@ def local(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> LocalGrid:
     local.open(jobs[1], state=JobState.FAILED, failure="algorithm")
     local.train(local.submit(["four"], OTHER)[0], OTHER)
     return local
-
-
-class Silent:
-    """A Region without training jobs."""
-
-    def listed(self, *_: Any, **__: Any) -> list[Any]:
-        return []
-
-
-def swept(local: LocalGrid) -> Outcome:
-    reconciler = a_reconciler(World(), local.deployment, local.ledger)
-    fake: Any = AllRun()
-    reconciler.children, reconciler.batch, reconciler.storage = fake, fake, local.plane.storage
-    try:
-        done = reconciler.sweep()
-    except UnreachedError as error:
-        done = error.done
-    assert done.lines == {JobState.IN_PROGRESS: 1}
-    return Outcome({(OTHER, 0)}, list(done.unreachable))
-
-
-def world(local: LocalGrid) -> Snapshot:
-    return read_snapshot.read_world(local.deployment)
-
-
-def audited(local: LocalGrid) -> Outcome:
-    seen = world(local)
-    return Outcome(set(seen.lines), [violation.what for violation in audit(seen)])
-
-
-def listed(local: LocalGrid) -> Outcome:
-    reported: list[Damaged] = []
-    found = readable(local.ledger.submissions(), reported.append)
-    return Outcome({(head.submission, 0) for head in found}, [part.place for part in reported])
-
-
-def shown(local: LocalGrid) -> Outcome:
-    children: Any = AllRun()
-    bucket = local.deployment.manifest_bucket
-    seen = submission_status(SUBMISSION, bucket, local.ledger, children, local.plane.storage)
-    assert [job.index for job in seen.jobs] == [0, 1, 2]
-    intact = {(SUBMISSION, job.index) for job in seen.jobs if job.phase != "unreadable"}
-    return Outcome(intact, [part.place for part in seen.damaged])
-
-
-def counted(local: LocalGrid) -> Outcome:
-    head = local.ledger.submission(SUBMISSION)
-    assert head is not None
-    seen = submission_overview(head, local.ledger)
-    assert seen.unopened == 1
-    return Outcome({(SUBMISSION, job.index) for job in seen.failed}, [part.place for part in seen.damaged])
-
-
-def on_the_page(local: LocalGrid) -> Outcome:
-    view = LedgerView(local.plane)
-    view.read_all()
-    view.read_changed()
-    view.read_open()
-    assert len(view.rows[OTHER]) == 1
-    rows = [row for of_submission in view.rows.values() for row in of_submission.values()]
-    intact = {(row["submission"], row["index"]) for row in rows if row["phase"] != "unreadable"}
-    return Outcome(intact, [part.place for parts in view.damaged.values() for part in parts])
-
-
-def cancelled(local: LocalGrid) -> Outcome:
-    children: Any = AllRun()
-    canceller = Canceller(
-        deployment=local.deployment, ledger=local.ledger, children=children, storage=local.plane.storage
-    )
-    head, report = local.ledger.submission(SUBMISSION), CancelReport()
-    assert head is not None
-    terminated = canceller._batch_jobs(head, CancelTarget(submission=SUBMISSION, index=2), report)
-    assert [name.rpartition(":")[2] for name in terminated] == ["2"]
-    return Outcome({(SUBMISSION, 2)}, list(report.errors))
-
-
-def retried(local: LocalGrid) -> Outcome:
-    children: Any = AllRun()
-    plan = RetryPlan(deployment=local.deployment, ledger=local.ledger, storage=local.plane.storage, children=children)
-    todo = plan.of(SUBMISSION)
-    return Outcome({(SUBMISSION, job.index) for job in todo.jobs}, list(todo.left.values()))
-
-
-def reported(local: LocalGrid) -> Outcome:
-    content = read_content(local.plane, SUBMISSION)
-    assert "</html>" in document(content)
-    intact = {(SUBMISSION, run.status.index) for run in content.runs if run.status.phase != "unreadable"}
-    return Outcome(intact, [part.place for part in content.damaged])
-
-
-def open_in_the_guard(local: LocalGrid) -> Outcome:
-    lines = OpenLines(
-        ledger=local.ledger,
-        storage=local.plane.storage,
-        bucket=local.deployment.manifest_bucket,
-        batch_status=lambda _: "RUNNING",
-    ).find()
-    unknown = [line for line in lines if not line.regions]
-    return Outcome({(OTHER, 0)}, [f"'{line.submission}'" for line in unknown])
-
-
-def in_use(local: LocalGrid) -> Outcome:
-    children: Any = AllRun()
-    finder = FolderFinder(storage=local.plane.storage, bucket=local.deployment.manifest_bucket, children=children)
-    found = finder.find(local.ledger.everything())
-    return Outcome({(OTHER, 0)}, list(found.unknown))
-
-
-OF_ALL: dict[str, Callable[[LocalGrid], Outcome]] = {
-    "sweep": swept,
-    "audit": audited,
-    "page": on_the_page,
-    "region guard": open_in_the_guard,
-    "prune": in_use,
-}
-"""The readers of all submissions."""
-OF_ONE = {
-    "status": shown,
-    "overview": counted,
-    "cancel": cancelled,
-    "retry": retried,
-    "report": reported,
-}
-"""The readers of one submission, whose own item must be readable."""
-
-
-def wrong(value: Any) -> Any:
-    """Return a value of another type than a field's."""
-    return {"a": {}} if isinstance(value, str | int | float | list) or value is None else "text"
-
-
-def rows(complete: dict[str, Any], required: set[str]) -> list[tuple[str, tuple[dict[str, Any], bool]]]:
-    """Return an item without each field, and with each field of another type, and True if it is damaged then."""
-    without = {
-        name: ({other: value for other, value in complete.items() if other != name}, name in required)
-        for name in complete
-    }
-    other = {name: ({**complete, name: wrong(value)}, True) for name, value in complete.items()}
-    named = [(f"without {name}", row) for name, row in without.items()]
-    return [*named, *((f"wrong {name}", row) for name, row in other.items())]
-
-
-def entries(name: str, complete: dict[str, Any], required: set[str]) -> list[tuple[str, tuple[dict[str, Any], bool]]]:
-    """Return an item whose field `name` has a damaged entry."""
-    [entry] = complete[name]
-    found = rows(entry, required)
-    return [(f"{name}: {row}", ({**complete, name: [value]}, damaged)) for row, (value, damaged) in found]
 
 
 @each_row("damage", rows(JOB, REQUIRED) + entries("tried", JOB, {"attempt", "region", "state"}))
@@ -307,7 +103,11 @@ def test_a_damaged_job_is_reported_and_all_others_are_read(
 
 @each_row(
     "damage",
-    rows(SUBMITTED, REQUIRED_OF_SUBMISSION) + entries("arrays", SUBMITTED, {"batch_job", "file", "count"}),
+    [
+        *rows(SUBMITTED, REQUIRED_OF_SUBMISSION),
+        *entries("arrays", SUBMITTED, {"batch_job", "file", "count"}),
+        *entries("notice_end", SUBMITTED, {"occurrence", "claimed_at"}),
+    ],
 )
 def test_a_damaged_submission_is_reported_and_all_others_are_read(
     local: LocalGrid, damage: tuple[dict[str, Any], bool]
@@ -325,7 +125,13 @@ def test_a_damaged_submission_is_reported_and_all_others_are_read(
         assert name
 
 
-@each_row("damage", [("without a time", {}), ("wrong time", {"at": 7}), ("wrong user", {"at": AT, "by": {"a": 1}})])
+@each_row(
+    "damage",
+    [
+        ("without a time", {}),
+        *((name, stored) for name, (stored, is_damaged) in rows(CANCELLED, {"at"}) if is_damaged),
+    ],
+)
 def test_a_damaged_cancel_is_in_force_and_reported(local: LocalGrid, damage: dict[str, Any]) -> None:
     local.ledger._table.put({"submission": OTHER, "item": f"cancel#{cancel_of_job(0)}", **damage})
     assert list(local.ledger.cancels(OTHER)) == [cancel_of_job(0)]
@@ -333,10 +139,99 @@ def test_a_damaged_cancel_is_in_force_and_reported(local: LocalGrid, damage: dic
         assert any("cancel#job#00000" in text for text in reader(local).reported)
 
 
-def test_an_item_whose_key_has_no_index_is_reported(local: LocalGrid) -> None:
-    local.ledger._table.put({"submission": SUBMISSION, "item": "job#x", **JOB})
+@each_row(
+    "key",
+    [(key, key) for key in ("job#x", "job#7", "job#50000", "job#99999999999", "job#\u0660\u0660\u0660\u0660\u0667")],
+)
+def test_an_item_whose_key_has_no_index_is_reported(local: LocalGrid, key: str) -> None:
+    local.ledger._table.put({"submission": SUBMISSION, "item": key, **JOB})
     for reader in OF_ALL.values():
-        assert any("job#x" in text or text == f"'{SUBMISSION}'" for text in reader(local).reported)
+        assert any(key in text or text == f"'{SUBMISSION}'" for text in reader(local).reported)
+    del local.ledger._table.items[SUBMISSION, key]  # type: ignore[attr-defined]  # a table in memory
+
+
+@each_row(
+    "damage", [*rows(PAUSED, {"allowed", "at"}), ("resumed, without its time", ({"allowed": True, "by": "Ada"}, True))]
+)
+def test_a_damaged_pause_is_in_force_and_reported(local: LocalGrid, damage: tuple[dict[str, Any], bool]) -> None:
+    stored, is_damaged = damage
+    local.ledger._table.put({"submission": GRID, "item": LAUNCHING, **stored})
+    pause, out = local.ledger.pause(), Console(file=StringIO(), width=200)
+    assert pause is not None
+    assert is_damaged == ("'launching'" in pause.sentence)
+    for reader in (swept, audited):
+        assert is_damaged == any("'launching'" in text for text in reader(local).reported)
+    _print_warnings(local.plane, out)
+    assert pause.sentence in out.file.getvalue()  # type: ignore[attr-defined]  # the file above
+    poller = Poller(local.plane, Feed())
+    poller.read(everything=True)
+    assert pause.sentence in [notice["text"] for notice in poller._notices()]
+    local.ledger.set_launching({"by": "Ada"}, allowed=True)
+    assert local.ledger.pause() is None
+
+
+@each_row("damage", [*rows(PASSED, set()), *entries("after", PASSED, {"submission", "item"})])
+def test_a_damaged_daily_pass_is_reported_once_and_begins_again(
+    local: LocalGrid, damage: tuple[dict[str, Any], bool]
+) -> None:
+    stored, is_damaged = damage
+    stored = stored if is_damaged else {name: value for name, value in stored.items() if name != "after"}
+    for reader in (audited, on_the_page, swept):
+        local.ledger._table.put({"submission": GRID, "item": HISTORY, **stored})
+        assert is_damaged == any("'history'" in text for text in reader(local).reported)
+    assert local.ledger.history_pass().completed_at > time.time() - 60
+    for reader in (audited, on_the_page, swept):
+        assert not any("'history'" in text for text in reader(local).reported)
+
+
+def test_a_daily_pass_that_was_completed_in_the_future_begins_again(local: LocalGrid) -> None:
+    local.ledger._table.put({"submission": GRID, "item": HISTORY, **PASSED, "after": {}, "completed_at": 4_000_000_000})
+    assert swept(local).reported == []
+    assert local.ledger.history_pass().completed_at < 4_000_000_000
+
+
+@each_row("damage", rows(SHORT, {*SHORT}))
+def test_a_damaged_shortage_is_reported_and_ignored(local: LocalGrid, damage: tuple[dict[str, Any], bool]) -> None:
+    stored, is_damaged = damage
+    pool = CapacityPool(region="us-east-1", instance_type="ml.m5.large", spot=True)
+    local.ledger._table.put({"submission": SHORTAGES, "item": pool.key[1], **stored})
+    assert swept(local).reported == []
+    assert is_damaged == any(pool.key[1] in text for text in audited(local).reported)
+    view = LedgerView(local.plane)
+    assert is_damaged == (not view.shortages())
+    assert is_damaged == any(pool.key[1] in part.place for part in view.damaged[SHORTAGES])
+    _print_warnings(local.plane, Console(file=StringIO()))
+
+
+@each_row(
+    "damage",
+    [
+        *((f"copy {name}", (MoveItem.read, row)) for name, row in rows(COPIED, REQUIRED_OF_COPY)),
+        *((f"copy {name}", (MoveItem.read, row)) for name, row in entries("earlier", COPIED, set())),
+        *((f"dataset {name}", (DatasetItem.read, row)) for name, row in rows(REGISTERED, REQUIRED_OF_DATASET)),
+    ],
+)
+def test_a_damaged_copy_or_dataset_is_an_error_that_names_it(
+    damage: tuple[Callable[[Mapping[str, Any]], object], tuple[dict[str, Any], bool]],
+) -> None:
+    read, (stored, is_damaged) = damage
+    parts = list(each(read, [{"submission": "moves", "item": "s3://b/copy", **stored}]))
+    assert is_damaged == any(isinstance(part, Damaged) and "s3://b/copy" in part.place for part in parts)
+
+
+def test_the_rows_have_every_field_whose_type_is_checked() -> None:
+    for complete, types in (
+        (JOB, items._JOB_TYPES),
+        (JOB["tried"][0], items._ATTEMPT_TYPES),
+        (SUBMITTED, submission_item._TYPES),
+        (SUBMITTED["arrays"][0], submission_item._ARRAY_TYPES),
+        (PAUSED, grid_items._PAUSE_TYPES),
+        (PASSED, grid_items._PASS_TYPES),
+        (SHORT, shortages._TYPES),
+        (COPIED, moves._TYPES),
+        (REGISTERED, datasets._TYPES),
+    ):
+        assert types.keys() == complete.keys()
 
 
 def test_a_missing_or_truncated_file_is_reported_by_each_reader(local: LocalGrid) -> None:

@@ -15,9 +15,9 @@ from traingrid.backends.sagemaker.request import fingerprint, training_job_reque
 from traingrid.errors import UsageError
 from traingrid.job.job import Job
 from traingrid.job.metrics import metric_regex
+from traingrid.job.sizes import MAX_ARRAY
 from traingrid.manifest.parse import parse
 from traingrid.submission.files import (
-    MAX_ARRAY,
     chunks,
     index_uri,
     jobs_key,

@@ -20,7 +20,8 @@ from tests.support.module_time import replace_time
 from traingrid.grid.deployment import Deployment
 from traingrid.job.state import JobState
 from traingrid.ledger.damage import Damaged
-from traingrid.ledger.ledger import CANCEL_ALL, AttemptFacts, HistoryPass, Ledger, LedgerItem
+from traingrid.ledger.grid_items import HistoryPass
+from traingrid.ledger.ledger import CANCEL_ALL, AttemptFacts, Ledger, LedgerItem
 from traingrid.ledger.submission_item import Array
 from traingrid.ui import poller as poller_module
 from traingrid.ui import view

@@ -326,7 +326,7 @@ def _training_seconds(cluster_job: ClusterJob) -> int:
     times = [pod.training for pod in cluster_job.pods if pod.training]
     if not times:  # the pods are gone
         return _billable_seconds(cluster_job)
-    return round(max(end for _, end in times) - min(start for start, _ in times))
+    return max(0, round(max(end for _, end in times) - min(start for start, _ in times)))
 
 
 def _billable_seconds(cluster_job: ClusterJob) -> int:

@@ -8,7 +8,8 @@ import pytest
 from tests.support.ledger_items import existing, job_key
 from traingrid.grid.deployment import Deployment
 from traingrid.job.state import JobState
-from traingrid.ledger.ledger import AttemptFacts, Claim, HistoryPass, Ledger, OpenMark, Precondition
+from traingrid.ledger.grid_items import HistoryPass
+from traingrid.ledger.ledger import AttemptFacts, Claim, Ledger, OpenMark, Precondition
 from traingrid.ledger.submission_item import Array
 from verification.model.table import Condition, ModelTable
 
