@@ -154,7 +154,8 @@ def test_a_pod_that_the_kubelet_refuses_is_lost_before_and_after_its_start(reaso
 @pytest.mark.parametrize("container", ["prepare", "train"])
 def test_a_container_whose_end_the_kubelet_does_not_know_is_lost(container: str) -> None:
     lost = terminated(137, reason="ContainerStatusUnknown", message="The container could not be located")
-    assert of_failed_pod(pod(phase="Failed", **{container: lost})) == "lost_node"
+    containers: dict[str, Any] = {container: lost}
+    assert of_failed_pod(pod(phase="Failed", **containers)) == "lost_node"
 
 
 @pytest.mark.parametrize("code", sorted(INVALID_CREDENTIAL_CODES))
