@@ -22,11 +22,18 @@ INVALID_CODES = {
 QUOTA_CODE = "ResourceLimitExceeded"
 """CreateTrainingJob's error code for an exceeded quota."""
 _FORBIDDEN = (401, 403)
-_CREDENTIAL_CODES = {
-    *("ExpiredToken", "ExpiredTokenException", "InvalidClientTokenId", "UnrecognizedClientException", "InvalidToken"),
-    *("IncompleteSignature", "MissingAuthenticationToken", "AuthFailure", "AuthorizationHeaderMalformed"),
+EXPIRED_CODES = {
+    *("ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired", "RequestTimeTooSkewed"),
 }
-"""Codes of refused credentials, which some services send with the status 400 (CommonErrors, as above)."""
+"""Codes of expired credentials: https://docs.aws.amazon.com/STS/latest/APIReference/CommonErrors.html, and those of S3
+and DynamoDB."""
+INVALID_CREDENTIAL_CODES = {
+    *("InvalidClientTokenId", "UnrecognizedClientException", "InvalidToken", "AuthFailure"),
+    *("IncompleteSignature", "MissingAuthenticationToken", "AuthorizationHeaderMalformed"),
+    *("SignatureDoesNotMatch", "InvalidSignatureException"),
+}
+"""Codes of refused credentials, which some services send with the status 400 (CommonErrors, as above), also in a Region
+that the account has not enabled."""
 KNOWN_CODES = frozenset({*THROTTLED_CODES, *PERMISSION_CODES, *INVALID_CODES, QUOTA_CODE})
 """The codes with a known reason; all others count as errors of the service."""
 
@@ -38,4 +45,5 @@ def concerns_credentials(response: Mapping[str, Any]) -> bool:
         response: `ClientError.response`.
     """
     status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
-    return status in _FORBIDDEN or response.get("Error", {}).get("Code") in _CREDENTIAL_CODES | PERMISSION_CODES
+    codes = EXPIRED_CODES | INVALID_CREDENTIAL_CODES | PERMISSION_CODES
+    return status in _FORBIDDEN or response.get("Error", {}).get("Code") in codes

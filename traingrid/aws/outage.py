@@ -14,7 +14,7 @@ from botocore.exceptions import BotoCoreError, ClientError, CredentialRetrievalE
 from botocore.exceptions import ConnectionError as NoConnectionError
 
 from traingrid.aws.clients import renew
-from traingrid.aws.error_codes import KNOWN_CODES, THROTTLED_CODES
+from traingrid.aws.error_codes import EXPIRED_CODES, KNOWN_CODES, THROTTLED_CODES
 from traingrid.backoff import OUTAGE_CAP, backoff_seconds
 from traingrid.errors import OutageError
 
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
-# https://docs.aws.amazon.com/STS/latest/APIReference/CommonErrors.html, and the codes of S3 and DynamoDB
-_EXPIRED = {"ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired", "RequestTimeTooSkewed"}
 # The texts of a signature that was too old on its arrival, for example of a process that was frozen after it had signed
 # (https://github.com/boto/botocore/issues/149).
 _SIGNATURE, _TOO_OLD = {"InvalidSignatureException", "SignatureDoesNotMatch"}, "Signature expired"
@@ -35,7 +33,7 @@ def is_expired(error: Exception) -> bool:
     if not isinstance(error, ClientError):
         return False
     code, text = error.response["Error"]["Code"], error.response["Error"].get("Message", "")
-    return code in _EXPIRED or (code in _SIGNATURE and text.startswith(_TOO_OLD))
+    return code in EXPIRED_CODES or (code in _SIGNATURE and text.startswith(_TOO_OLD))
 
 
 def is_outage(error: Exception) -> bool:

@@ -12,7 +12,13 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from traingrid.aws.error_codes import INVALID_CODES, PERMISSION_CODES, QUOTA_CODE, THROTTLED_CODES
+from traingrid.aws.error_codes import (
+    INVALID_CODES,
+    INVALID_CREDENTIAL_CODES,
+    PERMISSION_CODES,
+    QUOTA_CODE,
+    THROTTLED_CODES,
+)
 from traingrid.job.state import JobState
 
 if TYPE_CHECKING:
@@ -110,7 +116,7 @@ LOST_NODE = Failure(
     retried=True,
     counted=True,
     exit_code=JOB_FAILED,
-    sentence="A node or pod of the cluster was lost: drained, evicted, preempted or deleted.",
+    sentence="A node or pod of the cluster was lost: drained, evicted, refused, preempted or deleted.",
     next_step="Set `checkpoints` and a higher `retries`; `kubectl get events` shows why nodes and pods are lost.",
 )
 NOT_STARTED = Failure(
@@ -271,10 +277,11 @@ TAKEN_NAMES = frozenset({CONFLICT.name, OTHER_REQUEST.name})
 
 # Messages of ValidationException, and of a FailureReason without another prefix, as public records have them
 # (tests/unit/job/failure_texts.jsonl, with their sources). The order matters: messages about an image, the network and
-# missing data also mention permissions and S3.
+# missing data also mention permissions and S3, and those about invalid parameters name them, such as s3OutputPath.
 _TEXTS = tuple(
     (failure, re.compile(pattern, re.IGNORECASE))
     for failure, pattern in (
+        (INVALID_REQUEST, r"failed to satisfy constraint|invalid characters"),
         (CAPACITY, r"INSUFFICIENT_INSTANCE_CAPACITY"),
         (MEMORY, r"with more memory|out of memory"),
         (IMAGE, r"training image|requested image|algorithm container|repository|\bECR\b"),
@@ -285,6 +292,12 @@ _TEXTS = tuple(
         (DATA, r"data download|artifact upload|disk space|S3|error when parsing"),
     )
 )
+_ALGORITHM_TEXTS = (
+    (MEMORY, re.compile(r"with more memory|out of memory|OutOfMemory|exit code:? 137\b", re.IGNORECASE)),
+    (IMAGE, re.compile(r"Cannot\w+Container", re.IGNORECASE)),
+)
+"""Texts of an AlgorithmError whose cause is not the program. 137 is the exit code of SIGKILL, which SageMaker itself
+sends only to training jobs that it stops; the kernel sends it when the memory is used up."""
 _NAMES = re.compile(r"s3://\S+|arn:\S+", re.IGNORECASE)
 """Names of buckets, keys and roles, which can contain any word."""
 _NOT_OFFERED = "not available in this region"
@@ -302,7 +315,7 @@ def of_refusal(code: str, message: str = "") -> Failure:
         return INVALID_REQUEST if _NOT_OFFERED in message else QUOTA
     if code in THROTTLED_CODES:
         return THROTTLED
-    if code in PERMISSION_CODES:
+    if code in PERMISSION_CODES | INVALID_CREDENTIAL_CODES:
         return PERMISSION
     if code in INVALID_CODES:
         return _by_text(message)
@@ -327,11 +340,18 @@ def of_end(training_job: Seen, stopped_for: str = "") -> Failure | None:
     if training_job.state != JobState.FAILED:
         return None
     prefix = training_job.reason.partition(":")[0]
+    if prefix == "AlgorithmError":
+        return of_program(training_job.reason)
     # "CapacityError: Unable to provision requested ML compute capacity." (rse-grand-challenge #2631)
-    by_prefix = {"CapacityError": CAPACITY, "AlgorithmError": ALGORITHM, "InternalServerError": INTERNAL_ERROR}
+    by_prefix = {"CapacityError": CAPACITY, "InternalServerError": INTERNAL_ERROR}
     if "InsufficientCapacity" in prefix:
         return CAPACITY
     return by_prefix.get(prefix) or _by_text(training_job.reason)
+
+
+def of_program(text: str) -> Failure:
+    """Return the failure class of a training program that ended with an error and this text."""
+    return next((failure for failure, pattern in _ALGORITHM_TEXTS if pattern.search(text)), ALGORITHM)
 
 
 def may_try_again(failure: Failure, earlier: Sequence[str], retries: int, candidates: int) -> bool:

@@ -8,14 +8,23 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-# What follows a number: the end of the line; an ASCII character that no number has; one that separates digits in
-# numbers (,'_ and any outside ASCII, such as no-break blanks) without a digit after it; the first letter of a unit such
-# as GB, but not k, M, G or T alone, which multiply the number; or an x that begins no hexadecimal number. It has no
-# lookahead, because SageMaker does not document its engine.
-_END_OF_NUMBER = (
-    r"(?:$|[\t-&(-*/:-DFH-JLN-SU-WYZ[-^`a-df-jl-wyz-~]|[^\t-&(-+\--^`-~](?:$|[^0-9])"
-    r"|[kKMGT][A-Za-z]|[xX](?:$|[^0-9A-Fa-f]))"
-)
+# The parts of expressions. training_container/metric_history/line_reader.py has the same parts; a test compares them.
+# They have no lookaround, because SageMaker does not document its engine, and no ambiguous repetition, so that Python's
+# engine needs linear time. The characters are those of ASCII; in Python, `\w` also has letters outside ASCII.
+NAME_START = r"(?:^|[^\w./-])(?:\x1b.[0-?]*[A-Za-z])*"
+"""What may stand before a name: the start of the line, or a character that no metric's name has; then codes of colours,
+which end with a letter (CSI sequences, 5.4 of
+https://ecma-international.org/publications-and-standards/standards/ecma-48/)."""
+NUMBER = r"[-+0-9.eE]*[0-9]"
+"""A number, in digits only; or several ones, such as 1-2, which is none for `float`."""
+WORD_END = r"[\t-&();-@{-}]"
+"""A character that never joins digits: a blank, or one of !"#$%&();<=>?@{|}."""
+NUMBER_END = rf"(?:$|{WORD_END}|[^\t-&()0-9;-Za-}}]+(?:$|[\t-&();-Za-}}]))"
+"""What may stand after a number: the end of the line, a WORD_END, or characters that may join digits without a digit
+after them: '*+,-./:[\\]^_`~ and any outside ASCII, such as no-break blanks."""
+_UNIT = r"(?:[ACDFHIJLNOSU-Xacdf-jl-z]|[A-WYZa-wyz][A-Za-z]*[A-Za-hj-z])?"
+"""The unit of a number, such as ms, GiB or x: a letter that multiplies no number (as k, K, M, G, T, P, E, Z, Y, R, Q, B
+and b do), or a word that does not end with i (as Ki does) and begins no hexadecimal number."""
 
 
 @lru_cache(maxsize=1024)
@@ -24,11 +33,11 @@ def metric_regex(name: str) -> str:
 
     Its first group is the whole number as it was printed: of `1,234.5` it finds nothing, rather than 1.
     """
-    return rf"\b{re.escape(name)}=([-+0-9.eE]+){_END_OF_NUMBER}"
+    return f"{NAME_START}{re.escape(name)}=({NUMBER}){_UNIT}{NUMBER_END}"
 
 
 def shortened(metrics: dict[str, str]) -> dict[str, str]:
-    """Return metrics as files store them: an empty expression means that of `metric_regex`, to save its 190 characters.
+    """Return metrics as files store them: an empty expression means that of `metric_regex`, to save its 180 characters.
 
     A manifest cannot have an empty one, because SageMaker's MetricRegex has at least one character.
     """

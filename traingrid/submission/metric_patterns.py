@@ -14,7 +14,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from traingrid.job.metrics import metric_regex
+from traingrid.job.metrics import WORD_END, metric_regex
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 LINE_CHARACTERS = 4000
 """The characters of a line that are searched, as in training_container/metric_history."""
+_WORD_END = re.compile(WORD_END)
 
 
 class MetricPatterns:
@@ -37,10 +38,20 @@ class MetricPatterns:
 
     def matches(self, line: str) -> Iterator[tuple[str, float | None]]:
         """Yield the name of each metric in a line, and its value; None if its group is no finite number."""
-        line = searchable(line[:LINE_CHARACTERS])
+        line = searchable(searched_part(line))
         for name, pattern in self._patterns.items():
             if match := pattern.search(line):
-                yield name, _number(match[1])
+                yield name, number(match[1])
+
+
+def searched_part(line: str) -> str:
+    """Return the first characters of a line that is longer than the limit, without the word or number that it cuts."""
+    if len(line) <= LINE_CHARACTERS:
+        return line
+    end = LINE_CHARACTERS + 1
+    while end and not _WORD_END.match(line, end - 1):
+        end -= 1
+    return line[: min(end, LINE_CHARACTERS)]
 
 
 def searchable(line: str) -> str:
@@ -70,7 +81,8 @@ def compiled(name: str, regex: str) -> Any:
     return pattern if pattern.groups else None
 
 
-def _number(text: str | None) -> float | None:
+def number(text: str | None) -> float | None:
+    """Return the value of the text of a group; None if it is no finite number."""
     try:
         value = float(text or "")
     except ValueError:  # a word such as "1e" or "-", or a group that took no part in the match

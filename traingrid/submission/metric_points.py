@@ -9,19 +9,22 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from traingrid.submission.metric_patterns import LINE_CHARACTERS, MetricPatterns
+from traingrid.job.metrics import NAME_START, NUMBER, NUMBER_END
+from traingrid.submission.metric_patterns import MetricPatterns, number, searched_part
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-# As training_container/metric_history/line_reader.py; a test compares both.
-_POSITIONS = {
-    "step": re.compile(
-        r"\b(?:global_)?step\W{1,3}(\d{1,15})(?![.,'_\xa0\u2009\u202f]?\d|[kKMGT]\b|x[0-9a-f])", re.IGNORECASE
-    ),
-    "epoch": re.compile(r"\bepoch\W{1,3}(\d{1,15})(?![.,'_\xa0\u2009\u202f]?\d|[kKMGT]\b|x[0-9a-f])", re.IGNORECASE),
+_GAP = r"(?:-|\W{0,2}[^\w.+\u2212-])"  # without a sign or a decimal point, which belong to the number
+# As in training_container/metric_history/line_reader.py; a test compares both. A position has no unit.
+POSITIONS = {
+    name: re.compile(
+        rf"{NAME_START}{words}{_GAP}({NUMBER})(?! [0-9]{{3}}(?:$|[^\w/%:.]))(?:/|{NUMBER_END})", re.IGNORECASE
+    )
+    for name, words in (("step", "(?:global_)?step"), ("epoch", "epoch"))
 }
-_LINE_CHARACTERS = 4000
+"""The number after a word, as in epoch=3, "Epoch 3/20", "epoch: 3", "Step [100/200]" and "global_step 100", but not in
+"step 5ms" or "step 1 000"."""
 _MOST_METRICS, _LONGEST_NAME = 40, 255
 """SageMaker's limits (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_AlgorithmSpecification.html and
 API_MetricDefinition.html), which also bound a part that something else has written."""
@@ -116,7 +119,7 @@ class LineReader:
             line: The line. Its first characters are used.
             milliseconds: Its time in milliseconds since 1970, as CloudWatch Logs returns it.
         """
-        line = line[:LINE_CHARACTERS]
+        line = searched_part(line)
         values = _bounded(dict(self._patterns.matches(line)))
         if not values:
             return None
@@ -130,10 +133,10 @@ class LineReader:
 
 def _position(name: str, values: Mapping[str, float], line: str) -> int | None:
     value = values.get(name)
-    if value is not None:
-        return int(value) if value.is_integer() and 0 <= value < _LARGEST_POSITION else None
-    match = _POSITIONS[name].search(line)
-    return int(match[1]) if match else None
+    if value is None:
+        match = POSITIONS[name].search(line)
+        value = number(match[1]) if match else None
+    return int(value) if value is not None and value.is_integer() and 0 <= value < _LARGEST_POSITION else None
 
 
 def without_superseded(runs: Iterable[list[Record]]) -> Iterator[Record]:

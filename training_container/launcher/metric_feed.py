@@ -2,16 +2,19 @@
 
 import fcntl
 import os
+import re
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
+from training_container.metric_history.line_reader import WORD_END
 from training_container.metric_history.settings import Settings
 
 # A write of at most PIPE_BUF bytes to a pipe is complete or fails, even if it does not block (pipe(7)).
 _LINE_BYTES = 4000
+_IN_WORDS = bytes(byte for byte in range(256) if not re.match(WORD_END, chr(byte)))
 _PIPE_BYTES = 2**20  # the maximum without privileges (/proc/sys/fs/pipe-max-size), some 10,000 lines
 _CLOSING_SECONDS = 20.0
 _PROGRAM = (sys.executable, "-m", "training_container.metric_history.writer")
@@ -44,8 +47,8 @@ class MetricFeed:
         return self._writer.pid
 
     def line(self, text: str) -> None:
-        """Pass on the first 4,000 bytes of a line. If the writer has ended or is too slow, the line is dropped."""
-        content = text.rstrip("\n").encode("utf-8", errors="replace")[:_LINE_BYTES]
+        """Pass on the searched part of a line. If the writer has ended or is too slow, the line is dropped."""
+        content = searched_part(text.rstrip("\n").encode("utf-8", errors="replace"))
         try:
             os.write(self._pipe, b"%.3f %s\n" % (time.time(), content))
         except OSError as error:  # BlockingIOError: the pipe is full; BrokenPipeError: the writer has ended
@@ -63,6 +66,11 @@ class MetricFeed:
         except (OSError, subprocess.TimeoutExpired):
             self._writer.kill()
             self._writer.wait()
+
+
+def searched_part(line: bytes) -> bytes:
+    """Return the first 4,000 bytes of a line, without the word or number that this limit cuts."""
+    return line if len(line) <= _LINE_BYTES else line[: _LINE_BYTES + 1].rstrip(_IN_WORDS)[:_LINE_BYTES]
 
 
 @contextmanager

@@ -6,13 +6,20 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
-# The number after the word, as in epoch=3, "Epoch 3/20", "epoch: 3", "Step [100/200]" and "global_step 100".
-_POSITIONS = {
-    "step": re.compile(
-        r"\b(?:global_)?step\W{1,3}(\d{1,15})(?![.,'_\xa0\u2009\u202f]?\d|[kKMGT]\b|x[0-9a-f])", re.IGNORECASE
-    ),
-    "epoch": re.compile(r"\bepoch\W{1,3}(\d{1,15})(?![.,'_\xa0\u2009\u202f]?\d|[kKMGT]\b|x[0-9a-f])", re.IGNORECASE),
+# The parts are those of traingrid/job/metrics.py, which explains them.
+NAME_START = r"(?:^|[^\w./-])(?:\x1b.[0-?]*[A-Za-z])*"
+NUMBER = r"[-+0-9.eE]*[0-9]"
+WORD_END = r"[\t-&();-@{-}]"
+NUMBER_END = rf"(?:$|{WORD_END}|[^\t-&()0-9;-Za-}}]+(?:$|[\t-&();-Za-}}]))"
+_GAP = r"(?:-|\W{0,2}[^\w.+\u2212-])"  # without a sign or a decimal point, which belong to the number
+POSITIONS = {
+    name: re.compile(
+        rf"{NAME_START}{words}{_GAP}({NUMBER})(?! [0-9]{{3}}(?:$|[^\w/%:.]))(?:/|{NUMBER_END})", re.IGNORECASE
+    )
+    for name, words in (("step", "(?:global_)?step"), ("epoch", "epoch"))
 }
+"""The number after a word, as in epoch=3, "Epoch 3/20", "epoch: 3", "Step [100/200]" and "global_step 100", but not in
+"step 5ms" or "step 1 000"."""
 
 
 class LineReader:
@@ -49,7 +56,7 @@ class LineReader:
             return None
         at = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         record: dict[str, object] = {"time": at}
-        for name, pattern in _POSITIONS.items():
+        for name, pattern in POSITIONS.items():
             position = _position(values.get(name), pattern, line)
             if position is not None:
                 record[name] = position
@@ -66,7 +73,7 @@ def _value(match: re.Match[str]) -> float | None:
 
 
 def _position(value: float | None, pattern: re.Pattern[str], line: str) -> int | None:
-    if value is not None:
-        return int(value) if value.is_integer() and 0 <= value < 1e15 else None
-    match = pattern.search(line)
-    return int(match[1]) if match else None
+    if value is None:
+        match = pattern.search(line)
+        value = _value(match) if match else None
+    return int(value) if value is not None and value.is_integer() and 0 <= value < 1e15 else None

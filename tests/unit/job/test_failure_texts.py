@@ -24,13 +24,14 @@ import pytest
 
 from localcloud.batch.retries import MAX_ATTEMPTS, Outcome, should_retry
 from tests.support.eks_jobs import NAME, REGION, at, found, pod, terminated
+from traingrid.aws.error_codes import INVALID_CREDENTIAL_CODES
 from traingrid.backends.base import LaunchError
 from traingrid.backends.eks.access import Access
 from traingrid.backends.eks.refusals import Refusals
 from traingrid.backends.eks.start_wait import start_wait
 from traingrid.backends.eks.state import seen_of
 from traingrid.grid.eks import EksCluster
-from traingrid.job.failures import FAILURES, FOR_GOOD, of_end, of_refusal
+from traingrid.job.failures import FAILURES, FOR_GOOD, INVALID_REQUEST, PERMISSION, of_end, of_refusal
 from traingrid.job.observed import Seen
 from traingrid.job.state import JobState
 from traingrid.kubernetes.errors import FORBIDDEN, ApiError
@@ -109,6 +110,69 @@ def test_nearly_all_texts_get_the_class_whose_next_step_helps() -> None:
     classified = [(row["failure"], CLASSES[row["kind"]](row), row["text"]) for row in TEXTS]
     wrong = [(expected, failure, text) for expected, failure, text in classified if failure != expected]
     assert 1 - len(wrong) / len(TEXTS) >= SHARE, "\n".join(map(str, wrong))
+
+
+@pytest.mark.parametrize(
+    ("reason", "failure"),
+    [
+        ("AlgorithmError: , exit code: 137", "memory"),
+        ("AlgorithmError: Exit Code: 137", "memory"),
+        ("AlgorithmError: , exit code: 1", "algorithm"),
+        ("AlgorithmError: Exit Code: 1370", "algorithm"),
+        (
+            'AlgorithmError: ExecuteUserScriptError:\nErrorMessage "torch.cuda.OutOfMemoryError: CUDA out of memory.',
+            "memory",
+        ),
+        ("AlgorithmError: Please use an instance type with more memory, or reduce the size of job data", "memory"),
+        ("AlgorithmError: CannotStartContainerError. Please make sure the container can be run", "image"),
+        ("AlgorithmError: cannot find s3://bucket/key", "algorithm"),
+    ],
+)
+def test_an_algorithm_error_with_another_cause_than_the_program(reason: str, failure: str) -> None:
+    assert of_end_of_job({"text": reason}) == failure
+
+
+# The reasons of pkg/kubelet/lifecycle/predicate.go of Kubernetes, and of the kubelet's other checks.
+@pytest.mark.parametrize(
+    "reason",
+    [
+        *("OutOfcpu", "OutOfmemory", "OutOfpods", "OutOfnvidia.com/gpu", "TaintToleration", "NodeAffinity"),
+        *("UnexpectedAdmissionError", "InvalidNodeInfo", "TopologyAffinityError", "a reason of a later version"),
+    ],
+)
+def test_a_pod_that_the_kubelet_refuses_is_lost_before_and_after_its_start(reason: str) -> None:
+    text = "Pod was rejected: Node didn't have enough resource: cpu, requested: 1000, used: 8000, capacity: 8000"
+    assert of_pod({"reason": reason, "text": text}) == "lost_node"
+    refused = pod(phase="Failed", reason=reason, message=text)
+    failed = pod(1, phase="Failed", train=terminated(1, until=50))
+    for pods in ([refused], [refused, failed]):
+        seen = seen_of(found(*pods, conditions=FAILED, hosts=len(pods)))
+        assert reason in seen.reason
+        assert seen.failure == "lost_node"
+
+
+@pytest.mark.parametrize("container", ["prepare", "train"])
+def test_a_container_whose_end_the_kubelet_does_not_know_is_lost(container: str) -> None:
+    lost = terminated(137, reason="ContainerStatusUnknown", message="The container could not be located")
+    containers: dict[str, Any] = {container: lost}
+    assert of_failed_pod(pod(phase="Failed", **containers)) == "lost_node"
+
+
+@pytest.mark.parametrize("code", sorted(INVALID_CREDENTIAL_CODES))
+def test_refused_credentials_have_a_next_step(code: str) -> None:
+    assert of_refusal(code, "The security token included in the request is invalid.") is PERMISSION
+    assert PERMISSION.next_step
+
+
+def test_a_parameter_that_breaks_a_rule_is_an_invalid_request_whatever_its_name() -> None:
+    broken = "1 validation error detected: Value 'x' at '{}' failed to satisfy constraint: Member must satisfy"
+    for parameter in (
+        "outputDataConfig.s3OutputPath",
+        "outputDataConfig.kmsKeyId",
+        "algorithmSpecification.trainingImage",
+    ):
+        assert of_refusal("ValidationException", broken.format(parameter)) is INVALID_REQUEST
+    assert of_refusal("ValidationException", "The S3 output path has invalid characters") is INVALID_REQUEST
 
 
 @pytest.mark.parametrize("kind", CLASSES)

@@ -5,7 +5,13 @@ from typing import Any
 
 import pytest
 
+from traingrid.job import metrics
+from traingrid.job.metrics import metric_regex
+from traingrid.submission import metric_points
+from traingrid.submission.metric_patterns import LINE_CHARACTERS, searched_part
 from traingrid.submission.metric_points import LineReader, Record, records_of_part, without_superseded
+from training_container.launcher import metric_feed
+from training_container.metric_history import line_reader
 from training_container.metric_history.line_reader import LineReader as ImageReader
 
 METRICS = {"loss": r"loss[=:] ?(\S+)", "epoch": r"\bepoch=(\S+)", "none": r"x|loss=(\d)"}
@@ -50,6 +56,69 @@ def test_a_line_of_a_log_gives_the_same_record_as_in_the_training_image(line: st
     parts = list(records_of_part(written.encode())) if written else []
     read = LineReader(METRICS).record(line, 1_795_449_600_250)
     assert parts == ([read] if read else [])
+
+
+def test_the_training_image_has_the_same_expressions() -> None:
+    for name in ("NAME_START", "NUMBER", "NUMBER_END", "WORD_END"):
+        assert getattr(line_reader, name) == getattr(metrics, name)
+    assert line_reader.POSITIONS == metric_points.POSITIONS
+
+
+@pytest.mark.parametrize(
+    ("line", "step", "epoch"),
+    [
+        ("step=1e+05", 100_000, None),
+        ("epoch=2e1 step: 5.0", 5, 20),
+        ('{"epoch": 3, "step":7}', 7, 3),
+        ("step -1 epoch=-2", None, None),
+        ("step \u22121 epoch=.5", None, None),
+        ("epoch-3 step - 5", 5, 3),
+        *((f"step=5{end}", None, None) for end in ("B", "k", "ms", "-3", "e", "Ki", ":30", "*2")),
+        *((f"step={number}", None, None) for number in ("1 000", "0x1f", "1e-3", "nan", "1e400", "9" * 16)),
+        ("step 1 000 000, epoch 3 20 s", None, 3),
+        ("Epoch 3 100%| 200/500", None, 3),
+        ("Epoch 3 200/500", None, 3),
+        ("Epoch 3. Step 4.", 4, 3),
+        ("val/step=3 my_epoch=4 sub-step 5", None, None),
+        ("INFO:root:step=3 \x1b[1mepoch=4\x1b[0m", 3, 4),
+    ],
+)
+def test_a_position_is_a_whole_number_after_the_word(line: str, step: int | None, epoch: int | None) -> None:
+    read = LineReader({"loss": metric_regex("loss")}).record(f"{line} loss=1", 0)
+    written = ImageReader({"loss": metric_regex("loss")}, pytest.fail).read(f"{line} loss=1", 0.0)
+    assert read is not None
+    assert written is not None
+    assert list(records_of_part(written.encode())) == [read]
+    assert (read.step, read.epoch) == (step, epoch)
+
+
+def test_steps_with_an_exponent_supersede_no_earlier_steps() -> None:
+    before, after = [f"step={step:g} loss=1" for step in (300_000, 900_000)], [f"step={1_000_000:g} loss=2"]
+    assert left(before, after) == [("loss", 1, 300_000), ("loss", 1, 900_000), ("loss", 2, 1_000_000)]
+
+
+@pytest.mark.parametrize("value", ["12345.678", "1.5e-07", "1.5k", "1\u2009234"])
+@pytest.mark.parametrize("regex", [metric_regex("loss"), r"loss=(\S+)"])
+def test_a_number_that_the_limit_of_a_line_cuts_has_no_value(value: str, regex: str) -> None:
+    for cut in range(1, len(value) + 1):
+        line = f"acc=1 {'x' * (LINE_CHARACTERS - 12 - len(value) + cut)} loss={value}"
+        assert len(line) == LINE_CHARACTERS + cut
+        record = LineReader({"acc": metric_regex("acc"), "loss": regex}).record(line, 0)
+        assert record is not None
+        assert record.values == {"acc": 1}
+        passed = metric_feed.searched_part(line.encode())
+        assert len(passed) <= LINE_CHARACTERS
+        assert b"loss=1" not in passed
+
+
+def test_a_word_that_ends_at_the_limit_is_searched() -> None:
+    line = "x" * (LINE_CHARACTERS - 9) + " loss=0.5"
+    for rest in ("", " ", ", acc=1", ")" * 10):
+        expected = line[: -len("0.5")] if rest.startswith(",") else line
+        assert searched_part(line + rest) == expected
+        assert metric_feed.searched_part((line + rest).encode()) == expected.encode()
+    assert searched_part("x" * 10_000) == ""
+    assert metric_feed.searched_part(b"x" * 10_000) == b""
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,14 @@ ENDED_PHASES = ("Succeeded", "Failed")
 FIRST_REASONS = ("", "ContainerCreating", "PodInitializing")
 """The kubelet's reasons of a container that waits for its turn (convertToAPIContainerStatuses in
 pkg/kubelet/kubelet_pods.go of Kubernetes)."""
-_LOST = ("Evicted", "NodeLost", "Preempting", "Terminated", "NodeShutdown", "Shutdown", "NodeAffinity")
-"""Reasons of a failed pod that its program did not cause (pkg/kubelet: eviction, nodeshutdown, lifecycle)."""
+_DEADLINE = "DeadlineExceeded"
+"""The reason of a failed pod that exceeded its `activeDeadlineSeconds`. The kubelet and the controllers of nodes give
+every other reason to a pod that they end or refuse (pkg/kubelet of Kubernetes: eviction, nodeshutdown, preemption and
+lifecycle/predicate.go), after a restart of the kubelet also to one that runs
+(https://github.com/kubernetes/kubernetes/issues/125579). A pod whose program fails has none."""
+_UNKNOWN_END = "ContainerStatusUnknown"
+"""The kubelet's reason for the end of a container that the runtime has lost, with the exit code 137
+(pkg/kubelet/kubelet_pods.go of Kubernetes, https://github.com/kubernetes/kubernetes/issues/104107)."""
 _BY_SIGNAL = (128 + signal.SIGTERM, 128 + signal.SIGKILL)
 OUT_OF_MEMORY = "OOMKilled"
 """The kubelet's reason for the end of a container that used more memory than its limit or its node has."""
@@ -146,10 +152,13 @@ class Pod:
 
     @property
     def failed_at(self) -> float:
-        """The time at which the first of its containers failed, in seconds since 1970; infinite if it is not known."""
+        """The time at which the first of its containers failed, in seconds since 1970; infinite if it is not known.
+
+        Zero if the cluster ended it at an unknown time: the programs on other hosts fail because they have lost it.
+        """
         failed = (state for state in map(self._ended, (PREPARE, TRAIN, RESULTS)) if state.get("exitCode"))
         ends = [end for state in failed if (end := seconds_of(state.get("finishedAt"))) is not None]
-        return min(ends, default=float("inf"))
+        return min(ends, default=0.0 if self.disruption else float("inf"))
 
     @property
     def training(self) -> tuple[float, float] | None:
@@ -220,7 +229,7 @@ class Pod:
 
     @property
     def _is_late(self) -> bool:
-        return self._status.get("reason") == "DeadlineExceeded"
+        return self._status.get("reason") == _DEADLINE
 
     @property
     def _was_decided_in_time(self) -> bool:
@@ -251,8 +260,9 @@ class Pod:
         condition = self._condition("DisruptionTarget")
         if condition.get("status") == "True":
             return f"{condition.get('reason', '')}: {condition.get('message', '')}".strip(": ")
-        reason = self._status.get("reason", "")
-        return f"{reason}: {self._status.get('message', '')}".strip(": ") if reason in _LOST else ""
+        lost = (state for state in map(self._ended, (PREPARE, TRAIN)) if state.get("reason") == _UNKNOWN_END)
+        source = next(lost, {}) if self._status.get("reason") in (None, "", _DEADLINE) else self._status
+        return f"{source.get('reason') or ''}: {source.get('message') or ''}".strip(": ")
 
     @property
     def lacked_memory(self) -> bool:

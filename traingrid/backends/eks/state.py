@@ -12,7 +12,15 @@ from traingrid.backends.eks.pod_template import PREPARE, RESULTS, TRAIN
 from traingrid.backends.eks.pods import Pod
 from traingrid.backends.eks.running import overdue, phase_of
 from traingrid.backends.sagemaker.request import fingerprint
-from traingrid.job.failures import CAPACITY, CAPACITY_WAIT_EXCEEDED, FAILURES, LOST_NODE, MAX_RUNTIME, MEMORY
+from traingrid.job.failures import (
+    CAPACITY,
+    CAPACITY_WAIT_EXCEEDED,
+    FAILURES,
+    LOST_NODE,
+    MAX_RUNTIME,
+    MEMORY,
+    of_program,
+)
 from traingrid.job.observed import Seen
 from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.kubernetes.client import MPI_JOB
@@ -292,7 +300,8 @@ def _exit(pod: Pod) -> _State:
     text = pod.results.failure.strip()
     if killed := pod.out_of_memory(TRAIN):
         return _too_little_memory(f"{killed}: {text}" if text else killed)
-    return _failure(f"AlgorithmError: {text}, exit code: {pod.exit_code}".replace(": , ", ": "))
+    reason = f"AlgorithmError: {text}, exit code: {pod.exit_code}".replace(": , ", ": ")
+    return _failure(reason, of_program(text).name)  # without the exit code: others send SIGKILL, too
 
 
 def _upload_failed(pod: Pod) -> _State:
