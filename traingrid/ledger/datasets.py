@@ -16,6 +16,7 @@ from traingrid.ledger.errors import ItemError, each
 from traingrid.ledger.field_types import ISO_TIME, ISO_TIME_OR_EMPTY, MAP, NUMBER, TEXT, TEXTS, WHOLE, check_types
 from traingrid.ledger.revisions import write_revision
 from traingrid.names import DATASETS
+from traingrid.strict_json import JsonError, storable_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -95,7 +96,7 @@ class DatasetItem:
                 objects=item["objects"],
                 campaign=get("campaign", ""),
                 format=get("format", ""),
-                attributes=json.loads(get("attributes", "{}")),
+                attributes=storable_object(get("attributes", "{}")),
                 created_at=get("created_at", ""),
                 replicas={region: _replica(item, replica) for region, replica in item["replicas"].items()},
                 rules=get("rules", {}),
@@ -104,8 +105,8 @@ class DatasetItem:
             )
         except KeyError as missing:
             raise ItemError(item, missing.args[0]) from None
-        except json.JSONDecodeError:
-            raise ItemError(item, "attributes", "has the field 'attributes' with a text that is not JSON") from None
+        except JsonError as error:
+            raise ItemError(item, "attributes", f"has the field 'attributes', which must be {error.rule}") from None
 
     def stored(self) -> dict[str, Any]:
         """Return the fields to store, without the keys."""

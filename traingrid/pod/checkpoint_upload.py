@@ -23,6 +23,7 @@ from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid.aws.outage import code_of, is_outage
+from traingrid.strict_json import JsonError, json_object
 from traingrid.text import counted
 from traingrid.threads import in_order
 
@@ -68,11 +69,11 @@ class CheckpointRecord:
     def load(self) -> None:
         """Read the file. Without it, all files are copied, and none is deleted."""
         try:
-            stored = json.loads(self._file.read_text())
+            stored = json_object(self._file.read_bytes(), self._file)
             self.copied = {path: CopiedFile(**fields) for path, fields in stored.items()}
         except FileNotFoundError:
             return
-        except (ValueError, TypeError, AttributeError) as error:
+        except (JsonError, TypeError) as error:
             logger.warning("%s cannot be read, so all files are copied: %s", self._file, error)
 
     def save(self) -> None:

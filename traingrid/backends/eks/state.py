@@ -16,6 +16,7 @@ from traingrid.job.failures import CAPACITY, CAPACITY_WAIT_EXCEEDED, FAILURES, L
 from traingrid.job.observed import Seen
 from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.kubernetes.client import MPI_JOB
+from traingrid.strict_json import json_object
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -120,11 +121,11 @@ def _noted(cluster_job: ClusterJob) -> _State | None:
     if cluster_job.pods_left or not cluster_job.is_over:
         return None
     try:
-        noted = json.loads(cluster_job.annotations.get(labels.ENDED, ""))
+        noted = json_object(cluster_job.annotations.get(labels.ENDED, ""))
         state = JobState(noted.pop("state"))
         texts = {name: str(text) for name, text in noted.items()}
         return _State(state=state, **texts) if state in FINAL_STATES else None
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError):
         return None
 
 
