@@ -45,12 +45,7 @@ DAMAGED = {
 REPORT = S3Uri("manifests", "x.csv")
 
 
-def damaged(name: str) -> Any:
-    """Return a decorator that calls a test with each damaged text."""
-    return each_row(name, DAMAGED.items())
-
-
-@damaged("content")
+@each_row("content", DAMAGED.items())
 def test_a_damaged_line_of_a_retry_belongs_to_no_child(content: bytes) -> None:
     storage: Any = SimpleNamespace(read_pinned=lambda *_: b'{"index": 4}\n' + content + b'\n{"index": 5}\n')
     children = Children(storage, "bucket", make=lambda *_: None)
@@ -69,7 +64,7 @@ def test_a_damaged_line_of_a_retry_belongs_to_no_child(content: bytes) -> None:
     )
 
 
-@damaged("content")
+@each_row("content", DAMAGED.items())
 def test_damaged_attributes_are_those_of_a_damaged_dataset(content: bytes) -> None:
     item = {
         "submission": "datasets",
@@ -87,14 +82,14 @@ def test_damaged_attributes_are_those_of_a_damaged_dataset(content: bytes) -> No
         DatasetItem.read(item)
 
 
-@damaged("content")
+@each_row("content", DAMAGED.items())
 def test_a_damaged_report_of_the_intake_is_named(content: bytes) -> None:
     storage: Any = SimpleNamespace(read_versions=lambda *_: [content])
     with pytest.raises(TraingridError, match=r"^s3://manifests/x\.csv\S* must be "):
         known_report(storage, REPORT, "1")
 
 
-@damaged("content")
+@each_row("content", DAMAGED.items())
 def test_a_report_beside_a_damaged_one_is_read(content: bytes) -> None:
     report = b'{"version": "1", "state": "submitted"}'
     storage: Any = SimpleNamespace(read_versions=lambda *_: [content, report])
@@ -103,7 +98,7 @@ def test_a_report_beside_a_damaged_one_is_read(content: bytes) -> None:
     assert found["state"] == "submitted"
 
 
-@damaged("content")
+@each_row("content", DAMAGED.items())
 def test_damaged_shares_of_ranks_are_named(job: Job, content: bytes) -> None:
     streams = job.model_copy(update={"streams": "rank", "processes_per_host": 2})
     train = next(iter(streams.inputs.values())).model_copy(update={"input_mode": "Pipe"})
@@ -138,7 +133,7 @@ def test_damaged_text_is_as_absent_text(reader_and_absent: tuple[Callable[[bytes
         assert reader(content) == absent, name
 
 
-@damaged("content")
+@each_row("content", DAMAGED.items())
 def test_readers_of_a_single_text_report_it(tmp_path: Path, content: bytes) -> None:
     text = content.decode("latin-1")
     assert log.readable(text) in (text, "{} 2")

@@ -11,7 +11,6 @@ from traingrid.backends.eks import labels
 from traingrid.backends.eks.pod_template import PREPARE, RESULTS, TRAIN
 from traingrid.backends.eks.pods import Pod
 from traingrid.backends.eks.running import overdue, phase_of
-from traingrid.backends.sagemaker.request import fingerprint
 from traingrid.job.failures import CAPACITY, CAPACITY_WAIT_EXCEEDED, FAILURES, LOST_NODE, MAX_RUNTIME, MEMORY
 from traingrid.job.observed import Seen
 from traingrid.job.state import FINAL_STATES, JobState
@@ -59,7 +58,7 @@ def seen_of(cluster_job: ClusterJob, now: float | None = None) -> Seen:
         started_at=cluster_job.started_at,
         training_seconds=_training_seconds(cluster_job),
         billable_seconds=_billable_seconds(cluster_job),
-        fingerprint=fingerprint(cluster_job.request) if cluster_job.request else "",
+        fingerprint=cluster_job.request.fingerprint,
     )
 
 
@@ -109,7 +108,7 @@ def tags_in(cluster_job: ClusterJob) -> dict[str, str]:
     The annotations of an object can change, but the template of a Job cannot, except while it is suspended
     (https://kubernetes.io/docs/concepts/workloads/controllers/job/#mutable-scheduling-directives).
     """
-    return {tag["Key"]: tag["Value"] for tag in cluster_job.request.get("Tags", [])}
+    return cluster_job.request.tags
 
 
 def _state_of(cluster_job: ClusterJob, now: float) -> _State:
@@ -155,10 +154,8 @@ def _completed(cluster_job: ClusterJob) -> _State:
         )
     artifact = _artifact(cluster_job)
     if not cluster_job.pods:  # they are gone with their nodes; the path of the model is certain
-        artifact = (
-            f"{cluster_job.request.get('OutputDataConfig', {}).get('S3OutputPath', '').rstrip('/')}/{cluster_job.name}"
-        )
-        artifact = f"{artifact}/output/model.tar.gz" if artifact.startswith("s3://") else ""
+        artifact = f"{cluster_job.request.output.rstrip('/')}/{cluster_job.name}/output/model.tar.gz"
+        artifact = artifact if artifact.startswith("s3://") else ""
     return _State(state=JobState.COMPLETED, phase="Completed", artifact=artifact)
 
 
