@@ -40,7 +40,6 @@ def json_value(text: str | bytes, place: object = "") -> Any:
 
     Args:
         text: The text; bytes are UTF-8.
-        place: See `JsonError`.
 
     Raises:
         JsonError: It is not JSON, has more than `MOST_LEVELS` levels, or a number with more digits than Python reads.

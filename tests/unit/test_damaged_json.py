@@ -1,4 +1,4 @@
-"""Damaged JSON: a reader of text that others can write leaves out what it cannot read, or reports where it is."""
+"""Damaged JSON: a reader of text that others can write omits unreadable text, or reports its place."""
 
 from collections.abc import Callable
 from pathlib import Path

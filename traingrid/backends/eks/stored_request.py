@@ -21,7 +21,7 @@ class StoredRequest:
     """A request in SageMaker's form.
 
     Attributes:
-        tags: Its tags.
+        tags: Its tags by key; none without a request.
         fingerprint: Its fingerprint; empty without a request.
         output: The S3 URI below which it stores models; empty without a request.
         problem: The rule that its text breaks; empty if it can be read, or there is none.
@@ -37,9 +37,6 @@ def stored_request(entry: Mapping[str, Any]) -> StoredRequest:
     """Return the request of a Job or MPIJob; without contents if it has none, or one that cannot be read.
 
     The operator's API does not check the pod template of an MPIJob, so any part of it may have another type.
-
-    Args:
-        entry: The object.
     """
     spec = _mapping(entry.get("spec"))
     template = _mapping(_mapping(_mapping(spec.get("mpiReplicaSpecs")).get("Launcher", spec)).get("template"))
@@ -63,10 +60,7 @@ def damaged(kind: Kind, entry: Mapping[str, Any], region: str, problem: str) -> 
     """Return the report of an object whose request cannot be read, so that nothing shows its grid.
 
     Args:
-        kind: The kind of the object.
-        entry: The object.
         region: The Region of its cluster.
-        problem: See `StoredRequest`.
     """
     name, namespace = entry["metadata"]["name"], entry["metadata"]["namespace"]
     return Damaged(
