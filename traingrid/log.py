@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from traingrid.errors import UsageError
+from traingrid.strict_json import JsonError, json_object
 from traingrid.text import printable
 
 if TYPE_CHECKING:
@@ -143,11 +144,12 @@ def configure_cli(*, verbose: bool = False, debug: bool = False) -> None:
 def readable(line: str) -> str:
     """Return a log line as text with timestamp, message and stack trace; a line in another format is unchanged."""
     try:
-        record = json.loads(line)
+        record = json_object(line)
         text = f"{record['timestamp']} {record['message']}"
-    except (ValueError, TypeError, KeyError):
+    except (JsonError, KeyError):
         return line
-    trace = record.get("stack_trace") or record.get("stackTrace") or ()
+    trace = record.get("stack_trace") or record.get("stackTrace")
+    trace = trace if isinstance(trace, list) else ()
     return "\n".join([text, *(str(frame).rstrip() for frame in trace)])
 
 

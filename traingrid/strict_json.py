@@ -1,39 +1,129 @@
-"""Strict JSON: objects that every database and AWS accept, which is less than Python's json module reads."""
+"""Strict JSON: reads JSON text that other programs and people can write.
+
+Python's json module raises RecursionError for nested text and ValueError for long numbers, and returns any type. The
+readers here raise one error, with the place of the text.
+"""
 
 from __future__ import annotations
 
 import json
-from typing import Any, NoReturn
+import sys
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+from traingrid.errors import TraingridError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MOST_LEVELS = 100
+"""The maximum number of nested objects and lists, with which recursive functions work at any depth of the stack."""
+_DIGITS = f"JSON whose numbers have at most {sys.int_info.default_max_str_digits} digits"
+_TYPES = {dict: "an object", list: "a list", str: "a text", int: "a whole number"}
+Value = TypeVar("Value")
 
 
-def json_object(text: str) -> dict[str, Any]:
-    """Return a JSON object.
+class JsonError(TraingridError, ValueError):
+    """JSON text that cannot be read, or has another type than expected.
+
+    Args:
+        rule: The rule that the text breaks, as the end of a sentence with "must be".
+        place: The object, file, annotation or field with the text; empty if the caller adds it.
+    """
+
+    def __init__(self, rule: str, place: object = "") -> None:
+        super().__init__(f"{place} must be {rule}." if place else rule)
+        self.rule = rule
+
+
+def json_value(text: str | bytes, place: object = "") -> Any:
+    """Return a JSON value of limited size.
+
+    Args:
+        text: The text; bytes are UTF-8.
 
     Raises:
-        ValueError: It is none, has a key twice, or has a value that PostgreSQL's jsonb or SQLite's JSON functions would
-            refuse: NaN, an infinite number, a NUL character, or half of a surrogate pair. The text is the rule.
+        JsonError: It is not JSON, has more than `MOST_LEVELS` levels, or a number with more digits than Python reads.
     """
+    return _decoded(_DECODER, text, place)
+
+
+def json_object(text: str | bytes, place: object = "") -> dict[str, Any]:
+    """Return a JSON object; see `json_value`."""
+    return _checked(json_value(text, place), dict, "a JSON object", place)
+
+
+def json_list(text: str | bytes, place: object = "") -> list[Any]:
+    """Return a JSON list; see `json_value`."""
+    return _checked(json_value(text, place), list, "a JSON list", place)
+
+
+def member(fields: Mapping[str, Any], name: str, kind: type[Value], place: object = "") -> Value:
+    """Return a member of a JSON object.
+
+    Raises:
+        JsonError: The object has no such member, or one of another type.
+    """
+    return _checked(fields.get(name), kind, f"JSON whose {name!r} is {_TYPES[kind]}", place)
+
+
+def storable_object(text: str | bytes, place: object = "") -> dict[str, Any]:
+    """Return a JSON object that every database and AWS accept.
+
+    Raises:
+        JsonError: It is none, has a key twice, or has a value that PostgreSQL's jsonb or SQLite's JSON functions would
+            refuse: NaN, an infinite number, a NUL character, or half of a surrogate pair.
+    """
+    value = _checked(_decoded(_STORABLE, text, place), dict, "a JSON object", place)
     try:
-        value = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_unrepeated)
         plain = json.dumps(value, ensure_ascii=False, allow_nan=False)
-    except json.JSONDecodeError as error:
-        message = f"JSON ({error.msg})"
-        raise ValueError(message) from None
-    except RecursionError:
-        message = "JSON with fewer levels"
-        raise ValueError(message) from None
-    if not isinstance(value, dict):
-        message = "a JSON object"
-        raise ValueError(message)  # noqa: TRY004  # one kind of error for one kind of caller
+    except ValueError:
+        raise JsonError("JSON without infinite numbers", place) from None
     if "\\u0000" in plain or any("\ud800" <= sign <= "\udfff" for sign in plain):
-        message = "JSON without NUL characters and surrogates"
-        raise ValueError(message)
+        raise JsonError("JSON without NUL characters and surrogates", place)
+    return value
+
+
+def _decoded(decoder: json.JSONDecoder, text: str | bytes, place: object) -> Any:
+    try:
+        text = text if isinstance(text, str) else text.decode("utf-8-sig")
+        value = decoder.decode(text)
+    except UnicodeDecodeError:
+        raise JsonError("JSON in UTF-8", place) from None
+    except json.JSONDecodeError as error:
+        raise JsonError(f"JSON ({error.msg})", place) from None
+    except JsonError as error:
+        raise JsonError(error.rule, place) from None
+    except ValueError:
+        raise JsonError(_DIGITS, place) from None
+    except RecursionError:
+        value, is_nested = None, True
+    else:
+        is_nested = text.count("[") + text.count("{") > MOST_LEVELS and _exceeds_levels(value)
+    if is_nested:
+        raise JsonError(f"JSON with fewer levels than {MOST_LEVELS + 1}", place)
+    return value
+
+
+def _exceeds_levels(value: Any) -> bool:
+    level = [value]
+    for _ in range(MOST_LEVELS):
+        level = [
+            entry
+            for container in level
+            if isinstance(container, dict | list)
+            for entry in (container.values() if isinstance(container, dict) else container)
+        ]
+    return any(isinstance(entry, dict | list) for entry in level)
+
+
+def _checked(value: Any, kind: type[Value], rule: str, place: object) -> Value:
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is int):
+        raise JsonError(rule, place)
     return value
 
 
 def _no_constant(name: str) -> NoReturn:
-    message = f"JSON, which has no {name}"
-    raise ValueError(message)
+    raise JsonError(f"JSON, which has no {name}")
 
 
 def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -41,6 +131,9 @@ def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(fields) < len(pairs):
         names = [name for name, _ in pairs]
         repeated = next(name for name in names if names.count(name) > 1)
-        message = f"JSON in which {repeated[:40]!r} occurs once"
-        raise ValueError(message)
+        raise JsonError(f"JSON in which {repeated[:40]!r} occurs once")
     return fields
+
+
+_DECODER = json.JSONDecoder()
+_STORABLE = json.JSONDecoder(parse_constant=_no_constant, object_pairs_hook=_unrepeated)

@@ -6,7 +6,6 @@ child has printed the lines by then, because it follows the log until the traini
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Mapping
 from functools import cached_property
@@ -16,6 +15,7 @@ from traingrid.aws.clients import client
 from traingrid.aws.log_events import LogEvent
 from traingrid.errors import TraingridError
 from traingrid.log import TRAINING
+from traingrid.strict_json import JsonError, json_object, member
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -105,11 +105,12 @@ class PrintedLog:
         events_by_host: dict[str, dict[str, list[LogEvent]]] = defaultdict(lambda: defaultdict(list))
         for stream, (time, message) in child_log(self._plane, self._submission, self._index):
             try:
-                line = json.loads(message)
-                if line["event"] == TRAINING and line["training_job"] == self._name:
-                    text = line["message"].removeprefix(f"[{line['host']}] ")  # a single host has no prefix
-                    events_by_host[line["host"]][stream].append(LogEvent(time, text))
-            except (ValueError, TypeError, KeyError):  # a line of another kind, or of another program
+                line = json_object(message)
+                if (line.get("event"), line.get("training_job")) == (TRAINING, self._name):
+                    host = member(line, "host", str)
+                    text = member(line, "message", str).removeprefix(f"[{host}] ")  # a single host has no prefix
+                    events_by_host[host][stream].append(LogEvent(time, text))
+            except JsonError:  # a line of another kind, or of another program
                 continue
         hosts = sorted(events_by_host, key=lambda host: (len(host), host))
         return {host: max(events_by_host[host].values(), key=len) for host in hosts}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -25,6 +24,7 @@ from traingrid.manifest.errors import ManifestError
 from traingrid.manifest.hardware_warnings import manifest_warnings, may_warn
 from traingrid.manifest.parse import MAX_BYTES, parse
 from traingrid.manifest.rows import too_large
+from traingrid.strict_json import JsonError, json_object, member
 from traingrid.submission.files import report_uri, submission_id
 from traingrid.submission.initial_models import InitialModels
 from traingrid.submission.intake import ANSWERED_WITHIN
@@ -251,6 +251,8 @@ def wait_for_report(storage: Storage, uri: S3Uri, version: str) -> dict[str, Any
                 if report["state"] != RETRYING:
                     return report
             trouble = f" {report['reason']}" if report else ""
+        except JsonError as error:  # the intake may still write it
+            trouble = f" {error}"
         except (BotoCoreError, ClientError) as error:
             if not is_outage(error):
                 raise TraingridError(f"The intake's report {where} cannot be read: {error}.") from error
@@ -262,13 +264,23 @@ def wait_for_report(storage: Storage, uri: S3Uri, version: str) -> dict[str, Any
 
 
 def known_report(storage: Storage, uri: S3Uri, version: str) -> dict[str, Any] | None:
-    """Return the intake's last report on one version of a manifest; None if there is none."""
+    """Return the intake's last report on one version of a manifest; None if there is none.
+
+    Raises:
+        JsonError: There is none, and an object in its place is not a report.
+    """
+    damage: JsonError | None = None
     # An intake of an earlier version of traingrid writes only the report that all versions share.
     for place, most in ((report_uri(uri, version), 1), (_report_of(uri), _REPORTS_LOOKED_AT)):
         for content in storage.read_versions(place, most):
-            report: dict[str, Any] = json.loads(content)
-            if report["version"] == version:
-                return report
+            try:
+                report = json_object(content, place)
+                if member(report, "version", str, place) == version and member(report, "state", str, place):
+                    return report
+            except JsonError as error:
+                damage = damage or error
+    if damage:
+        raise damage
     return None
 
 

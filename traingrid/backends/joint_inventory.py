@@ -55,7 +55,7 @@ class JointInventory:
                 yield from inventory.listed(state, submission, window)
             except ListingTimeoutError as error:
                 late = error
-            except (BotoCoreError, ClientError, TraingridError) as error:
+            except (BotoCoreError, ClientError, TraingridError, ValueError) as error:
                 if backend == DEFAULT_BACKEND:
                     raise
                 raise PartlyListedError(backend, error) from error

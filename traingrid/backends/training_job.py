@@ -13,6 +13,7 @@ from traingrid.ledger.items import attempts
 if TYPE_CHECKING:
     from traingrid.backends.inventory import Details, Inventory
     from traingrid.job.backend_traits import BackendName
+    from traingrid.ledger.damage import Damaged
     from traingrid.ledger.items import JobItem, Line
     from traingrid.names import TrainingJobName
 
@@ -35,6 +36,7 @@ class TrainingJob:
         may_hang: True if a host has failed and others may wait for it, or one may not start or end in time, which
             `Inventory.complete_stop` finds out.
         orphaned_pods: The names of its pods, if its object on EKS is gone and only they are left.
+        damaged: The part of its description that shows its grid, if it cannot be read.
     """
 
     name: str
@@ -49,6 +51,7 @@ class TrainingJob:
     backend: BackendName = DEFAULT_BACKEND
     may_hang: bool = False
     orphaned_pods: tuple[str, ...] = ()
+    damaged: Damaged | None = None
 
     @property
     def active(self) -> bool:

@@ -7,7 +7,7 @@ import io
 from typing import TYPE_CHECKING, Any
 
 from traingrid.errors import UsageError
-from traingrid.strict_json import json_object
+from traingrid.strict_json import storable_object
 from traingrid.text import shown
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def _json_lines(file: Path, text: str) -> Iterator[tuple[int, dict[str, Any]]]:
         if not line.strip():
             continue
         try:
-            values = json_object(line)
+            values = storable_object(line)
         except ValueError as rule:  # of a number with thousands of digits, too
             raise UsageError(f"{file}:{number}: must be {rule}.", "Write one object per line.") from None
         yield number, {name: value for name, value in values.items() if value is not None}

@@ -15,7 +15,7 @@ from traingrid.catalog.data_files import lines_of
 from traingrid.catalog.tables import IMPORTED, JsonText, UtcTime, datasets, replicas
 from traingrid.errors import UsageError
 from traingrid.grid.field_types import InstanceType, RegionName
-from traingrid.strict_json import json_object
+from traingrid.strict_json import storable_object
 from traingrid.text import counted, shown
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def _in_modern_times(value: datetime) -> datetime:
 
 
 def _mapping(value: object) -> object:
-    return json_object(value if isinstance(value, str) else json.dumps(value))
+    return storable_object(value if isinstance(value, str) else json.dumps(value))
 
 
 def _one_line(value: str) -> str:

@@ -14,7 +14,7 @@ from traingrid.job.sizes import MAX_JOBS
 from traingrid.manifest.columns import unknown_field
 from traingrid.manifest.fields import FIELDS, MAPPINGS
 from traingrid.manifest.json_lines import declared, json_lines
-from traingrid.strict_json import json_object
+from traingrid.strict_json import storable_object
 from traingrid.text import shown
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def _plain(name: str, value: Any) -> Any:
 
 def _mapping(name: str, value: Any) -> dict[str, Any]:
     try:
-        mapping = json_object(value) if isinstance(value, str) else value
+        mapping = storable_object(value) if isinstance(value, str) else value
     except ValueError:
         mapping = None
     if not isinstance(mapping, dict):

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import BigInteger, Column, Date, DateTime, Double, Index, Integer, MetaData, Table, Text
 from sqlalchemy.types import TypeDecorator
 
+from traingrid.strict_json import json_object
+
 if TYPE_CHECKING:
     from sqlalchemy import Dialect
 
@@ -33,7 +35,7 @@ class JsonText(TypeDecorator[Any]):
 
     def process_result_value(self, value: Any, _dialect: Dialect) -> Any:
         """Return the stored mapping."""
-        return json.loads(value) if value else {}
+        return json_object(value, "a mapping in a column of the catalog") if value else {}
 
 
 class UtcTime(TypeDecorator[datetime]):

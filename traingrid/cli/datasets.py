@@ -141,7 +141,7 @@ def _report(home: Storage, where: S3Uri, before: str | None, sha256: str) -> dic
     deadline = time.monotonic() + REPORTED_WITHIN
     while time.monotonic() < deadline:
         if home.current_version(where) not in (None, before):
-            report = json_object((home.read_if_exists(where) or b"{}").decode())
+            report = json_object(home.read_if_exists(where) or b"{}", where)
             if report.get("marker_sha256") == sha256:
                 return report
         time.sleep(_POLL_SECONDS)

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from traingrid import names
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import UsageError
-from traingrid.strict_json import json_object
+from traingrid.strict_json import storable_object
 from traingrid.text import shown
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def parse_marker(content: bytes, uri: S3Uri) -> Marker:
     if len(content) > MAX_MARKER_BYTES:
         raise UsageError(f"{uri} has more than {MAX_MARKER_BYTES:,} bytes.", next_step)
     try:
-        return Marker.model_validate(json_object(content.decode()))
+        return Marker.model_validate(storable_object(content.decode()))
     except UnicodeDecodeError:
         raise UsageError(f"{uri} is not UTF-8.", next_step) from None
     except ValidationError as error:

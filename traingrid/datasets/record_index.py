@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from traingrid import names
 from traingrid.errors import UsageError
+from traingrid.strict_json import JsonError, json_object, member
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -78,9 +79,9 @@ def indexed_files(folder: S3Uri, listed: Iterable[Listed]) -> dict[str, Listed]:
 def stored_index(content: bytes | None) -> Index:
     """Return the entries of an index that this command has written; none if it is another one, or None."""
     try:
-        entries = json.loads(content or b"{}").get("files", {})
+        entries = member(json_object(content or b"{}"), "files", dict)
         return {name: FileEntry(**values) for name, values in entries.items()}
-    except (ValueError, TypeError, AttributeError):
+    except (JsonError, TypeError):
         return {}
 
 

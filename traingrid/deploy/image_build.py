@@ -21,6 +21,7 @@ from botocore.exceptions import ClientError
 from traingrid.aws.clients import client
 from traingrid.deploy.build_quotas import CONCURRENT_BUILDS, raise_command
 from traingrid.deploy.custom_resource import REPEATED, answer
+from traingrid.strict_json import json_object
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -158,7 +159,7 @@ def _answer(status: str, variables: list[Mapping[str, str]], log: str | None) ->
     environment = {entry["name"]: entry["value"] for entry in variables}
     if REQUEST_VARIABLE not in environment:  # a person started the project by hand
         return
-    request = json.loads(environment[REQUEST_VARIABLE])
+    request = json_object(environment[REQUEST_VARIABLE], f"The variable {REQUEST_VARIABLE} of a build")
     if status != "SUCCEEDED":
         name = request["PhysicalResourceId"]
         reason = f"The build of {name} ended {status}. Its log has the reason: {log or 'see the CodeBuild console'}"

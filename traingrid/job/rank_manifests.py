@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import heapq
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from traingrid import names
 from traingrid.aws.s3_uri import path_in_channel, prefix_of
 from traingrid.errors import UsageError
 from traingrid.job.channels import by_rank, manifest_uri, rank_channels
+from traingrid.strict_json import JsonError, json_list
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -76,8 +77,31 @@ def _agreed(objects: Objects, job: Job, training_job: str, name: str) -> list[Ma
     if stored is None:
         content = _encoded(_manifests(objects, job, name))
         stored = content if objects.write_if_none(uri, content, _JSON) else objects.read_if_exists(uri)
-    shares: list[ManifestFile] = json.loads(stored or b"[]")
+    return _shares(stored or b"", uri, job.ranks)
+
+
+def _shares(content: bytes, uri: S3Uri, ranks: int) -> list[ManifestFile]:
+    """Return the ManifestFile of each rank from the object with all of them.
+
+    Raises:
+        UsageError: Another program has written the object.
+    """
+    try:
+        shares = json_list(content)
+    except JsonError:
+        shares = []
+    if len(shares) != ranks or not all(map(_is_manifest_file, shares)):
+        text = f"{uri} must be the JSON list of the ManifestFiles of {ranks} ranks."
+        raise UsageError(text, "Delete it and retry the job, which lists its objects again.")
     return shares
+
+
+def _is_manifest_file(share: Any) -> bool:
+    return (
+        isinstance(share, list)
+        and [type(entry) for entry in share] == [dict, *[str] * (len(share) - 1)]
+        and isinstance(share[0].get("prefix"), str)
+    )
 
 
 def _manifests(objects: Objects, job: Job, name: str) -> list[ManifestFile]:

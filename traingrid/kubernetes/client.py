@@ -15,7 +15,7 @@ import ssl
 import time
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlencode, urlsplit
 
 import urllib3
@@ -31,6 +31,7 @@ from traingrid.kubernetes.errors import (
     error_of,
 )
 from traingrid.late_request import refuse_late
+from traingrid.strict_json import json_object
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -249,7 +250,7 @@ class Client:
         timeout = urllib3.Timeout(connect=self._patience.connect, read=seconds + self._patience.read)
         with closing(self._reply("GET", kind.path(self.namespace), query, tries=1, timeout=timeout)) as reply:
             for line in self._lines(reply):
-                event = json.loads(line)
+                event = json_object(line, f"A change of {kind.plural}")
                 if event["type"] == "ERROR":
                     status = event["object"]
                     raise error_of(int(status.get("code") or 0), status)
@@ -282,7 +283,7 @@ class Client:
     ) -> Object:
         reply = self._reply(method, path, query, content, media, tries)
         try:
-            return cast("Object", json.loads(reply.read()))
+            return json_object(reply.read(), f"The reply of {self.cluster.endpoint}{path}")
         except urllib3.exceptions.HTTPError as error:
             raise self._no_reply(error) from error
         finally:

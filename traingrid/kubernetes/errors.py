@@ -5,10 +5,10 @@ Source: https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/s
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from traingrid.errors import CallError, OutageError
+from traingrid.strict_json import JsonError, json_object
 
 UNAUTHORIZED, FORBIDDEN, NOT_FOUND, CONFLICT, GONE, INVALID, TOO_MANY = 401, 403, 404, 409, 410, 422, 429
 ALREADY_EXISTS = "AlreadyExists"
@@ -106,7 +106,6 @@ def error_of(code: int, body: bytes | dict[str, Any], retry_after: str = "") -> 
 
 def _status(body: bytes) -> dict[str, Any]:
     try:
-        status = json.loads(body)
-    except ValueError:
-        status = None
-    return status if isinstance(status, dict) else {"message": body[:200].decode(errors="replace")}
+        return json_object(body)
+    except JsonError:
+        return {"message": body[:200].decode(errors="replace")}

@@ -26,6 +26,7 @@ from traingrid.ledger.field_types import (
 )
 from traingrid.ledger.revisions import write_revision
 from traingrid.names import DATASETS
+from traingrid.strict_json import JsonError, storable_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -171,12 +172,9 @@ class Datasets:
 
 def _attributes(item: Mapping[str, Any]) -> Mapping[str, Any]:
     try:
-        attributes = json.loads(item.get("attributes", "{}"))
-    except (json.JSONDecodeError, RecursionError):
-        attributes = None
-    if not isinstance(attributes, dict):
-        raise ItemError(item, "attributes", "has the field 'attributes' with a text that is not a JSON object")
-    return attributes
+        return storable_object(item.get("attributes", "{}"))
+    except JsonError as error:
+        raise ItemError(item, "attributes", f"has the field 'attributes', which must be {error.rule}") from None
 
 
 def _replica(item: Mapping[str, Any], replica: Mapping[str, Any]) -> Replica:

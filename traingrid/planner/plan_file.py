@@ -17,6 +17,7 @@ from traingrid.errors import UsageError
 from traingrid.ledger.timestamps import timestamp
 from traingrid.planner.places import planned_values
 from traingrid.planner.pool_keys import ON_DEMAND, SPOT
+from traingrid.strict_json import JsonError, json_object, member
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -156,8 +157,8 @@ def read(content: bytes, name: str) -> PlanFile:
     body, _, last = content.rstrip(b"\n").rpartition(b"\n")
     body += b"\n"
     try:
-        expected = json.loads(last)["sha256"]
-    except (ValueError, KeyError, TypeError):
+        expected = member(json_object(last), "sha256", str)
+    except JsonError:
         text = f"{name} is not a complete plan: its last line is not a SHA-256."
         raise UsageError(text, "Write a plan: traingrid plan MANIFEST --to FILE.") from None
     if expected != hashlib.sha256(body).hexdigest():

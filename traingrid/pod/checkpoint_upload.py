@@ -25,6 +25,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from traingrid.aws.outage import is_outage
 from traingrid.aws.s3_delete import delete_unchanged
 from traingrid.aws.s3_uri import S3Uri
+from traingrid.strict_json import JsonError, json_object
 from traingrid.text import counted
 from traingrid.threads import in_order
 
@@ -67,11 +68,11 @@ class CheckpointRecord:
     def load(self) -> None:
         """Read the file. Without it, all files are copied, and none is deleted."""
         try:
-            stored = json.loads(self._file.read_text())
+            stored = json_object(self._file.read_bytes(), self._file)
             self.copied = {path: CopiedFile(**fields) for path, fields in stored.items()}
         except FileNotFoundError:
             return
-        except (ValueError, TypeError, AttributeError) as error:
+        except (JsonError, TypeError) as error:
             logger.warning("%s cannot be read, so all files are copied: %s", self._file, error)
 
     def save(self) -> None:

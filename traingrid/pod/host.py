@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import socket
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from traingrid.pod.failure import description_error
+from traingrid.strict_json import JsonError, json_object
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,8 +51,8 @@ class Host:
         """
         file = Path(environment.get(FILES) or "/etc/traingrid", "request.json")
         try:
-            request = json.loads(file.read_text())
-        except (OSError, ValueError) as error:
+            request = json_object(file.read_bytes(), file)
+        except (OSError, JsonError) as error:
             raise description_error(f"The request of the training job cannot be read: {error}.") from error
         hosts = tuple(name.strip() for name in environment.get(HOSTS, "").split(",") if name.strip())
         own = (environment.get("HOSTNAME") or socket.gethostname()).partition(".")[0]

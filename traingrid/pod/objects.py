@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -13,6 +12,7 @@ from botocore.exceptions import ClientError
 
 from traingrid.aws.s3_uri import S3Uri, path_in_channel
 from traingrid.pod.failure import download_error
+from traingrid.strict_json import JsonError, json_list
 from traingrid.threads import in_order
 from traingrid.transfers.retries import patiently
 
@@ -112,7 +112,9 @@ def _listed(s3: Any, manifest: S3Uri) -> Iterator[StoredObject]:
 
     content = patiently(read)
     try:
-        first, *suffixes = json.loads(content)
+        first, *suffixes = json_list(content)
+        if not all(isinstance(suffix, str) for suffix in suffixes):
+            raise JsonError("a list of texts after the prefix")
         prefix = first["prefix"]
         places = [(place_of(f"{prefix}{suffix}"), suffix) for suffix in suffixes]
     except (ValueError, TypeError, KeyError) as error:

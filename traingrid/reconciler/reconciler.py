@@ -202,6 +202,8 @@ class Reconciler:
                 try:
                     for job in self.inventory(region).listed(state, window=Window(since=since, until=until)):
                         training_jobs.append(job)
+                        if job.damaged:
+                            reach.damaged(job.damaged)
                         if time.time() >= until:
                             reach.too_slow(region, len(training_jobs))
                             return training_jobs

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from traingrid.aws.clients import Maker, gentle
 from traingrid.aws.s3_uri import S3Uri
+from traingrid.strict_json import JsonError, json_object, member
 from traingrid.submission.files import jobs_key
 
 if TYPE_CHECKING:
@@ -184,10 +184,9 @@ def version_in(file: str) -> str:
 
 def _index_on(line: bytes) -> int | None:
     try:
-        index = json.loads(line)["index"]
-    except (ValueError, KeyError, TypeError):
+        return member(json_object(line), "index", int)
+    except JsonError:
         return None
-    return index if isinstance(index, int) else None
 
 
 def is_retry(array: Array) -> bool:

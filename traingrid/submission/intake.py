@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import json
 import math
 import time
 from collections import deque
@@ -25,6 +24,7 @@ from traingrid.manifest import parse as manifest
 from traingrid.manifest.checks.budgets import budget_of
 from traingrid.manifest.errors import ManifestError
 from traingrid.manifest.rows import too_large
+from traingrid.strict_json import JsonError, json_object
 from traingrid.submission.batch_children import is_retry
 from traingrid.submission.files import (
     chunks,
@@ -167,10 +167,8 @@ class Intake:
     def _reported_again(self, source: ManifestVersion, item: SubmissionItem) -> dict[str, Any]:
         """Return the report of a submission; write it if the request that submitted the last array did not."""
         for uri in (source.own_report, source.report):
-            with suppress(
-                ClientError, ValueError
-            ):  # S3 refuses to read a missing object of a bucket that is not listed
-                report: dict[str, Any] = json.loads(self.storage.read_if_exists(uri) or b"{}")
+            with suppress(ClientError, JsonError):  # S3 refuses to read a missing object of a bucket that is not listed
+                report = json_object(self.storage.read_if_exists(uri) or b"{}")
                 if (report.get("version"), report.get("state")) == (source.version, "submitted"):
                     return report
         return self._write_report(source, _submitted(item.submission, item.jobs, _reported(item)))

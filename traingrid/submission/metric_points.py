@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,6 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from traingrid.job.metrics import NAME_START, NUMBER, NUMBER_END
+from traingrid.strict_json import json_object
 from traingrid.submission.metric_patterns import MetricPatterns, number, searched_part
 
 if TYPE_CHECKING:
@@ -80,11 +80,11 @@ def records_of_part(content: bytes) -> Iterator[Record]:
     """Yield the records of a part. Skip malformed lines, because a script may write to the same prefix."""
     for line in content.splitlines():
         try:
-            values_of_line = json.loads(line)
+            values_of_line = json_object(line)
             values = {name: float(value) for name, value in islice(values_of_line["metrics"].items(), _MOST_METRICS)}
             time = datetime.fromisoformat(values_of_line["time"]).astimezone(UTC)
             step, epoch = _whole(values_of_line.get("step")), _whole(values_of_line.get("epoch"))
-        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
             continue
         yield Record(time=time, step=step, epoch=epoch, values=_bounded(values))
 

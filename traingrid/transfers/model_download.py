@@ -16,6 +16,7 @@ from botocore.exceptions import BotoCoreError
 
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import TraingridError
+from traingrid.strict_json import json_value
 from traingrid.text import printable
 from traingrid.transfers.object_range import ObjectRange
 from traingrid.transfers.retries import Retries
@@ -168,6 +169,6 @@ def other_parts(s3: Any, first: S3Uri) -> dict[int, S3Uri]:
 
 def _content(marker: Path) -> object:
     try:
-        return json.loads(marker.read_text())
+        return json_value(marker.read_bytes())
     except (OSError, ValueError):
         return None

@@ -190,5 +190,16 @@ def test_the_program_loads_neither_the_control_plane_nor_its_libraries() -> None
     command = [sys.executable, "-c", code]
     loaded = subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout.split()
     packages = {name.split(".")[1] for name in loaded if name.startswith("traingrid.")}
-    assert packages == {"aws", "backoff", "errors", "late_request", "log", "pod", "text", "threads", "transfers"}
+    assert packages == {
+        "aws",
+        "backoff",
+        "errors",
+        "late_request",
+        "log",
+        "pod",
+        "strict_json",
+        "text",
+        "threads",
+        "transfers",
+    }
     assert not {"pydantic", "click", "sqlalchemy"} & set(loaded)

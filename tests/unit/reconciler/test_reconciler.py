@@ -17,7 +17,7 @@ from traingrid.backends.inventory import ALL, Window
 from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Job
 from traingrid.job.state import JobState
-from traingrid.ledger.damage import intact
+from traingrid.ledger.damage import Damaged, intact
 from traingrid.ledger.ledger import CANCEL_ALL, AttemptFacts, Ledger
 from traingrid.ledger.submission_item import Array
 from traingrid.reconciler import line_closer as closing
@@ -104,6 +104,18 @@ def test_a_job_that_cannot_be_stopped_does_not_block_others(world: World, reconc
     orphans = [world.runs("ffffffff", index, HOME) for index in range(4)]
     world.fails |= {f"stop {orphans[0]}": SLOW, f"tags {orphans[1]}": SLOW}
     assert unreached(reconciler).done.stopped == world.stopped == orphans[2:]
+
+
+def test_a_damaged_training_job_is_reported_and_others_are_stopped(world: World, reconciler: Reconciler) -> None:
+    world.runs("abababab", 0, HOME)
+    orphans = [world.runs("cdcdcdcd", 0, HOME), world.runs("cdcdcdcd", 1, FAR)]
+    part = Damaged(place="The Job training/x", problem="has no valid request", next_step="Delete it.")
+    first, *others = world.running[HOME]
+    world.running[HOME] = [replace(first, damaged=part), *others]
+    error = unreached(reconciler)
+    assert error.done.unreachable == {"The Job training/x": "has no valid request"}
+    assert "Delete it." in str(error)
+    assert set(orphans) <= set(world.stopped)
 
 
 def test_an_unreachable_removed_region_is_reported_with_the_next_step(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from traingrid.backends.eks import labels
 from traingrid.backends.eks.pods import Pod, seconds_of
+from traingrid.backends.eks.stored_request import StoredRequest, stored_request
 from traingrid.kubernetes.client import MPI_JOB
 
 if TYPE_CHECKING:
@@ -59,17 +59,9 @@ class ClusterJob:
         return self._metadata.get("annotations") or {}
 
     @cached_property
-    def request(self) -> Mapping[str, Any]:
-        """The request in the object's pod template, in SageMaker's form; empty if traingrid has not made the object."""
-        spec = self.object["spec"]
-        replicas = spec.get("mpiReplicaSpecs") or {}
-        template = replicas.get("Launcher", spec).get("template") or {}
-        text = ((template.get("metadata") or {}).get("annotations") or {}).get(labels.REQUEST, "")
-        try:
-            request = json.loads(text)
-        except ValueError:
-            return {}
-        return request if isinstance(request, dict) else {}
+    def request(self) -> StoredRequest:
+        """The request in the object's pod template; without contents if traingrid has not made the object."""
+        return stored_request(self.object)
 
     @property
     def status(self) -> Mapping[str, Any]:
@@ -155,9 +147,9 @@ class ClusterJob:
         starts = [pod.started_at for pod in self.pods if pod.started_at is not None]
         if len(starts) >= self.hosts:
             return max(starts)
-        noted = self.annotations.get(labels.STARTED_AT)
-        if noted:
-            return seconds_of(noted)
+        noted = _noted_seconds(self.annotations.get(labels.STARTED_AT))
+        if noted is not None:
+            return noted
         # The pods of a training job that has ended may be gone with their nodes.
         return seconds_of(self.status.get("startTime")) if self.completed or self.failed else None
 
@@ -185,3 +177,11 @@ class ClusterJob:
         return next(
             (condition for condition in conditions if condition["type"] in names and condition["status"] == "True"), {}
         )
+
+
+def _noted_seconds(text: str | None) -> float | None:
+    """Return a time in an annotation, in seconds since 1970; None if it is no time, because others can write it."""
+    try:
+        return seconds_of(text)
+    except (ValueError, OverflowError):
+        return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from traingrid import names
 from traingrid.aws.clients import Maker, gentle
@@ -18,6 +18,7 @@ from traingrid.backends.eks.owned_pods import PodsByOwner
 from traingrid.backends.eks.pods import ENDED_PHASES, Pod
 from traingrid.backends.eks.start_wait import PATIENCE_SECONDS, start_wait
 from traingrid.backends.eks.state import seen_of, tags_in
+from traingrid.backends.eks.stored_request import StoredRequest, damaged, stored_request
 from traingrid.backends.eks.worker_failure import may_hang
 from traingrid.backends.inventory import ACTIVE_STATES, ALL, Details, Window
 from traingrid.backends.training_job import TrainingJob
@@ -35,6 +36,14 @@ if TYPE_CHECKING:
 _POD_FIELDS = ("hostname", "subdomain", "nodeName", "activeDeadlineSeconds")
 """The fields of a pod's specification on which the state of its training job depends."""
 _LIVE_PODS = ",".join(f"status.phase!={phase}" for phase in ENDED_PHASES)
+
+
+class _Listed(NamedTuple):
+    """An object of the grid without its large pod template, and the rule that the request in it breaks."""
+
+    kind: Kind
+    entry: Object
+    problem: str
 
 
 class EksInventory:
@@ -76,7 +85,7 @@ class EksInventory:
     def ended(self) -> Iterator[TrainingJob]:
         """See `Inventory.ended`; also objects that were released `KEEP_DAYS` ago."""
         now = time.time()
-        objects = [(kind, entry) for kind, entry in self._objects() if not labels.is_kept(entry["metadata"], now)]
+        objects = [listed for listed in self._objects() if not labels.is_kept(listed.entry["metadata"], now)]
         if objects:
             pods = self._pods(objects, _LIVE_PODS)
             yield from (job for job in self._training_jobs(objects, pods) if not job.active)
@@ -152,7 +161,7 @@ class EksInventory:
             raise
         return True
 
-    def _objects(self, submission: str = "", all_objects: list[Object] | None = None) -> list[tuple[Kind, Object]]:
+    def _objects(self, submission: str = "", all_objects: list[Object] | None = None) -> list[_Listed]:
         """Return the objects with names of the grid, or of a submission, without their large pod templates.
 
         Args:
@@ -165,37 +174,38 @@ class EksInventory:
                 for entry in self._jobs.client.all(kind):
                     if all_objects is not None:
                         all_objects.append({"metadata": entry["metadata"]})
-                    if self._is_in(kind, entry, submission):
-                        selected.append((kind, _small(entry)))
+                    request = stored_request(entry)
+                    if self._is_in(entry, request, submission):
+                        selected.append(_Listed(kind, _small(entry), request.problem))
             except ApiError as error:
                 if error.code != NOT_FOUND:  # the cluster has no MPI operator
                     raise
         return selected
 
-    def _is_in(self, kind: Kind, entry: Object, submission: str) -> bool:
+    def _is_in(self, entry: Object, request: StoredRequest, submission: str) -> bool:
         """Return True if an object has a name of the grid, and our finalizer or tags; people change labels."""
         metadata = entry["metadata"]
         identity = names.parse_training_job(self._grid, metadata["name"])
         if identity is None or submission not in ("", identity.submission):
             return False
-        cluster_job = ClusterJob(kind=kind, object=entry, pods=[], cluster_arn="")
-        return labels.FINALIZER in (metadata.get("finalizers") or []) or is_of_grid(tags_in(cluster_job), self._grid)
+        return labels.FINALIZER in (metadata.get("finalizers") or []) or is_of_grid(request.tags, self._grid)
 
-    def _pods(self, objects: list[tuple[Kind, Object]], fields: str) -> PodsByOwner:
+    def _pods(self, objects: list[_Listed], fields: str) -> PodsByOwner:
         """Return the pods of the namespace that a field selector selects."""
         client = self._jobs.client
-        launchers = client.all(JOB) if any(kind is MPI_JOB for kind, _ in objects) else ()
+        launchers = client.all(JOB) if any(listed.kind is MPI_JOB for listed in objects) else ()
         return PodsByOwner(launchers, map(_without_spec, client.all(POD, fields=fields)))
 
-    def _training_jobs(self, objects: list[tuple[Kind, Object]], pods: PodsByOwner) -> Iterator[TrainingJob]:
+    def _training_jobs(self, objects: list[_Listed], pods: PodsByOwner) -> Iterator[TrainingJob]:
         """Yield the training jobs of objects, with their pods."""
-        for kind, entry in objects:
-            job = self._training_job(kind, entry, [Pod(pod) for pod in pods.of(entry)])
+        for listed in objects:
+            job = self._training_job(listed, [Pod(pod) for pod in pods.of(listed.entry)])
             if job:
                 yield job
 
-    def _training_job(self, kind: Kind, entry: Object, pods: list[Pod]) -> TrainingJob | None:
-        cluster_job = ClusterJob(kind=kind, object=entry, pods=pods, cluster_arn=self._jobs.client.cluster.arn)
+    def _training_job(self, listed: _Listed, pods: list[Pod]) -> TrainingJob | None:
+        arn = self._jobs.client.cluster.arn
+        cluster_job = ClusterJob(kind=listed.kind, object=listed.entry, pods=pods, cluster_arn=arn)
         identity = names.parse_training_job(self._grid, cluster_job.name)
         if identity is None:
             return None
@@ -210,6 +220,7 @@ class EksInventory:
             ended_at=cluster_job.ended_at,
             backend="eks",
             may_hang=may_hang(cluster_job) or _waits_long(cluster_job) or bool(left_running(cluster_job, time.time())),
+            damaged=damaged(listed.kind, listed.entry, self._region, listed.problem) if listed.problem else None,
         )
 
 

@@ -5,7 +5,6 @@ Source: https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/.
 
 from __future__ import annotations
 
-import json
 import re
 import signal
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from traingrid.backends.eks.hosts import host_index
 from traingrid.backends.eks.pod_template import PREPARE, RESULTS, TRAIN
+from traingrid.strict_json import JsonError, json_object
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -336,9 +336,9 @@ class Pod:
         ended = self._ended(RESULTS)
         text = str(ended.get("message") or "")
         try:
-            fields = json.loads(text)
+            fields = json_object(text)
             return Results(*(str(fields.get(name) or "") for name in ("artifact", "failure", "error")))
-        except (ValueError, AttributeError):
+        except JsonError:
             lines = text.strip().splitlines()
         if not ended.get("exitCode"):
             return Results()

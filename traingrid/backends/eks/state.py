@@ -11,7 +11,6 @@ from traingrid.backends.eks import labels
 from traingrid.backends.eks.pod_template import PREPARE, RESULTS, TRAIN
 from traingrid.backends.eks.pods import Pod
 from traingrid.backends.eks.running import overdue, phase_of
-from traingrid.backends.sagemaker.request import fingerprint
 from traingrid.job.failures import (
     CAPACITY,
     CAPACITY_WAIT_EXCEEDED,
@@ -24,6 +23,7 @@ from traingrid.job.failures import (
 from traingrid.job.observed import Seen
 from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.kubernetes.client import MPI_JOB
+from traingrid.strict_json import json_object
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,7 +66,7 @@ def seen_of(cluster_job: ClusterJob, now: float | None = None) -> Seen:
         started_at=cluster_job.started_at,
         training_seconds=_training_seconds(cluster_job),
         billable_seconds=_billable_seconds(cluster_job),
-        fingerprint=fingerprint(cluster_job.request) if cluster_job.request else "",
+        fingerprint=cluster_job.request.fingerprint,
     )
 
 
@@ -116,7 +116,7 @@ def tags_in(cluster_job: ClusterJob) -> dict[str, str]:
     The annotations of an object can change, but the template of a Job cannot, except while it is suspended
     (https://kubernetes.io/docs/concepts/workloads/controllers/job/#mutable-scheduling-directives).
     """
-    return {tag["Key"]: tag["Value"] for tag in cluster_job.request.get("Tags", [])}
+    return cluster_job.request.tags
 
 
 def _state_of(cluster_job: ClusterJob, now: float) -> _State:
@@ -128,11 +128,11 @@ def _noted(cluster_job: ClusterJob) -> _State | None:
     if cluster_job.pods_left or not cluster_job.is_over:
         return None
     try:
-        noted = json.loads(cluster_job.annotations.get(labels.ENDED, ""))
+        noted = json_object(cluster_job.annotations.get(labels.ENDED, ""))
         state = JobState(noted.pop("state"))
         texts = {name: str(text) for name, text in noted.items()}
         return _State(state=state, **texts) if state in FINAL_STATES else None
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError):
         return None
 
 
@@ -162,10 +162,8 @@ def _completed(cluster_job: ClusterJob) -> _State:
         )
     artifact = _artifact(cluster_job)
     if not cluster_job.pods:  # they are gone with their nodes; the path of the model is certain
-        artifact = (
-            f"{cluster_job.request.get('OutputDataConfig', {}).get('S3OutputPath', '').rstrip('/')}/{cluster_job.name}"
-        )
-        artifact = f"{artifact}/output/model.tar.gz" if artifact.startswith("s3://") else ""
+        artifact = f"{cluster_job.request.output.rstrip('/')}/{cluster_job.name}/output/model.tar.gz"
+        artifact = artifact if artifact.startswith("s3://") else ""
     return _State(state=JobState.COMPLETED, phase="Completed", artifact=artifact)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ from traingrid.aws.clients import Maker, client
 from traingrid.backends.sagemaker.request import fingerprint
 from traingrid.job.observed import QUEUED, Seen
 from traingrid.job.state import JobState
+from traingrid.strict_json import JsonError, json_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -129,7 +129,7 @@ def seen_of(job: Mapping[str, Any], trained: Seen | None) -> Seen:
     """
     payload = job.get("serviceRequestPayload", "")
     expected, state, over = (
-        fingerprint(json.loads(payload)) if payload else "",
+        _fingerprint_in(payload),
         state_of(job),
         job["status"] not in ACTIVE,
     )
@@ -142,6 +142,14 @@ def seen_of(job: Mapping[str, Any], trained: Seen | None) -> Seen:
     )
     phase = state if over else QUEUED if job["status"] in WAITING else "Ending" if trained else "Starting"
     return Seen(state=state, phase=phase, reason=reason, fingerprint=expected, service_job=service_job)
+
+
+def _fingerprint_in(payload: str) -> str:
+    """Return the fingerprint of a service job's request; empty if another program has written its payload."""
+    try:
+        return fingerprint(json_object(payload))
+    except (JsonError, KeyError, TypeError, AttributeError):
+        return ""
 
 
 def _begins(name: str, prefix: str) -> bool:

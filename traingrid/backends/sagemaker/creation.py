@@ -12,11 +12,12 @@ from traingrid.aws.outage import is_expired, is_outage
 from traingrid.aws.s3 import Storage
 from traingrid.backends.base import LaunchError
 from traingrid.backends.sagemaker.request import confined, fingerprint, training_job_request
+from traingrid.errors import UsageError
 from traingrid.job.channels import by_rank
 from traingrid.job.failures import DATA, PERMISSION, PERMISSION_DELAY, SERVICE_ERROR, Failure, of_refusal
 from traingrid.job.observed import Describer
 from traingrid.job.ownership import conflict
-from traingrid.job.rank_manifests import TooFewObjectsError, write_rank_manifests
+from traingrid.job.rank_manifests import write_rank_manifests
 
 if TYPE_CHECKING:
     from traingrid.grid.deployment import Deployment
@@ -111,7 +112,7 @@ class Creation:
         self._storage = self._storage or Storage(self._region, role=self._deployment.acting_in(self._region))
         try:
             write_rank_manifests(self._storage, job, name)
-        except TooFewObjectsError as error:
+        except UsageError as error:
             raise LaunchError(DATA, str(error)) from error
         except ClientError as error:
             if is_outage(error):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from traingrid.deploy.checkup.finding import REVERT_DRIFT, Finding, Verdict, bui
 from traingrid.deploy.region_guard import removed_by_force
 from traingrid.grid.deployment import Deployment
 from traingrid.manifest.plan import image_request
+from traingrid.strict_json import json_object
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -75,7 +75,7 @@ def things_of(
         yield _bucket(bucket, region, role, own=bucket in own)
     yield _role(names.execution_role(grid.name, region), region, role)
     deployment = Deployment(
-        grid=grid, account=account, table="", manifest_bucket="", images=json.loads(training_images or "{}")
+        grid=grid, account=account, table="", manifest_bucket="", images=json_object(training_images or "{}")
     )
     for alias, settings in grid.images.items():
         if settings.build and settings.target not in deployment.images:

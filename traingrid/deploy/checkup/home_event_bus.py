@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
@@ -10,6 +9,7 @@ from botocore.exceptions import ClientError
 from traingrid import names
 from traingrid.aws.clients import client
 from traingrid.deploy.checkup.finding import REVERT_DRIFT, Finding, Verdict, looked
+from traingrid.strict_json import json_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +36,7 @@ def home_event_bus(grid: GridSettings, account: str) -> Iterator[Finding]:
             if error.response["Error"]["Code"] != "ResourceNotFoundException":
                 raise
             return finding("does not exist: only sweeps record the ends of training jobs whose child has died")
-        statements = json.loads(policy or "{}").get("Statement", [])
+        statements = json_object(policy or "{}", f"the policy of {name}").get("Statement", [])
         senders = sorted({account, *grid.elsewhere().values()})
         lacking = [sender for sender in senders if not _is_allowed(sender, statements)]
         return finding(f"its policy lacks {', '.join(lacking)}: no events arrive from there" if lacking else "")

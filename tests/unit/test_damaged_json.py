@@ -1,0 +1,150 @@
+"""Damaged JSON: a reader of text that others can write omits unreadable text, or reports its place."""
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.support.rows import each_row
+from traingrid import log
+from traingrid.api.submit import known_report
+from traingrid.aws.s3_uri import S3Uri
+from traingrid.backends.eks.pods import Pod, Results
+from traingrid.backends.queued import jobs as service_jobs
+from traingrid.datasets.record_index import stored_index
+from traingrid.errors import TraingridError
+from traingrid.job.job import Job
+from traingrid.job.rank_manifests import write_rank_manifests
+from traingrid.kubernetes.errors import error_of
+from traingrid.ledger.datasets import DatasetItem
+from traingrid.ledger.errors import ItemError
+from traingrid.ledger.submission_item import Array, SubmissionItem
+from traingrid.planner import plan_file
+from traingrid.pod.checkpoint_upload import CheckpointRecord
+from traingrid.pod.host import FILES, Host
+from traingrid.submission.batch_children import Children
+from traingrid.submission.metric_points import records_of_part
+
+DAMAGED = {
+    "empty": b"",
+    "truncated": b'{"version": "1", "sta',
+    "list": b"[]",
+    "null": b"null",
+    "number": b"7",
+    "text": b'"text"',
+    "object": b"{}",
+    "members of other types": b'{"version": 1, "files": [1], "index": true, "message": 2, "timestamp": {}, "Tags": 3}',
+    "nested": b"[" * 100_000,
+    "nested in an object": b'{"a": ' * 100_000,
+    "digits": b'{"index": ' + b"1" * 5000 + b"}",
+    "html": b"<html>",
+    "latin-1": b'{"version": "\xe9"}',
+}
+REPORT = S3Uri("manifests", "x.csv")
+
+
+@each_row("content", DAMAGED.items())
+def test_a_damaged_line_of_a_retry_belongs_to_no_child(content: bytes) -> None:
+    storage: Any = SimpleNamespace(read_pinned=lambda *_: b'{"index": 4}\n' + content + b'\n{"index": 5}\n')
+    children = Children(storage, "bucket", make=lambda *_: None)
+    arrays = (Array(batch_job="again", file="retry-1.jsonl", count=3),)
+    submission = SubmissionItem(
+        submission="0123abcd",
+        state="Submitted",
+        manifest="s3://bucket/x.csv",
+        jobs=6,
+        claimed_at="2026-11-20T10:00:00Z",
+        arrays=arrays,
+    )
+    assert children.ids(submission) in (
+        {4: "again:0", 5: "again:2"},
+        {4: "again:0", 5: "again:1"},  # no line at all
+    )
+
+
+@each_row("content", DAMAGED.items())
+def test_damaged_attributes_are_those_of_a_damaged_dataset(content: bytes) -> None:
+    item = {
+        "submission": "datasets",
+        "item": "scans#1",
+        "bytes": 1,
+        "objects": 1,
+        "replicas": {"us-east-1": {"uri": "s3://b/k", "registered_at": "2026-11-20T10:00:00Z"}},
+        "revision": 1,
+        "attributes": content.decode("latin-1"),
+    }
+    if content[:1] == b"{" and content[-1:] == b"}" and len(content) < 1000:
+        assert DatasetItem.read(item).dataset == "scans"
+        return
+    with pytest.raises(ItemError, match=r"'scans#1'.*'attributes'"):
+        DatasetItem.read(item)
+
+
+@each_row("content", DAMAGED.items())
+def test_a_damaged_report_of_the_intake_is_named(content: bytes) -> None:
+    storage: Any = SimpleNamespace(read_versions=lambda *_: [content])
+    with pytest.raises(TraingridError, match=r"^s3://manifests/x\.csv\S* must be "):
+        known_report(storage, REPORT, "1")
+
+
+@each_row("content", DAMAGED.items())
+def test_a_report_beside_a_damaged_one_is_read(content: bytes) -> None:
+    report = b'{"version": "1", "state": "submitted"}'
+    storage: Any = SimpleNamespace(read_versions=lambda *_: [content, report])
+    found = known_report(storage, REPORT, "1")
+    assert found
+    assert found["state"] == "submitted"
+
+
+@each_row("content", DAMAGED.items())
+def test_damaged_shares_of_ranks_are_named(job: Job, content: bytes) -> None:
+    streams = job.model_copy(update={"streams": "rank", "processes_per_host": 2})
+    train = next(iter(streams.inputs.values())).model_copy(update={"input_mode": "Pipe"})
+    streams = streams.model_copy(update={"inputs": {"train": train}})
+    objects: Any = SimpleNamespace(read_if_exists=lambda *_: content, write_if_none=lambda *_: pytest.fail("written"))
+    with pytest.raises(TraingridError, match=r"s3://\S+train\.shares\S* must be .*Delete it"):
+        write_rank_manifests(objects, streams, "traingrid-0123abcd-0-1")
+
+
+def _results(content: bytes) -> object:
+    ended = {"name": "results", "state": {"terminated": {"exitCode": 0, "message": content.decode("latin-1")}}}
+    status = {"phase": "Failed", "initContainerStatuses": [ended]}
+    return Pod({"metadata": {"name": "pod"}, "spec": {}, "status": status}).results
+
+
+def _fingerprint(content: bytes) -> object:
+    payload = content.decode("latin-1")
+    return service_jobs.seen_of({"serviceRequestPayload": payload, "status": "RUNNING", "jobId": "1"}, None).fingerprint
+
+
+LENIENT: dict[str, tuple[Callable[[bytes], object], object]] = {
+    "a pod's termination message": (_results, Results()),
+    "a record index": (stored_index, {}),
+    "metric points": (lambda content: list(records_of_part(content)), []),
+}
+
+
+@each_row("reader_and_absent", LENIENT.items())
+def test_damaged_text_is_as_absent_text(reader_and_absent: tuple[Callable[[bytes], object], object]) -> None:
+    reader, absent = reader_and_absent
+    for name, content in DAMAGED.items():
+        assert reader(content) == absent, name
+
+
+@each_row("content", DAMAGED.items())
+def test_readers_of_a_single_text_report_it(tmp_path: Path, content: bytes) -> None:
+    text = content.decode("latin-1")
+    assert log.readable(text) in (text, "{} 2")
+    assert _fingerprint(content) in ("", _fingerprint(b"{}"))
+    assert error_of(404, content).code == 404
+    file = tmp_path / "request.json"
+    file.write_bytes(content)
+    record = CheckpointRecord(file)
+    record.load()
+    assert record.copied == {}
+    with pytest.raises(TraingridError):
+        plan_file.read(b"{}\n" + content, "plan.jsonl")
+    with pytest.raises(TraingridError, match=r"request\.json|HOSTS|not in"):
+        Host.from_environment({FILES: str(tmp_path)})
