@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from traingrid.manifest.columns import INDEX_STEP, columns_of, is_header
-from traingrid.manifest.comments import is_error_value
+from traingrid.manifest.error_values import is_error_value, may_have_error_value
 from traingrid.manifest.row import Row, unreadable
 from traingrid.text import shown
 
@@ -34,7 +34,7 @@ def cells_of(number: int, text: str) -> list[str] | LineError:
         return unreadable(
             number, text, reason, "Put a cell with commas or quotes in double quotes, and a job on one line."
         )
-    if "#" in text and (bad := next(filter(is_error_value, cells), "")):
+    if may_have_error_value(text) and (bad := next(filter(is_error_value, cells), "")):
         return unreadable(number, text, f"the cell {bad} is an error of the spreadsheet", "Correct its formula.")
     return cells
 
@@ -75,6 +75,7 @@ class CsvTable:
         number: The line number of the header.
 
     Attributes:
+        names: The names of the columns.
         errors: The errors of the columns, complete when all rows have been read.
 
     Raises:
@@ -84,6 +85,7 @@ class CsvTable:
     def __init__(self, number: int, header: list[str]) -> None:
         _drop_padding(header, 0)
         self._number = number
+        self.names = header
         self._columns, self.errors = columns_of(number, header)
         self._unnamed = {place for place, name in enumerate(header) if not name}
 
