@@ -6,7 +6,8 @@ import csv
 import re
 from typing import TYPE_CHECKING, Any
 
-from traingrid.manifest.columns import INDEX_STEP, columns_of, is_header
+from traingrid.manifest.characters import character_name
+from traingrid.manifest.columns import INDEX_STEP, OTHER_SEPARATORS, columns_of, is_header
 from traingrid.manifest.error_values import is_error_value, may_have_error_value
 from traingrid.manifest.row import Row, unreadable
 from traingrid.text import shown
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
 PLAIN_COLUMNS = ["region", "s3_uri", "name"]
 _PLAIN_FORM = "Write region,s3_uri or region,s3_uri,name."
-_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 # The first line with which some spreadsheets read and write their separator.
 _SEPARATOR_SETTING = re.compile(r'\s*"?sep=.?"?,*\s*', re.IGNORECASE)
 
@@ -28,7 +28,10 @@ def cells_of(number: int, text: str) -> list[str] | LineError:
         number: The line number.
     """
     try:
-        cells = [cell.strip() for cell in next(csv.reader([text], strict=True))]
+        cells = next(csv.reader([text], strict=True, skipinitialspace=True))
+        if '"' in text:
+            _check_quotes(cells)
+        cells = [cell.strip() for cell in cells]
     except csv.Error as error:
         reason = f"invalid CSV ({error})"
         return unreadable(
@@ -39,12 +42,25 @@ def cells_of(number: int, text: str) -> list[str] | LineError:
     return cells
 
 
+def _check_quotes(cells: list[str]) -> None:
+    """Check that no quote follows a blank that is no space, because such a quote does not quote its cell.
+
+    Raises:
+        csv.Error: One does.
+    """
+    for cell in cells:
+        # A cell in quotes may have a space before an escaped quote.
+        if cell[:1].isspace() and not cell.startswith(" ") and cell.lstrip().startswith('"'):
+            message = f"a quote after {character_name(cell[0])}"
+            raise csv.Error(message)
+
+
 def wrong_separator(number: int, text: str) -> LineError | None:
     """Return the error of a line whose cells are not separated by commas; None if no other separator is certain."""
     if _SEPARATOR_SETTING.fullmatch(text):
         reason = "sep= is a setting of a spreadsheet, not a job"
         return unreadable(number, text, reason, "Remove the line; commas separate the cells.")
-    for separator, name in _SEPARATORS.items():
+    for separator, name in OTHER_SEPARATORS.items():
         cells = [cell.strip().strip('"') for cell in text.split(separator)]
         if len(cells) > 1 and (is_header(cells) or cells[1].startswith("s3://")):
             reason = f"the cells are separated by {name}, and those of a manifest by commas"
