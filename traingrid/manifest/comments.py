@@ -7,6 +7,7 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING
 
+from traingrid.manifest.characters import visible
 from traingrid.manifest.error_values import is_error_value, is_too_narrow
 
 if TYPE_CHECKING:
@@ -15,7 +16,16 @@ if TYPE_CHECKING:
 _PADDING = ' \t\xa0",;'
 """A spreadsheet ends a comment with the separators of empty cells, and puts one with a comma in quotes."""
 _DECLARED = re.compile(r"#\s*jobs\s*:\s*([0-9]{1,9})")
-_ALMOST_DECLARED = re.compile(r"[#\s]*(number of )?(jobs\s*[:=]|jobs\s+[\d.,]+$|job\s*[:=]\s*[\d.,]+$)", re.IGNORECASE)
+# "# jobs: two", "# total number of jobs = 2", "# jobs,2", "# lines: 2" and "# 2 jobs in total".
+_TOTAL = r"(in total|total|the|number|count|no|of|is|are)"
+_BETWEEN = r"[\s:=,;.()\"-]{1,3}"
+_NUMBER = r"\d[\d.,]*"
+_ALMOST_DECLARED = re.compile(
+    rf"(number of )?jobs\s*[:=]|job\s*[:=,]\s*{_NUMBER}$"
+    rf"|({_TOTAL}{_BETWEEN})*(jobs|lines|rows)({_BETWEEN}{_TOTAL})*{_BETWEEN}{_NUMBER}({_BETWEEN}{_TOTAL})?$"
+    rf"|{_NUMBER}\s+jobs?({_BETWEEN}{_TOTAL})?$",
+    re.IGNORECASE,
+)
 _REGION = re.compile(r"[a-z]{2,3}(-[a-z]+){1,2}-\d{1,2}", re.IGNORECASE)
 _PLACES = ("region", "s3_uri")
 """The columns whose values never begin with #."""
@@ -72,4 +82,5 @@ def declared_jobs(comment: str) -> int | None:
 def is_almost_declared(comment: str) -> bool:
     """Return True if a comment that is no declaration was probably meant as one, such as `# jobs = 4`."""
     # The compatible form of full-width digits and colons, which look right, is ASCII.
-    return bool(_ALMOST_DECLARED.match(unicodedata.normalize("NFKC", comment[:200])))
+    text = visible(re.sub(r"\s", " ", unicodedata.normalize("NFKC", comment[:200])))
+    return bool(_ALMOST_DECLARED.match(text.lstrip('# .,;:()-"').rstrip(' .,;()"')))

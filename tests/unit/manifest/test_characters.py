@@ -154,3 +154,38 @@ def test_other_values_are_recorded_as_they_are(value: str) -> None:
 def test_another_field_names_its_invisible_character() -> None:
     error = only_error(f"region,s3_uri,mpi_options\n{MONDAY},-x\u200b A=1\n")
     assert (error.field, error.reason) == ("mpi_options", "has U+200B ZERO WIDTH SPACE, which cannot be seen")
+
+
+def json_line(number: str) -> str:
+    line = '{"region": "us-east-1", "s3_uri": "s3://ragab-ml/a", "hyperparameters": {"x": NUMBER}}'
+    return line.replace("NUMBER", number) + "\n"
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        *("1e-400", "-1e-400", "9007199254740993.0", "0.12345678901234567890", "123456789.1234567891", "5e-325"),
+        *("1e-99999999999999999999", "0." + "1" * 5000),
+    ],
+)
+def test_a_number_in_json_that_would_change_is_an_error(number: str) -> None:
+    error = only_error(json_line(number))
+    assert error.reason.endswith("cannot be stored without a change")
+    assert "in quotes" in error.next_step
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        *("0.1", "1E5", "1e-3", "-0.0", "0e-400", "100000000000000000000.0", "9007199254740992.0", "0.10", "5e-324"),
+        *("0.10000000000000001", "3.1415926535897931", "0.1000000000000000055511151231257827021181583404541015625"),
+    ],
+)
+def test_a_number_in_json_in_any_form_that_programs_write_is_recorded(number: str) -> None:
+    (line,) = lines_of(json_line(number))
+    assert line.settings.hyperparameters == {"x": str(float(number))}
+
+
+def test_a_long_number_in_quotes_is_recorded_as_it_is() -> None:
+    (line,) = lines_of(json_line('"0.12345678901234567890"'))
+    assert line.settings.hyperparameters == {"x": "0.12345678901234567890"}
