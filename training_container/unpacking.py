@@ -16,6 +16,7 @@ import tempfile
 import zlib
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +54,7 @@ class ArchiveLimits:
 
     Attributes:
         size: The bytes of all its files and headers, uncompressed.
-        members: The number of its files, folders and links.
+        members: The number of its files, folders and links, and of the folders on the way to them.
         hint: A way to unpack more, for errors.
     """
 
@@ -122,6 +123,7 @@ class _Forward:
 
     def __init__(self, stream: Any, limits: ArchiveLimits) -> None:
         self._stream, self._limits, self._at, self._header = stream, limits, 0, 0
+        self._block = b""
 
     def start_header(self) -> None:
         """Let the next reads be those of the headers of one member."""
@@ -130,11 +132,25 @@ class _Forward:
     def end_header(self) -> None:
         self._header = 0
 
+    def check_end(self) -> None:
+        """Read the rest, after which gzip's checksum is.
+
+        Raises:
+            ArchiveError: The last block was none of zeros, which end an archive, or other bytes follow. `tarfile` takes
+                a missing or damaged header for the end.
+        """
+        if len(self._block) < tarfile.BLOCKSIZE or any(self._block):
+            raise ArchiveError(f"it is truncated or damaged after its first {self._at - len(self._block):,} bytes")
+        while rest := self.read(_CHUNK):
+            if rest.count(0) < len(rest):
+                raise ArchiveError("the file has more after its end, such as a second archive")
+
     def read(self, size: int) -> bytes:
         """Return the next bytes: all that are requested, or the last ones."""
         if size < 0 or (self._header and size > self._header):
             raise ArchiveError(f"a member has headers of more than {_LARGEST_HEADER:,} bytes")
         content: bytes = self._stream.read(size)
+        self._block = content
         self._at += len(content)
         if self._at > self._limits.size:
             raise _too_large(self._limits)
@@ -166,6 +182,7 @@ class _Unpacking:
         root: A new folder.
         limits: The most that the archive may contain.
         size: The bytes of the files so far.
+        members: The number of files, folders and links so far.
         links: The targets of links, by their paths.
         left_out: The names of links that were left out.
     """
@@ -173,18 +190,17 @@ class _Unpacking:
     root: Path
     limits: ArchiveLimits
     size: int = 0
+    members: int = 0
     links: dict[PurePosixPath, PurePosixPath | None] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
 
     def extract(self, stream: Any) -> None:
-        """Extract all members, then make the links, and read the rest, after which gzip's checksum is."""
+        """Extract all members, then make the links."""
         forward = _Forward(stream, self.limits)
-        for number, (archive, member) in enumerate(_members(forward), start=1):
-            if number > self.limits.members:
-                raise TooLargeError(f"it has more than {self.limits.members:,} files. {self.limits.hint}")
+        for archive, member in _members(forward):
+            self._count_members(1)
             self._add(archive, member)
-        while forward.read(_CHUNK):
-            continue
+        forward.check_end()
         self._make_links()
 
     def _add(self, archive: tarfile.TarFile, member: tarfile.TarInfo) -> None:
@@ -202,11 +218,19 @@ class _Unpacking:
                 raise ArchiveError(f"it has more than {_MOST_LINKS:,} links")
             return
         try:
-            (self.root / path if member.isdir() else (self.root / path).parent).mkdir(parents=True, exist_ok=True)
-            if member.isreg():
+            if member.isdir():
+                self._make_folders(self.root / path, members=1)
+            else:
+                self._make_folders((self.root / path).parent)
                 self._write(archive, member, self.root / path)
         except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
             raise ArchiveError(f"{member.name!r} is a file and a folder") from error
+
+    def _make_folders(self, folder: Path, members: int = 0) -> None:
+        """Make a folder and those above it, and count them except for `members`, which are counted."""
+        new = sum(1 for _ in takewhile(lambda above: not above.exists(), (folder, *folder.parents)))
+        self._count_members(max(0, new - members))
+        folder.mkdir(parents=True, exist_ok=True)
 
     def _write(self, archive: tarfile.TarFile, member: tarfile.TarInfo, path: Path) -> None:
         """Write a file. A later member with the same name replaces an earlier one."""
@@ -217,6 +241,11 @@ class _Unpacking:
             while content and (piece := content.read(_CHUNK)):
                 self._count(len(piece))
                 file.write(piece)
+
+    def _count_members(self, number: int) -> None:
+        self.members += number
+        if self.members > self.limits.members:
+            raise TooLargeError(f"it has more than {self.limits.members:,} files. {self.limits.hint}")
 
     def _count(self, size: int) -> None:
         self.size += size
@@ -244,7 +273,7 @@ class _Unpacking:
         return None
 
     def _make_link(self, path: Path, target: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        self._make_folders(path.parent)
         path.unlink(missing_ok=True)
         try:
             path.hardlink_to(target)

@@ -214,6 +214,21 @@ def test_many_files_are_not_unpacked_beyond_the_limit(pack: Pack, tmp_path: Path
     assert not (tmp_path / "target").exists()
 
 
+@pytest.mark.parametrize("kind", [tarfile.REGTYPE, tarfile.DIRTYPE, tarfile.LNKTYPE])
+def test_folders_on_the_way_to_files_count(pack: Pack, tmp_path: Path, kind: bytes) -> None:
+    deep = [member(f"{number}/" + "x/" * 90 + "f", kind, "file") for number in range(11)]
+    with pytest.raises(TooLargeError, match=r"it has more than 1,000 files\. Ask"):
+        unpack(pack(member("file"), *deep), tmp_path / "target", LIMITS)
+    assert not (tmp_path / "target").exists()
+
+
+def test_as_many_files_and_folders_as_the_limit_are_unpacked(pack: Pack, tmp_path: Path) -> None:
+    limits = ArchiveLimits(size=2**20, members=4, hint="Ask")
+    archive = pack(member("a", tarfile.DIRTYPE), member("a/b/c"), member("a/d"))
+    unpack(archive, tmp_path / "target", limits)
+    assert len(list((tmp_path / "target").rglob("*"))) == 4
+
+
 def test_many_links_are_not_kept_in_memory(pack: Pack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unpacking, "_MOST_LINKS", 10)
     with pytest.raises(ArchiveError, match="more than 10 links"):
@@ -240,6 +255,29 @@ def test_a_damaged_archive_is_refused(tmp_path: Path, damaged: bytes) -> None:
     with pytest.raises(ArchiveError):
         unpack(tmp_path / "a", tmp_path / "target", LIMITS)
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+@pytest.mark.parametrize("compress", [bytes, gzip.compress])
+def test_an_archive_without_its_end_is_refused(tmp_path: Path, compress: Callable[[bytes], bytes]) -> None:
+    whole = gzip.decompress(packed((member("a"), b"x"), (member("b"), b"y")))
+    for cut in (1024, 1024 + 511, 1536, 2048):
+        (tmp_path / "a").write_bytes(compress(whole[:cut]))
+        with pytest.raises(ArchiveError):
+            unpack(tmp_path / "a", tmp_path / "target", LIMITS)
+    damaged = whole[:1024] + b"x" * 512 + whole[1536:]
+    (tmp_path / "a").write_bytes(compress(damaged))
+    with pytest.raises(ArchiveError, match="damaged after its first 1,024 bytes"):
+        unpack(tmp_path / "a", tmp_path / "target", LIMITS)
+    (tmp_path / "a").write_bytes(compress(whole[:2560]))
+    assert unpack(tmp_path / "a", tmp_path / "target", LIMITS) == [], "tools write one block of zeros, two or twenty"
+
+
+@pytest.mark.parametrize("compress", [bytes, gzip.compress])
+def test_a_second_archive_in_the_same_file_is_refused(tmp_path: Path, compress: Callable[[bytes], bytes]) -> None:
+    (tmp_path / "a").write_bytes(compress(packed_plainly()) + compress(packed_plainly()))
+    with pytest.raises(ArchiveError, match="has more after its end"):
+        unpack(tmp_path / "a", tmp_path / "target", LIMITS)
+    assert not (tmp_path / "target").exists()
 
 
 def test_files_are_added_to_a_folder_but_not_through_its_links(pack: Pack, tmp_path: Path) -> None:

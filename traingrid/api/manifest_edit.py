@@ -49,4 +49,4 @@ def _text(line: bytes) -> str:
 
 
 def _cells(text: str) -> list[str]:
-    return [cell.strip() for cell in next(csv.reader([text]))]
+    return [cell.strip() for cell in next(csv.reader([text], skipinitialspace=True))]

@@ -9,6 +9,7 @@ import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from traingrid.api.secret_files import SECRET_FILES
 from traingrid.errors import UsageError
 from traingrid.manifest.secrets import secret_in
 
@@ -24,15 +25,12 @@ _CACHES = (
     *("__pycache__/", "*.pyc", ".git", ".hg/", ".svn/", ".ipynb_checkpoints/", ".mypy_cache/", ".pytest_cache/"),
     *(".ruff_cache/", ".DS_Store", "._*", IGNORE_FILE),
 )
-# Environments of this machine, and files whose purpose is to hold secrets.
-_PRIVATE = (
-    *("venv/", ".venv/", ".tox/", ".nox/", "node_modules/", ".conda/"),
-    *(".env", ".env.*", "!.env.example", "!.env.template", ".envrc", "credentials", "credentials.*", "!credentials.py"),
-    *(".aws/", ".azure/", ".gcloud/", ".kube/", ".docker/", ".ssh/", ".gnupg/", ".netrc", "_netrc", ".pgpass"),
-    *(".pypirc", ".npmrc", ".git-credentials", ".htpasswd", ".vault-token", "kubeconfig", "secrets.y*ml"),
-    *("id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.kdbx", "*.ppk"),
-)
+_ENVIRONMENTS = ("venv/", ".venv/", ".tox/", ".nox/", "node_modules/", ".conda/")
+_PRIVATE = (*_ENVIRONMENTS, *" ".join(SECRET_FILES.values()).split())
 _SCANNED_BYTES = 2**20
+"""The size up to which a text is compared with all forms of secrets, which takes a second; others, with a table."""
+_START = 4096
+_CONTROLS = bytes({*range(32)} - set(b"\t\n\f\r\x1b"))
 
 
 class PackedFolder(NamedTuple):
@@ -41,7 +39,7 @@ class PackedFolder(NamedTuple):
     Attributes:
         files: The number of files in the archive.
         archive: The bytes of the .tar.gz.
-        left_out: The paths of environments and files for secrets that are not in it.
+        left_out: The paths of environments, files for secrets and links that are not in it.
     """
 
     files: int
@@ -113,14 +111,14 @@ def archive(
             entry = tarfile.TarInfo(name)
             entry.size, entry.mode = len(content), 0o644
             members.addfile(entry, io.BytesIO(content))
-    return PackedFolder(len(files) + len(added), packed.getvalue(), tuple(choice.left_out))
+    return PackedFolder(len(files) + len(added), packed.getvalue(), tuple(dict.fromkeys(choice.left_out)))
 
 
 class _FileChoice:
     """Decides which files of a folder are packed.
 
     Attributes:
-        left_out: The paths of environments and files for secrets that are left out.
+        left_out: The paths of environments, files for secrets and links that are left out.
     """
 
     def __init__(self, where: str, folder: Path, patterns: Sequence[str]) -> None:
@@ -135,7 +133,7 @@ class _FileChoice:
             raise UsageError(f"{where}: {own} has a line that is not a pattern: {error}.", "Fix it.") from error
 
     def files(self) -> list[Path]:
-        """Return the files in the order of their names, after checking them; follow links to files."""
+        """Return the files in the order of their names, after checking them; follow links to files of the folder."""
         paths, size = [], 0
         for above, folders, names in os.walk(self._folder):
             folders[:] = [name for name in sorted(folders) if self._is_packed(Path(above, name), is_folder=True)]
@@ -153,6 +151,8 @@ class _FileChoice:
 
     def _is_packed(self, path: Path, *, is_folder: bool = False) -> bool:
         name = path.relative_to(self._folder).as_posix() + "/" * is_folder
+        if path.is_symlink():
+            return self._is_packed_link(path, name)
         result = self._patterns.check_file(name)
         place = -1 if result.index is None else result.index  # of the pattern that decides
         by_user = place >= len(_CACHES) + len(_PRIVATE)
@@ -164,16 +164,39 @@ class _FileChoice:
             self._check_secrets(path, name)
         return True
 
+    def _is_packed_link(self, link: Path, name: str) -> bool:
+        """Return True if a link leads to a file of the folder that is packed; name other links.
+
+        A pattern of the folder's own file cannot include a link out of it: the folder may come from another person.
+        """
+        target, top = link.resolve(), self._folder.resolve()
+        if target.is_relative_to(top) and target.is_file():
+            path = self._folder / target.relative_to(top)
+            # A folder on the way may be left out.
+            inside = [
+                folder for folder in path.parents if folder != self._folder and folder.is_relative_to(self._folder)
+            ]
+            if all(self._is_packed(folder, is_folder=True) for folder in inside) and self._is_packed(path):
+                return not self._patterns.match_file(name)
+        elif not self._patterns.match_file(name):
+            self.left_out.append(f"{name.rstrip('/')} (a link)")
+        return False
+
     def _check_secrets(self, path: Path, name: str) -> None:
-        if path.stat().st_size > _SCANNED_BYTES:
-            return
-        content = path.read_bytes()
-        if b"\0" in content:
-            return
-        if secret := secret_in(content.decode(errors="replace").splitlines()):
+        content = _text(path)
+        if secret := secret_in(content.splitlines(), quickly=len(content) > _SCANNED_BYTES):
             raise UsageError(
                 f"{self._where}: line {secret[0]} of {name} looks like a secret ({secret[1]}), and users of the data "
                 "bucket could read it.",
                 "Read it from AWS Secrets Manager in the training code. To leave the file out, or to pack it "
                 f"nevertheless, write {name} or !{name} into {self._folder / IGNORE_FILE}.",
             )
+
+
+def _text(path: Path) -> str:
+    """Return the text of a file; empty if it is no text. A text in UTF-16 or UTF-32 lacks only its NUL characters."""
+    with path.open("rb") as file:
+        start = file.read(_START).removeprefix(b"\xff\xfe").removeprefix(b"\xfe\xff")
+        if any(sign in start.replace(b"\0", b"") for sign in _CONTROLS):
+            return ""
+        return (start + file.read()).replace(b"\0", b"").decode(errors="replace")

@@ -6,13 +6,15 @@ import difflib
 import re
 from collections import Counter
 
-from traingrid.manifest.errors import LineError, file_error
+from traingrid.manifest.characters import character_name, invisible_in_name, visible
+from traingrid.manifest.errors import LineError, ManifestError, file_error
 from traingrid.manifest.fields import FIELDS, MAPPINGS
 from traingrid.text import shown
 
 MAX_COLUMNS = 500
 """The maximum number of columns: SageMaker's maximum number of entries of every mapping, and every other field."""
 
+OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 INDEX_STEP = "Name the column, or remove it. In pandas, write the table with to_csv(index=False)."
 """The next step for a column that is probably the index of a table of pandas."""
 _FROM_THE_DEPLOYMENT = re.compile(
@@ -40,25 +42,51 @@ def columns_of(number: int, cells: list[str]) -> tuple[list[tuple[str, str] | No
     """
     if len(cells) > MAX_COLUMNS:
         raise file_error(f"the header has {len(cells):,} columns", f"Write at most {MAX_COLUMNS}.")
-    cells = [cell.lower() if cell.lower() in FIELDS else cell for cell in cells]
+    cells = [_column_name(cell) for cell in cells]
     (column, times), *_ = Counter(filter(None, cells)).most_common(1)
     if times > 1:
         raise file_error(f"the header has the column {shown(column)} {times} times", "Keep one of them.")
-    if "region" not in cells:
-        raise file_error("the header has no column region", "Add it: every job requires a Region.")
     columns: list[tuple[str, str] | None] = []
     errors: list[LineError] = []
-    for cell in cells:
+    for place, cell in enumerate(cells, start=1):
         prefix = next((prefix for prefix in MAPPINGS if cell.startswith(prefix)), "")
-        if prefix and cell != prefix:
+        error = _unclear_name(number, place, cell)
+        if not error and prefix and cell != prefix:
             columns.append((MAPPINGS[prefix], cell[len(prefix) :]))
-        elif cell in FIELDS and cell not in MAPPINGS.values():
+        elif not error and cell in FIELDS and cell not in MAPPINGS.values():
             columns.append((cell, ""))
         else:
             columns.append(None)
             if cell:
-                errors.append(unknown_field(number, cell, csv_form=True))
+                errors.append(error or unknown_field(number, cell, csv_form=True))
+    if "region" not in cells:
+        if any(visible(cell).strip().lower() == "region" for cell in cells):
+            raise ManifestError(errors)
+        raise file_error("the header has no column region", "Add it: every job requires a Region.")
     return columns, errors
+
+
+def _column_name(cell: str) -> str:
+    """Return the name of a column without blanks after its prefix; a field's name in lower case."""
+    prefix, dot, entry = cell.partition(".")
+    if f"{prefix}{dot}" in MAPPINGS:
+        return f"{prefix}{dot}{entry.strip()}"
+    return cell.lower() if cell.lower() in FIELDS else cell
+
+
+def _unclear_name(number: int, place: int, cell: str) -> LineError | None:
+    """Return the error of a column whose name is not what it shows, or has another separator than commas."""
+    name = visible(cell).strip()
+    if not is_header([name]) and name.lower() not in FIELDS:
+        return None
+    if separator := next((sign for sign in OTHER_SEPARATORS if sign in cell), ""):
+        reason = f"the name of column {place} has {character_name(separator)}, and commas separate the columns"
+        next_step = "Save the file with commas between cells, or give the entry another name."
+    elif hidden := invisible_in_name(cell):
+        reason, next_step = f"the name of column {place} has {hidden}", "Type the name again."
+    else:
+        return None
+    return LineError(line=number, field="field", value=shown(cell), reason=reason, next_step=next_step)
 
 
 def unknown_field(number: int, name: str, *, csv_form: bool) -> LineError:

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+import csv
 import re
 import unicodedata
+from typing import TYPE_CHECKING
+
+from traingrid.manifest.characters import visible
+from traingrid.manifest.error_values import is_error_value, is_too_narrow
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _PADDING = ' \t\xa0",;'
 """A spreadsheet ends a comment with the separators of empty cells, and puts one with a comma in quotes."""
 _DECLARED = re.compile(r"#\s*jobs\s*:\s*([0-9]{1,9})")
-_ALMOST_DECLARED = re.compile(r"[#\s]*(number of )?(jobs\s*[:=]|jobs\s+[\d.,]+$|job\s*[:=]\s*[\d.,]+$)", re.IGNORECASE)
-# The error values of Excel, Google Sheets and LibreOffice that begin with #.
-_ERROR_VALUES = ("#REF!", "#N/A", "#NAME?", "#VALUE!", "#DIV/0!", "#NULL!", "#NUM!", "#SPILL!", "#CALC!", "#ERROR!")
-
-
-def is_error_value(cell: str) -> bool:
-    """Return True if a cell is a spreadsheet's error value, such as #REF!."""
-    return cell in _ERROR_VALUES
+# "# jobs: two", "# total number of jobs = 2", "# jobs,2", "# lines: 2" and "# 2 jobs in total".
+_TOTAL = r"(in total|total|the|number|count|no|of|is|are)"
+_BETWEEN = r"[\s:=,;.()\"-]{1,3}"
+_NUMBER = r"\d[\d.,]*"
+_ALMOST_DECLARED = re.compile(
+    rf"(number of )?jobs\s*[:=]|job\s*[:=,]\s*{_NUMBER}$"
+    rf"|({_TOTAL}{_BETWEEN})*(jobs|lines|rows)({_BETWEEN}{_TOTAL})*{_BETWEEN}{_NUMBER}({_BETWEEN}{_TOTAL})?$"
+    rf"|{_NUMBER}\s+jobs?({_BETWEEN}{_TOTAL})?$",
+    re.IGNORECASE,
+)
+_REGION = re.compile(r"[a-z]{2,3}(-[a-z]+){1,2}-\d{1,2}", re.IGNORECASE)
+_PLACES = ("region", "s3_uri")
+"""The columns whose values never begin with #."""
 
 
 def is_empty(text: str) -> bool:
@@ -26,9 +39,38 @@ def is_empty(text: str) -> bool:
 def comment_of(text: str) -> str:
     """Return the comment in a line, from its `#` and without a spreadsheet's padding; empty if it is no comment."""
     comment = text.lstrip().removeprefix('"').lstrip()
-    if not comment.startswith("#") or comment.startswith(_ERROR_VALUES):
+    if not comment.startswith("#"):
         return ""
-    return comment.rstrip(_PADDING)
+    first = comment.partition(",")[0].rstrip(_PADDING)
+    comment = comment.rstrip(_PADDING)
+    return "" if is_error_value(first) and not is_too_narrow(comment) else comment
+
+
+def has_cells_of_job(text: str, columns: Sequence[str]) -> bool:
+    """Return True if a line of CSV that begins with `#` may be a job.
+
+    Such a line has a Region or an S3 URI in a cell, or as many cells as the header. It is a comment if the first column
+    is that of the Region or of the data and the `#` is before such a value: a job without which the file is submitted.
+
+    Args:
+        columns: The names of the columns.
+    """
+    cells = _cells(text)
+    first, others = cells[0].lstrip("# "), [cell for cell in cells[1:] if cell]
+    if columns[0] in _PLACES:
+        return not _is_place(first) and any(cell.startswith("s3://") for cell in others)
+    return any(map(_is_place, others)) or (len(cells) == len(columns) and len(others) > 1)
+
+
+def _cells(text: str) -> list[str]:
+    try:
+        return [cell.strip() for cell in next(csv.reader([text.strip()], skipinitialspace=True))]
+    except csv.Error:  # a cell of more than 131,072 characters
+        return [cell.strip(' "') for cell in text.split(",")]
+
+
+def _is_place(cell: str) -> bool:
+    return cell.startswith("s3://") or bool(_REGION.fullmatch(cell))
 
 
 def declared_jobs(comment: str) -> int | None:
@@ -40,4 +82,5 @@ def declared_jobs(comment: str) -> int | None:
 def is_almost_declared(comment: str) -> bool:
     """Return True if a comment that is no declaration was probably meant as one, such as `# jobs = 4`."""
     # The compatible form of full-width digits and colons, which look right, is ASCII.
-    return bool(_ALMOST_DECLARED.match(unicodedata.normalize("NFKC", comment[:200])))
+    text = visible(re.sub(r"\s", " ", unicodedata.normalize("NFKC", comment[:200])))
+    return bool(_ALMOST_DECLARED.match(text.lstrip('# .,;:()-"').rstrip(' .,;()"')))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from traingrid.manifest.characters import invisible_in_name, not_of_number
+from traingrid.manifest.limits import broken_limit
 from traingrid.manifest.problem import RefusedError
 from traingrid.manifest.secrets import is_secret
 from traingrid.manifest.values import scalar, text
@@ -31,31 +33,44 @@ OURS = {
 def hyperparameter(name: str, value: object) -> str:
     """Return a hyperparameter's value as text."""
     next_step = "Shorten it, or store it in a file of a channel."
-    text(name, "HyperParameterKey", "Give the hyperparameter another name.")
+    _check_name(name, "HyperParameterKey", "Give the hyperparameter another name.")
     if name in OURS:
         raise RefusedError("traingrid sets this hyperparameter", OURS[name])
-    return text(_not_secret(name, scalar(value)), "HyperParameterValue", next_step)
+    return text(_checked(name, scalar(value)), "HyperParameterValue", next_step)
 
 
 def variable(name: str, value: object) -> str:
     """Return an environment variable's value as text."""
-    text(name, "TrainingEnvironmentKey", "Write letters, digits and underscores.")
+    _check_name(name, "TrainingEnvironmentKey", "Write letters, digits and underscores.")
     if _RESERVED_VARIABLES.fullmatch(name):
         raise RefusedError("reserved for the platform or the loader", "Remove it, or set it in the image.")
-    return text(_not_secret(name, scalar(value)), "TrainingEnvironmentValue", "Shorten it.")
+    return text(_checked(name, scalar(value)), "TrainingEnvironmentValue", "Shorten it.")
 
 
 def tag(name: str, value: object) -> str:
     """Return a tag's value as text."""
-    text(name, "TagKey", "Write letters, digits, spaces and _.:/=+-@.")
+    _check_name(name, "TagKey", "Write letters, digits, spaces and _.:/=+-@.")
     if name.lower().startswith(("aws:", "traingrid:")):
         raise RefusedError("this prefix is reserved for AWS or traingrid", "Give the tag another name.")
-    return text(_not_secret(name, scalar(value)), "TagValue", "Write letters, digits, spaces and _.:/=+-@.")
+    return text(_checked(name, scalar(value)), "TagValue", "Write letters, digits, spaces and _.:/=+-@.")
 
 
-def _not_secret(name: str, value: str) -> str:
+def _check_name(name: str, shape: str, next_step: str) -> None:
+    """Refuse a name that breaks SageMaker's limits, or that is not what it shows."""
+    if broken := broken_limit(shape, name):
+        raise RefusedError(broken, next_step)
+    if hidden := invisible_in_name(name):
+        raise RefusedError(f"the name has {hidden}", "Remove the character, or type the name again.")
+    if name != name.strip():
+        raise RefusedError("the name begins or ends with a blank", "Remove the blank.")
+
+
+def _checked(name: str, value: str) -> str:
+    """Return a value that is no secret, and not a number with a character that is none of a number."""
     if is_secret(name, value):
         reason = "looks like a secret, and any user who may describe the training job could read it"
         next_step = "Store it in AWS Secrets Manager and read it in the training code."
         raise RefusedError(reason, next_step, secret=True)
+    if character := not_of_number(value):
+        raise RefusedError(f"looks like a number, and has {character}", "Type the number again.")
     return value

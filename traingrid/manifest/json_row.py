@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
 from traingrid.manifest.fields import MAPPINGS
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
 _EXAMPLE = 'Write one object per line: {"region": "us-east-1", "s3_uri": "s3://bucket/folder"}.'
 
 
+class _ChangedNumberError(ValueError):
+    """A number would become another one, because a float cannot hold it."""
+
+
 def json_row(number: int, text: str) -> Row | list[LineError]:
     """Return the row of a line that is a JSON object, or its error."""
     try:
@@ -23,6 +28,8 @@ def json_row(number: int, text: str) -> Row | list[LineError]:
         )
     except json.JSONDecodeError as error:
         return [unreadable(number, text, f"invalid JSON: {error.msg} at character {error.pos + 1}", _EXAMPLE)]
+    except _ChangedNumberError as error:
+        return [unreadable(number, text, str(error), "Write it with 15 digits, or as JSON text in quotes.")]
     except ValueError as error:
         return [unreadable(number, text, str(error), _EXAMPLE)]
     except RecursionError:
@@ -56,7 +63,18 @@ def _finite(text: str) -> float:
     number = float(text)
     if number in (float("inf"), float("-inf")):
         raise ValueError(f"the number {shown(text, 20)} is too large")
+    if repr(number) != text and not _is_stored(text, number):
+        raise _ChangedNumberError(f"the number {shown(text, 40)} cannot be stored without a change")
     return number
+
+
+def _is_stored(text: str, number: float) -> bool:
+    """Return True if a number is the shortest text of a float, its text with 17 digits, or exactly the float."""
+    try:
+        written = Decimal(text)
+    except InvalidOperation:  # an exponent of twenty digits
+        return False
+    return written in (Decimal(repr(number)), Decimal(f"{number:.17g}"), Decimal(number))
 
 
 def _integer(text: str) -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from traingrid.manifest.columns import are_columns, is_header
-from traingrid.manifest.comments import comment_of, declared_jobs, is_almost_declared, is_empty
+from traingrid.manifest.comments import comment_of, declared_jobs, has_cells_of_job, is_almost_declared, is_empty
 from traingrid.manifest.errors import LineError, ManifestError, file_error
 from traingrid.manifest.json_row import json_row
 from traingrid.manifest.row import Row, unreadable
@@ -26,6 +26,11 @@ MAX_BYTES = 32 * 1024 * 1024
 """The maximum size of a manifest in bytes: 50,000 lines of 670 bytes. The intake function holds it in memory."""
 MAX_LINE_BYTES = 512 * 1024
 """The maximum size of a line in bytes; 100 hyperparameters of SageMaker's maximum length take 276,000 characters."""
+
+_DROPPED_JOB = (
+    "Move the column region to the first place: then other cells may begin with #, and # before the Region makes a "
+    "line a comment."
+)
 
 
 @dataclass(kw_only=True)
@@ -66,7 +71,7 @@ class Rows:
             if not text.strip() or (read is not json_row and is_empty(text)):
                 continue
             if comment := comment_of(text):
-                if error := self._comment_error(number, comment):
+                if error := self._comment_error(number, comment) or self._dropped_job(number, text, read):
                     yield [error]
                 continue
             if read is None:
@@ -112,6 +117,12 @@ class Rows:
             reason = "the names of the columns are in a comment, so they are not read"
             self._commented_header = unreadable(number, comment, reason, "Remove the # before them.")
         return None
+
+    def _dropped_job(self, number: int, text: str, read: _Reader | None) -> LineError | None:
+        """Return the error of a comment that has the cells of a job, so that no job is left out silently."""
+        if read is json_row or not has_cells_of_job(text, self._table.names if self._table else PLAIN_COLUMNS):
+            return None
+        return unreadable(number, text, "the line begins with #, and has the cells of a job", _DROPPED_JOB)
 
     def _lines(self) -> Iterator[bytes]:
         """Yield lines with their line ends (LF, CRLF or CR); truncate lines that are too long."""

@@ -6,8 +6,9 @@ import csv
 import re
 from typing import TYPE_CHECKING, Any
 
-from traingrid.manifest.columns import INDEX_STEP, columns_of, is_header
-from traingrid.manifest.comments import is_error_value
+from traingrid.manifest.characters import character_name
+from traingrid.manifest.columns import INDEX_STEP, OTHER_SEPARATORS, columns_of, is_header
+from traingrid.manifest.error_values import is_error_value, may_have_error_value
 from traingrid.manifest.row import Row, unreadable
 from traingrid.text import shown
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
 PLAIN_COLUMNS = ["region", "s3_uri", "name"]
 _PLAIN_FORM = "Write region,s3_uri or region,s3_uri,name."
-_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 # The first line with which some spreadsheets read and write their separator.
 _SEPARATOR_SETTING = re.compile(r'\s*"?sep=.?"?,*\s*', re.IGNORECASE)
 
@@ -28,15 +28,31 @@ def cells_of(number: int, text: str) -> list[str] | LineError:
         number: The line number.
     """
     try:
-        cells = [cell.strip() for cell in next(csv.reader([text], strict=True))]
+        cells = next(csv.reader([text], strict=True, skipinitialspace=True))
+        if '"' in text:
+            _check_quotes(cells)
+        cells = [cell.strip() for cell in cells]
     except csv.Error as error:
         reason = f"invalid CSV ({error})"
         return unreadable(
             number, text, reason, "Put a cell with commas or quotes in double quotes, and a job on one line."
         )
-    if "#" in text and (bad := next(filter(is_error_value, cells), "")):
+    if may_have_error_value(text) and (bad := next(filter(is_error_value, cells), "")):
         return unreadable(number, text, f"the cell {bad} is an error of the spreadsheet", "Correct its formula.")
     return cells
+
+
+def _check_quotes(cells: list[str]) -> None:
+    """Check that no quote follows a blank that is no space, because such a quote does not quote its cell.
+
+    Raises:
+        csv.Error: One does.
+    """
+    for cell in cells:
+        # A cell in quotes may have a space before an escaped quote.
+        if cell[:1].isspace() and not cell.startswith(" ") and cell.lstrip().startswith('"'):
+            message = f"a quote after {character_name(cell[0])}"
+            raise csv.Error(message)
 
 
 def wrong_separator(number: int, text: str) -> LineError | None:
@@ -44,7 +60,7 @@ def wrong_separator(number: int, text: str) -> LineError | None:
     if _SEPARATOR_SETTING.fullmatch(text):
         reason = "sep= is a setting of a spreadsheet, not a job"
         return unreadable(number, text, reason, "Remove the line; commas separate the cells.")
-    for separator, name in _SEPARATORS.items():
+    for separator, name in OTHER_SEPARATORS.items():
         cells = [cell.strip().strip('"') for cell in text.split(separator)]
         if len(cells) > 1 and (is_header(cells) or cells[1].startswith("s3://")):
             reason = f"the cells are separated by {name}, and those of a manifest by commas"
@@ -75,6 +91,7 @@ class CsvTable:
         number: The line number of the header.
 
     Attributes:
+        names: The names of the columns.
         errors: The errors of the columns, complete when all rows have been read.
 
     Raises:
@@ -84,6 +101,7 @@ class CsvTable:
     def __init__(self, number: int, header: list[str]) -> None:
         _drop_padding(header, 0)
         self._number = number
+        self.names = header
         self._columns, self.errors = columns_of(number, header)
         self._unnamed = {place for place, name in enumerate(header) if not name}
 

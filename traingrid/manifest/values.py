@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from traingrid.grid.field_types import parse_duration
 from traingrid.ledger.timestamps import timestamp
+from traingrid.manifest.characters import invisible
 from traingrid.manifest.limits import MAX_INTEGER, broken_limit
 from traingrid.manifest.problem import RefusedError
 
@@ -33,6 +34,8 @@ def text(value: object, shape: str, next_step: str) -> str:
     broken = broken_limit(shape, value)
     if broken:
         raise RefusedError(broken, next_step)
+    if hidden := invisible(value):
+        raise RefusedError(f"has {hidden}, which cannot be seen", "Remove the character, or type the value again.")
     return value
 
 

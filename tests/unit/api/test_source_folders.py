@@ -303,3 +303,76 @@ def test_a_file_with_a_secret_is_not_packed_unless_the_ignore_file_names_it(
     (script / ".traingridignore").write_text("!part/model.py\n")
     (source,) = packed(manifest, deployment).sources
     assert names_in(source.archive) == ["part/model.py", "train.py"]
+
+
+SECRET_FILES = [
+    *("kaggle.json", ".databrickscfg", "secrets.toml", ".streamlit/secrets.toml", "secrets.json", "prod.env", ".s3cfg"),
+    *(".boto", "rclone.conf", ".my.cnf", ".Renviron", "application_default_credentials.json", "client_secret_1.json"),
+]
+
+
+@pytest.mark.parametrize("name", SECRET_FILES)
+def test_files_in_which_programs_store_secrets_are_left_out_and_named(
+    script: Path, tmp_path: Path, deployment: Deployment, name: str
+) -> None:
+    (script / name).parent.mkdir(exist_ok=True)
+    (script / name).write_text("password = hunter2")
+    (source,) = packed(manifest_of(tmp_path, line()), deployment).sources
+    assert names_in(source.archive) == ["part/model.py", "train.py"]
+    assert source.left_out == (name,)
+
+
+def test_a_link_out_of_the_folder_is_left_out_and_named_whatever_the_ignore_file_says(
+    script: Path, tmp_path: Path, deployment: Deployment
+) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    (script / "settings.txt").symlink_to(tmp_path / "config.json")
+    (script / "data").symlink_to(tmp_path)
+    (script / ".traingridignore").write_text("!settings.txt\n!data\n")
+    (source,) = packed(manifest_of(tmp_path, line()), deployment).sources
+    assert names_in(source.archive) == ["part/model.py", "train.py"]
+    assert source.left_out == ("data (a link)", "settings.txt (a link)")
+
+
+def test_a_link_in_the_folder_is_packed_as_the_file_that_it_names(
+    script: Path, tmp_path: Path, deployment: Deployment
+) -> None:
+    (script / ".env").write_text("TOKEN=x")
+    (script / ".ssh").mkdir()
+    (script / ".ssh" / "config").write_text("Host *")
+    for name, target in {"main.py": "train.py", "settings.txt": ".env", "hosts": ".ssh/config"}.items():
+        (script / name).symlink_to(script / target)
+    (script / "models").symlink_to(script / "part")
+    (script / "loop").symlink_to("loop")
+    (source,) = packed(manifest_of(tmp_path, line()), deployment).sources
+    assert names_in(source.archive) == ["main.py", "part/model.py", "train.py"]
+    assert sorted(source.left_out) == [".env", ".ssh/", "models (a link)"]
+
+
+TOKEN = f"login('hf_{'a' * 34}')\n"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        TOKEN.encode("utf-16"),
+        TOKEN.encode("utf-16-le"),
+        TOKEN.encode("utf-32-be"),
+        b'{"auths": {"index.docker.io": {"auth": "YW5uOmh1bnRlcjI="}}}',
+        b"x = 1\n" * 2**18 + TOKEN.encode(),
+        json.dumps({"cells": [{"source": "x" * 2**21}, {"source": TOKEN}]}).encode(),
+    ],
+    ids=["UTF-16", "UTF-16 without a mark", "UTF-32", "Docker's passwords", "a large text", "a large notebook"],
+)
+def test_a_secret_is_recognised_in_any_text(
+    script: Path, tmp_path: Path, deployment: Deployment, content: bytes
+) -> None:
+    (script / "notes").write_bytes(content)
+    with pytest.raises(UsageError, match="notes looks like a secret"):
+        packed(manifest_of(tmp_path, line()), deployment)
+
+
+def test_a_binary_file_is_packed(script: Path, tmp_path: Path, deployment: Deployment) -> None:
+    (script / "weights.bin").write_bytes(bytes(range(256)) * 20 + TOKEN.encode())
+    (source,) = packed(manifest_of(tmp_path, line()), deployment).sources
+    assert "weights.bin" in names_in(source.archive)

@@ -23,6 +23,22 @@ SECRETS = {
     "header": "-----BEGIN OPENSSH PRIVATE KEY-----",
     "a": "github_pat_" + "1" * 30,
     "b": "sk-ant-" + "x1" * 20,
+    "DATABRICKS_TOKEN": "x",
+    "GH_TOKEN": "x",
+    "MLFLOW_TRACKING_TOKEN": "x",
+    "KAGGLE_KEY": "x",
+    "KEY_PASSPHRASE": "x",
+    "wandbApiKey": "x",
+    "MY_SERVICE_TOKEN": "0123456789abcdef0123456789abcdef",
+    "groq": "gsk_" + "a1" * 26,
+    "xai": "xai-" + "a1" * 40,
+    "nvidia": "nvapi-" + "a1" * 32,
+    "docker": "dckr_pat_" + "a1" * 13 + "b",
+    "google": "AIza" + "Sy" + "a1" * 16 + "b",
+    "discord": "https://discord.com/api/webhooks/" + "1" * 18 + "/" + "a1" * 34,
+    "teams": "https://x.webhook.office.com/webhookb2/" + "a1" * 20,
+    "databricks": "dapi" + "0123456789abcdef" * 2,
+    "request": "Bearer " + "a1" * 16,
 }
 DETECTED = {
     "jwt": "eyJhbGciOiJIUzI1NiJ9." + "eyJzdWIiOiIxMjM0NTY3ODkwIn0" + ".dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U",
@@ -43,6 +59,10 @@ PLAIN = {
     "data": "s3://bucket/key:with:colons@and/more",
     "address": "8.8.8.8:5000 and more text",
     "monkey": "banana",
+    "stop_token": "<|im_end|>",
+    "first_token": "beginning_of_the_whole_sequence",
+    "cache_key": "0123456789abcdef0123456789abcdef01234567",
+    "author": "Ann Bearer of the long and winding roads",
 }
 
 

@@ -111,6 +111,32 @@ def test_a_declaration_that_a_spreadsheet_has_saved_counts(comment: str) -> None
     [
         *("# jobs 2", "# jobs = 2", "# Jobs: 2", "## jobs: 2", "# job: 2", "# jobs: two", "# jobs: 2 (monday)"),
         *("# jobs: 1,000", "# jobs: 2.0", "# jobs:", "# number of jobs: 2", "# jobs: \uff12", "# jobs\uff1a 2"),
+        *(
+            "# total jobs: 2",
+            "# Total number of jobs: 2",
+            "#,jobs: 2",
+            "# jobs,2",
+            "#,jobs,2,,",
+            "# 2 jobs",
+            "# 2 jobs in total",
+        ),
+        *(
+            "#\u200b jobs: 2",
+            "# jobs\uff1a2 in total",
+            "# Number of lines: 2",
+            "# lines: 2",
+            "# rows = 2",
+            "# jobs - 2",
+            "# 1 job",
+        ),
+        *(
+            "# jobs (total): 2",
+            "# no. of jobs: 2",
+            "# the total of jobs is 2",
+            "# jobs; 2",
+            '"# jobs","2"',
+            "# jobs in total: 2",
+        ),
     ],
 )
 def test_a_declaration_that_is_almost_right_is_an_error_with_the_right_spelling(comment: str) -> None:
@@ -125,8 +151,13 @@ def test_a_declaration_that_is_almost_right_is_an_error_with_the_right_spelling(
     [
         "# jobs of monday",
         "# job 3",
-        "# 2 jobs",
+        "# 2 jobs of monday",
         "# the jobs: monday",
+        "# lines 3 and 4 are repeated",
+        "# total jobs of monday, 2 of them large",
+        "# jobs, 2 of them large",
+        "# 2 lines, 3 jobs",
+        "# number of hosts: 2",
         "#",
         "# jobs, see wiki",
         "# job: bert",
