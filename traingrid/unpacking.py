@@ -141,8 +141,8 @@ class _Forward:
         """
         if len(self._block) < tarfile.BLOCKSIZE or any(self._block):
             raise ArchiveError(f"it is truncated or damaged after its first {self._at - len(self._block):,} bytes")
-        while rest := self.read(_CHUNK):
-            if rest.count(0) < len(rest):
+        while content := self.read(_CHUNK):
+            if content.count(0) < len(content):
                 raise ArchiveError("the file has more after its end, such as a second archive")
 
     def read(self, size: int) -> bytes:

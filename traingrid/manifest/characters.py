@@ -1,4 +1,4 @@
-"""Characters: finds those with which a text is not what it shows."""
+"""Characters: finds those that make a text differ from its appearance."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def invisible(text: str) -> str:
 
 
 def invisible_in_name(name: str) -> str:
-    """Return the name of a column's first character that cannot be seen or told from a blank; empty if it has none."""
+    """Return the name of a column's first character that is invisible or looks like a blank; empty if it has none."""
     if name.isascii() and name.isprintable():
         return ""
     return next((character_name(sign) for sign in name if not sign.isprintable() or sign in _FILLERS), "")
@@ -45,7 +45,7 @@ def not_of_number(text: str) -> str:
         if text.endswith(";") and _NUMBER.fullmatch(text.rstrip("; ")):
             return character_name(";")
         return character_name("'") if text.startswith("'") and _NUMBER.fullmatch(text[1:]) else ""
-    shown = "".join(unicodedata.normalize("NFKC", text[:100]).translate(_DASHES).split())
-    if not _NUMBER.fullmatch(shown):
+    ascii_form = "".join(unicodedata.normalize("NFKC", text[:100]).translate(_DASHES).split())
+    if not _NUMBER.fullmatch(ascii_form):
         return ""
     return next(character_name(sign) for sign in text if not sign.isascii())

@@ -75,7 +75,7 @@ def _column_name(cell: str) -> str:
 
 
 def _unclear_name(number: int, place: int, cell: str) -> LineError | None:
-    """Return the error of a column whose name is not what it shows, or has another separator than commas."""
+    """Return the error of a column whose name has invisible characters, or another separator than commas."""
     name = visible(cell).strip()
     if not is_header([name]) and name.lower() not in FIELDS:
         return None

@@ -56,10 +56,10 @@ def has_cells_of_job(text: str, columns: Sequence[str]) -> bool:
         columns: The names of the columns.
     """
     cells = _cells(text)
-    first, others = cells[0].lstrip("# "), [cell for cell in cells[1:] if cell]
+    first, other_cells = cells[0].lstrip("# "), [cell for cell in cells[1:] if cell]
     if columns[0] in _PLACES:
-        return not _is_place(first) and any(cell.startswith("s3://") for cell in others)
-    return any(map(_is_place, others)) or (len(cells) == len(columns) and len(others) > 1)
+        return not _is_place(first) and any(cell.startswith("s3://") for cell in other_cells)
+    return any(map(_is_place, other_cells)) or (len(cells) == len(columns) and len(other_cells) > 1)
 
 
 def _cells(text: str) -> list[str]:

@@ -56,7 +56,7 @@ def tag(name: str, value: object) -> str:
 
 
 def _check_name(name: str, shape: str, next_step: str) -> None:
-    """Refuse a name that breaks SageMaker's limits, or that is not what it shows."""
+    """Refuse a name that breaks SageMaker's limits, or that differs from its appearance."""
     if broken := broken_limit(shape, name):
         raise RefusedError(broken, next_step)
     if hidden := invisible_in_name(name):

@@ -71,10 +71,10 @@ def _finite(text: str) -> float:
 def _is_stored(text: str, number: float) -> bool:
     """Return True if a number is the shortest text of a float, its text with 17 digits, or exactly the float."""
     try:
-        written = Decimal(text)
+        decimal = Decimal(text)
     except InvalidOperation:  # an exponent of twenty digits
         return False
-    return written in (Decimal(repr(number)), Decimal(f"{number:.17g}"), Decimal(number))
+    return decimal in (Decimal(repr(number)), Decimal(f"{number:.17g}"), Decimal(number))
 
 
 def _integer(text: str) -> int:

@@ -322,7 +322,7 @@ def test_files_in_which_programs_store_secrets_are_left_out_and_named(
     assert source.left_out == (name,)
 
 
-def test_a_link_out_of_the_folder_is_left_out_and_named_whatever_the_ignore_file_says(
+def test_a_link_out_of_the_folder_is_left_out_and_named_also_if_a_pattern_includes_it(
     script: Path, tmp_path: Path, deployment: Deployment
 ) -> None:
     (tmp_path / "config.json").write_text("{}")

@@ -1,4 +1,4 @@
-"""Characters: values and names that are not what they show are errors, never other values."""
+"""Characters: values and names that differ from their appearance are errors."""
 
 import json
 
