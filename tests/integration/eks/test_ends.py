@@ -285,5 +285,5 @@ def test_the_kubelets_event_shows_that_a_pod_was_deleted_while_it_trained(
     cluster.ask("DELETE", f"{PODS}/{NAME}-0", {"gracePeriodSeconds": 0})
     seen = eks.describe(NAME)
     assert seen
-    assert seen.failure == ("lost_node" if is_killed else "")
+    assert seen.failure == ("lost_node" if is_killed else "algorithm")
     assert seen.reason.startswith(f"The pod {NAME}-0" if is_killed else "AlgorithmError")
