@@ -78,6 +78,14 @@ class MeasuredTable:
         self.calls["PutItem"] += 1
         self.partitions.setdefault(item["submission"], {})[item["item"]] = item
 
+    def put_new(self, item: Item) -> bool:
+        """See `Table.put_new`."""
+        is_new = item["item"] not in self.partitions.get(item["submission"], {})
+        self.calls["PutItem"] += 1
+        if is_new:
+            self.partitions.setdefault(item["submission"], {})[item["item"]] = item
+        return is_new
+
     def query(self, submission: str, condition: str, value: str) -> Iterator[Item]:
         """See `Table.query`."""
         begins, read = condition.startswith("begins_with"), 0
