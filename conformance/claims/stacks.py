@@ -220,24 +220,24 @@ def stack_is_deleted_by_force_after_a_failure(aws: Aws) -> None:
 
 
 def _by_change_set(aws: Aws, stack: Stack, resources: dict[str, Any], *, importing: bool) -> str:
-    what = {"StackName": stack.name, "ChangeSetName": _CHANGE_SET}
+    names = {"StackName": stack.name, "ChangeSetName": _CHANGE_SET}
     aws.undo.later(f"stack {stack.name}", stack.delete)
     stack.api.create_change_set(
-        **what,
+        **names,
         ChangeSetType="CREATE",
         TemplateBody=json.dumps({"Resources": resources}),
         ImportExistingResources=importing,
         Tags=aws.tags(),
     )
-    status = aws.wait(lambda: _change_set(stack, what), "the change set")
+    status = aws.wait(lambda: _change_set(stack, names), "the change set")
     if status == "FAILED":
         return status
-    stack.api.execute_change_set(**what)
+    stack.api.execute_change_set(**names)
     return stack.ended()
 
 
-def _change_set(stack: Stack, what: dict[str, str]) -> str:
-    status = str(stack.api.describe_change_set(**what)["Status"])
+def _change_set(stack: Stack, names: dict[str, str]) -> str:
+    status = str(stack.api.describe_change_set(**names)["Status"])
     return status if status.endswith(("COMPLETE", "FAILED")) else ""
 
 

@@ -116,12 +116,13 @@ class OpenWork:
             until: The time at which the rest is left to the next sweep.
         """
         now = time.time()
+        newest = timestamp(now - CREATES_END_SECONDS)
         for name, submission in submissions.items():
             if time.time() >= until:
                 return
-            is_over = submission.has_ended and (not self.notifies or is_told(submission, now))
-            if marks[name].at > timestamp(now - CREATES_END_SECONDS):
+            if marks[name].at > newest:
                 continue  # a retry may have written the mark, and reopen a job now
+            is_over = submission.has_ended and (not self.notifies or is_told(submission, now))
             if is_over or _is_abandoned(submission, marks[name], now):
                 self.ledger.settle(name, marks[name])
 

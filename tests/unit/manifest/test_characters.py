@@ -4,29 +4,15 @@ import json
 
 import pytest
 
-from tests.support.sample_deployment import sample_deployment
-from traingrid.manifest.errors import LineError, ManifestError
-from traingrid.manifest.line import Line
-from traingrid.manifest.parse import parse
+from tests.support.manifest_errors import lines_of, only_error
+from traingrid.manifest.errors import ManifestError
 
-DEPLOYMENT = sample_deployment()
 MONDAY = "us-east-1,s3://ragab-ml/a/monday"
-
-
-def lines_of(content: str) -> list[Line]:
-    return parse(content.encode(), DEPLOYMENT)
 
 
 def hyperparameters_of(header: str, cells: str) -> dict[str, str]:
     (line,) = lines_of(f"region,s3_uri,{header}\n{MONDAY},{cells}\n")
     return line.settings.hyperparameters
-
-
-def only_error(content: str) -> LineError:
-    with pytest.raises(ManifestError) as caught:
-        lines_of(content)
-    (error,) = caught.value.errors
-    return error
 
 
 @pytest.mark.parametrize("cell", ['"64,32"', ' "64,32"', '   "64,32"  ', '" 64,32 "'])

@@ -2,28 +2,13 @@
 
 import pytest
 
-from tests.support.sample_deployment import sample_deployment
+from tests.support.manifest_errors import lines_of, only_error
 from traingrid.api.manifest_edit import readable_rows, with_value
-from traingrid.manifest.errors import LineError, ManifestError
 from traingrid.manifest.fields import LineSettings
-from traingrid.manifest.line import Line
-from traingrid.manifest.parse import parse
 from traingrid.submission.manifest_text import header_of
 
-DEPLOYMENT = sample_deployment()
 MONDAY = "us-east-1,s3://ragab-ml/a/monday"
 TUESDAY = "us-east-1,s3://ragab-ml/a/tuesday"
-
-
-def lines_of(content: str) -> list[Line]:
-    return parse(content.encode(), DEPLOYMENT)
-
-
-def only_error(content: str) -> LineError:
-    with pytest.raises(ManifestError) as caught:
-        lines_of(content)
-    (error,) = caught.value.errors
-    return error
 
 
 @pytest.mark.parametrize(
