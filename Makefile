@@ -12,8 +12,7 @@ STEP := @$(PYTHON) setup/step.py
 ENVIRONMENT := setup/environment.sh
 EDITABLE = "$$(setup/uv.sh)" pip install --quiet --python $(1) --no-deps --no-build-isolation --editable .
 NPM := npm ci --loglevel=error --no-fund --no-audit
-LOCK := "$$('$(CURDIR)/setup/uv.sh')" pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-	--custom-compile-command "make lock"
+REQUIREMENTS := setup/requirements
 SOURCES := app.py batch_job bench conformance docs_site examples lambda localcloud stacks tests traingrid training_container verification
 
 .DEFAULT_GOAL := help
@@ -153,28 +152,8 @@ image-orchestrator image-cpu image-gpu image-torch:  ## Build an image with buil
 synth: setup-control  ## Write the CloudFormation templates to cdk.out/
 	npx cdk synth --quiet
 
-# requirements-dev.txt keeps extras: for a dependency such as coverage[toml], pip 23 otherwise takes a newer version than
-# the locked one, and refuses it because it has no hash (https://github.com/pypa/pip/issues/12345).
-lock:  ## Resolve the *.in files into locked requirements with hashes
-	echo uv | $(LOCK) - --output-file setup/uv.txt
-	$(LOCK) requirements.in --output-file requirements.txt
-	$(LOCK) --no-strip-extras requirements-dev.in --output-file requirements-dev.txt
-	$(LOCK) requirements-scanners.in --output-file requirements-scanners.txt
-	$(LOCK) requirements-layer.in --output-file requirements-layer.txt
-	$(LOCK) requirements-catalog-function.in --output-file requirements-catalog-function.txt
-	$(LOCK) requirements-orchestrator.in --output-file requirements-orchestrator.txt
-	$(LOCK) requirements-images.in --output-file requirements-images.txt
-	$(LOCK) requirements-docs.in --output-file requirements-docs.txt
-	$(LOCK) requirements-notebook.in --output-file requirements-notebook.txt
-	cd training_container && $(LOCK) requirements.in --output-file requirements.txt
-	cd training_container && $(LOCK) requirements-dev.in --output-file requirements-dev.txt
-	cd training_container && $(subst --universal,--python-platform x86_64-manylinux_2_28,$(LOCK)) \
-		requirements-gpu.in --override requirements-gpu-override.in --output-file requirements-gpu.txt
-	cd training_container && $(subst --universal,--python-platform x86_64-manylinux_2_28 --no-deps,$(LOCK)) \
-		requirements-gpu-build.in --output-file requirements-gpu-build.txt
-	cd training_container && $(LOCK) requirements-torch.in --output-file requirements-torch.txt
-	cd training_container && $(LOCK) requirements-torch-dev.in --output-file requirements-torch-dev.txt
-	cd bench && $(LOCK) requirements.in --output-file requirements.txt
+lock:  ## Resolve the groups of setup/pyproject.toml into locked requirements with hashes
+	@setup/lock.sh
 
 # ACCOUNT is only read from make's command line, so that a shell variable cannot select an account by accident.
 REGIONS ?= us-east-1,eu-west-1
@@ -309,9 +288,9 @@ help:  ## Show this list
 			for (i = 1; i <= count; i++) printf "  make %-18s %s\n", names[i], $$2 }' $(MAKEFILE_LIST)
 
 # Each part has a stamp file, which make compares with its inputs. setup/step.py writes it when the part is complete.
-.venv/.installed: requirements.txt requirements-dev.txt pyproject.toml setup/prerequisites.sh setup/uv.txt
+.venv/.installed: requirements.txt $(REQUIREMENTS)/dev.txt pyproject.toml setup/prerequisites.sh setup/uv.txt
 	@setup/prerequisites.sh control
-	$(STEP) $@ "Python packages of the control plane" $^ -- sh -c '$(ENVIRONMENT) .venv requirements.txt requirements-dev.txt && $(call EDITABLE,.venv)'
+	$(STEP) $@ "Python packages of the control plane" $^ -- sh -c '$(ENVIRONMENT) .venv requirements.txt $(REQUIREMENTS)/dev.txt && $(call EDITABLE,.venv)'
 
 node_modules/.installed: package.json package-lock.json
 	@setup/prerequisites.sh control
@@ -322,12 +301,12 @@ tests/integration/policies/node_modules/.installed: tests/integration/policies/p
 	$(STEP) $@ "IAM simulator" $^ -- $(NPM) --prefix tests/integration/policies
 
 # The libraries of the Lambda functions, for Lambda's Linux and for this machine: compiled files have different names.
-build/layer/.installed: requirements-layer.txt setup/layer.sh setup/layer-services.txt .venv/.installed
-	$(STEP) $@ "Lambda layer" $^ -- setup/layer.sh build/layer
+build/layer/.installed: $(REQUIREMENTS)/layer.txt setup/layer.sh setup/layer-services.txt .venv/.installed
+	$(STEP) $@ "Lambda layer" $^ -- setup/layer.sh build/layer layer
 
 # The libraries of the function of `catalog: dsql`, in a layer that only this function has.
-build/layer/catalog/.installed: requirements-catalog-function.txt build/layer/.installed
-	$(STEP) $@ "Lambda layer of catalog: dsql" $^ -- setup/layer.sh build/layer/catalog requirements-catalog-function.txt
+build/layer/catalog/.installed: $(REQUIREMENTS)/catalog-function.txt build/layer/.installed
+	$(STEP) $@ "Lambda layer of catalog: dsql" $^ -- setup/layer.sh build/layer/catalog catalog-function
 
 # The service models that batch_job/Dockerfile puts into the orchestrator's image.
 build/models/endpoints.json: batch_job/service_models.py .venv/.installed
@@ -338,34 +317,34 @@ build/mpi: FORCE
 	@mkdir -p build
 	@setup/training.sh --mpi | cmp -s - $@ || setup/training.sh --mpi >$@
 
-.venv-training/.installed: training_container/requirements.txt training_container/requirements-dev.txt setup/training.sh setup/prerequisites.sh \
-		build/mpi $(wildcard training_container/native/*)
+.venv-training/.installed: $(REQUIREMENTS)/training.txt $(REQUIREMENTS)/training-dev.txt setup/training.sh \
+		setup/prerequisites.sh build/mpi $(wildcard training_container/native/*)
 	@setup/prerequisites.sh control training
 	$(STEP) $@ "TensorFlow and Horovod" $^ -- setup/training.sh .venv-training
 
 # A separate environment, because checkov's dependencies conflict with those of the CDK and moto.
-.venv-scanners/.installed: requirements-scanners.txt
-	$(STEP) $@ "checkov" $^ -- $(ENVIRONMENT) .venv-scanners requirements-scanners.txt
+.venv-scanners/.installed: $(REQUIREMENTS)/scanners.txt
+	$(STEP) $@ "checkov" $^ -- $(ENVIRONMENT) .venv-scanners $(REQUIREMENTS)/scanners.txt
 
 # The SageMaker Python SDK v2, with which bench/ compares traingrid. Nothing else uses it.
-.venv-bench/.installed: bench/requirements.txt
-	$(STEP) $@ "SageMaker Python SDK v2" $^ -- $(ENVIRONMENT) .venv-bench bench/requirements.txt
+.venv-bench/.installed: $(REQUIREMENTS)/bench.txt
+	$(STEP) $@ "SageMaker Python SDK v2" $^ -- $(ENVIRONMENT) .venv-bench $(REQUIREMENTS)/bench.txt
 
 # The SageMaker Python SDK v3, which contains the addresses of AWS's own training images.
-.venv-images/.installed: requirements-images.txt
-	$(STEP) $@ "SageMaker Python SDK v3" $^ -- $(ENVIRONMENT) .venv-images requirements-images.txt
+.venv-images/.installed: $(REQUIREMENTS)/images.txt
+	$(STEP) $@ "SageMaker Python SDK v3" $^ -- $(ENVIRONMENT) .venv-images $(REQUIREMENTS)/images.txt
 
 # The SageMaker Python SDK v3 with ModelTrainer, and the requirements of the example notebook. traingrid is installed
 # without its requirements, because the SDK needs an older rich than .venv.
-.venv-notebook/.installed: requirements-notebook.txt pyproject.toml
-	$(STEP) $@ "Notebook with the SageMaker Python SDK v3" $^ -- sh -c '$(ENVIRONMENT) .venv-notebook requirements-notebook.txt && $(call EDITABLE,.venv-notebook)'
+.venv-notebook/.installed: $(REQUIREMENTS)/notebook.txt pyproject.toml
+	$(STEP) $@ "Notebook with the SageMaker Python SDK v3" $^ -- sh -c '$(ENVIRONMENT) .venv-notebook $(REQUIREMENTS)/notebook.txt && $(call EDITABLE,.venv-notebook)'
 
 # PyTorch with NVIDIA's libraries, without which its wheel cannot be loaded, as in the image of Dockerfile.torch.
-.venv-torch/.installed: training_container/requirements-torch.txt training_container/requirements-torch-dev.txt
+.venv-torch/.installed: $(REQUIREMENTS)/training-torch.txt $(REQUIREMENTS)/training-torch-dev.txt
 	$(STEP) $@ "PyTorch (7 GB)" $^ -- $(ENVIRONMENT) .venv-torch --pip $^
 
-.venv-docs/.installed: requirements-docs.txt
-	$(STEP) $@ "MkDocs" $^ -- $(ENVIRONMENT) .venv-docs requirements-docs.txt
+.venv-docs/.installed: $(REQUIREMENTS)/docs.txt
+	$(STEP) $@ "MkDocs" $^ -- $(ENVIRONMENT) .venv-docs $(REQUIREMENTS)/docs.txt
 
 # The library that draws diagrams in the reader's browser.
 docs_site/node_modules/.installed: docs_site/package.json docs_site/package-lock.json

@@ -10,7 +10,8 @@ from pathlib import Path
 
 PINNED = "0a7297ad"
 """The base until a release tag `v*` exists; replace it by a later commit if many rows of accepted.md accumulate."""
-_LOCKED = ("requirements.txt", "requirements-dev.txt")
+_LOCKED = ("requirements.txt", "setup/requirements/dev.txt", "requirements-dev.txt")
+"""The locked requirements of .venv; older bases have the last file in place of the second."""
 
 
 class MissingBaseError(Exception):
@@ -77,20 +78,26 @@ def _uv(repository: Path) -> str:
 
 def _python(repository: Path, folder: Path) -> Path:
     """Return an interpreter with the locked requirements of a tree."""
-    if all(_content(repository / name) == _content(folder / name) for name in _LOCKED):
+    if _pins(repository) == _pins(folder):
         return Path(sys.executable)
     environment = folder.parent / "environment"
     uv = _uv(repository)
     install = [uv, "pip", "install", "--quiet", "--require-hashes", "--python", str(environment)]
     try:
         subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, environment], check=True)
-        for name in _LOCKED:
-            subprocess.run([*install, "-r", str(folder / name)], check=True)
+        for file in _locked_files(folder):
+            subprocess.run([*install, "-r", str(file)], check=True)
     except (OSError, subprocess.CalledProcessError) as error:
         sentence = f"The base has other requirements, which uv could not install ({error})."
         raise MissingBaseError(sentence) from None
     return environment / "bin" / "python"
 
 
-def _content(file: Path) -> bytes:
-    return file.read_bytes() if file.exists() else b""
+def _locked_files(folder: Path) -> list[Path]:
+    return [folder / name for name in _LOCKED if (folder / name).exists()]
+
+
+def _pins(folder: Path) -> set[str]:
+    """Return the locked versions, without comments and hashes."""
+    lines = [line for file in _locked_files(folder) for line in file.read_text().splitlines()]
+    return {line.rstrip(" \\") for line in lines if "==" in line and not line.lstrip().startswith("#")}

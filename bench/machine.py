@@ -52,6 +52,6 @@ def _field(file: Path, name: str) -> str:
 
 
 def _locked(name: str) -> str:
-    """Return the version of a distribution in bench/requirements.txt, which has its own environment."""
-    lines = (CHECKOUT / "bench/requirements.txt").read_text().splitlines()
+    """Return the version of a distribution in setup/requirements/bench.txt, which has its own environment."""
+    lines = (CHECKOUT / "setup/requirements/bench.txt").read_text().splitlines()
     return next(line.split()[0].partition("==")[2] for line in lines if line.startswith(f"{name}=="))

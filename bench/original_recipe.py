@@ -1,7 +1,7 @@
 """The original recipe: one line of the array file becomes an estimator of the SageMaker Python SDK v2.
 
-Usage: `python bench/original_recipe.py ROLE IMAGE OUTPUT SOURCE`, in the environment of bench/requirements.txt and with
-the variables of an AWS Batch child. Like typical programs, it reads the array file from S3, selects the line of the
+Usage: `python bench/original_recipe.py ROLE IMAGE OUTPUT SOURCE`, in the environment .venv-bench, with the variables of
+an AWS Batch child. Like typical programs, it reads the array file from S3, selects the line of the
 array index, builds a TensorFlow estimator with MPI, and calls `fit(wait=False)`. For a fair comparison it uses the
 cheapest variant of each step: the default bucket, role and image are given instead of looked up, the user's code
 is already in S3 (SOURCE) instead of being packed and uploaded, and the SDK's debugger, profiler and telemetry, which

@@ -2,7 +2,8 @@
 # Lays out NVIDIA's CUDA 12.2 wheels as a toolkit that CMake and clang compile Horovod's kernels with.
 # Usage: setup/cuda.sh ENVIRONMENT_FOLDER TOOLS_FOLDER TOOLKIT_FOLDER
 #
-# ENVIRONMENT_FOLDER holds requirements-gpu.txt, TOOLS_FOLDER requirements-gpu-build.txt (pip install --target).
+# ENVIRONMENT_FOLDER contains the packages of requirements/training-gpu.txt, TOOLS_FOLDER those of requirements/cuda-tools.txt
+# (pip install --target).
 #
 # The wheels hold headers, libraries, libdevice and ptxas, but neither nvcc nor a static runtime. clang compiles CUDA with what
 # is there (LLVM's "Compiling CUDA with clang"), so nothing but wheels and Debian is needed, and what ptxas 12.2 makes

@@ -3,7 +3,7 @@
 # changes the version in its runtime at any time, and recommends to bring one's own
 # (https://docs.aws.amazon.com/lambda/latest/dg/lambda-python.html). Of botocore, only the services that functions call
 # are kept (setup/layer-services.txt).
-# Usage: setup/layer.sh FOLDER [REQUIREMENTS], by default requirements-layer.txt
+# Usage: setup/layer.sh FOLDER GROUP     (a group of setup/pyproject.toml)
 #
 # Lambda runs Linux on x86_64, in Amazon Linux 2 for Python 3.11, with glibc 2.26
 # (https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtimes.html). A newer machine's uv also takes wheels for a newer
@@ -13,15 +13,15 @@
 set -eu
 
 folder=$1
-requirements=${2:-requirements-layer.txt}
 here=$(CDPATH= cd -- "$(dirname -- "$0")/.." && pwd)
+requirements=$here/setup/requirements/$2.txt
 
 uv=$("$here/setup/uv.sh")
 
 install() { # install FOLDER [OPTION ...]
     target=$1
     shift
-    "$uv" pip install --quiet --python "$here/.venv" --require-hashes --target "$target" "$@" -r "$here/$requirements"
+    "$uv" pip install --quiet --python "$here/.venv" --require-hashes --target "$target" "$@" -r "$requirements"
 }
 
 rm -rf "$folder"

@@ -18,12 +18,12 @@ fi
 environment=$1
 toolkit=${2:-}
 here=$(CDPATH= cd -- "$(dirname -- "$0")/.." && pwd)
-requirements=$here/training_container/requirements.txt
-build_requirements=$here/training_container/requirements-dev.txt
+requirements=$here/setup/requirements/training.txt
+build_requirements=$here/setup/requirements/training-dev.txt
 horovod=0.28.1
 architectures= # compute capabilities, of p3 to p5 and g4 to g6 instances
 if [ -n "$toolkit" ]; then
-    requirements=$here/training_container/requirements-gpu.txt
+    requirements=$here/setup/requirements/training-gpu.txt
     architectures=70,75,80,86,89,90
 fi
 

@@ -39,10 +39,14 @@ class Recipe:
 
 ORCHESTRATOR = Recipe(
     dockerfile="batch_job/Dockerfile",
-    sources=("batch_job", "traingrid", "requirements-orchestrator.txt"),
+    sources=("batch_job", "traingrid", "setup/requirements/orchestrator.txt"),
 )
 
-_HOROVOD = ("training_container", "setup/training.sh", "setup/cuda.sh", "setup/efa.sh")
+_HOROVOD = (
+    "training_container",
+    *(f"setup/{name}.sh" for name in ("training", "cuda", "efa")),
+    *(f"setup/requirements/{group}.txt" for group in ("training", "training-dev", "training-gpu", "cuda-tools")),
+)
 
 TRAINING = {
     "cpu": Recipe(
@@ -53,7 +57,7 @@ TRAINING = {
     ),
     "torch": Recipe(
         dockerfile="training_container/Dockerfile.torch",
-        sources=("training_container", "setup/efa.sh"),
+        sources=("training_container", "setup/efa.sh", "setup/requirements/training-torch.txt"),
         target="torch",
         compute="BUILD_GENERAL1_LARGE",
     ),

@@ -43,7 +43,7 @@ def framework_images(grid: GridSettings, *, python: Path = PYTHON) -> dict[str, 
 
 
 def _uris(alias: str, answer: dict[str, Any]) -> dict[str, str]:
-    newer = "a newer SDK may know more images: change requirements-images.in and run `make lock`"
+    newer = "a newer SDK may know more images: change the group images of setup/pyproject.toml, and run `make lock`"
     if "problem" in answer:
         raise UsageError(f"images.{alias}: {answer['problem']}.", f"Correct it in grid.yaml; {newer}.")
     if "absent" in answer:

@@ -62,8 +62,7 @@ def checkout(tmp_path: Path) -> Checkout:
     root = tmp_path / "a checkout für mich"
     shutil.copytree(ROOT / "setup", root / "setup")
     (root / "training_container" / "native").mkdir(parents=True)
-    for path in (*ROOT.glob("requirements*.txt"), *ROOT.glob("training_container/requirements*.txt")):
-        shutil.copy(path, root / path.relative_to(ROOT))
+    shutil.copy(ROOT / "requirements.txt", root)
     programs = tmp_path / "programs"
     programs.mkdir()
     return Checkout(

@@ -11,7 +11,7 @@ from tests.integration.setup.test_wheel import packaged_sources
 from tests.support.rows import each_row
 
 ROOT = Path(__file__).resolve().parents[3]
-LOCKED = ("requirements.txt", "requirements-dev.txt")
+LOCKED = ("requirements.txt", "setup/requirements/dev.txt")
 EXTRAS = {
     "catalog": ("traingrid.catalog", ("catalog", "--help")),
     "plan": ("traingrid.planner", ("plan", "--help")),

@@ -36,14 +36,14 @@ touch "$target/package/$file"
 def test_the_layer_has_wheels_for_lambda_on_every_machine(checkout: Checkout, machine: str) -> None:
     checkout.uv(UV, machine)
     checkout.program(checkout.root / ".venv/bin/python", "")
-    ended = checkout.run("setup/layer.sh", "build/layer")
+    ended = checkout.run("setup/layer.sh", "build/layer", "layer")
     assert ended.returncode == 0, ended.stderr
     own = set() if machine == "Linux x86_64" else {"machine.so"}
     libraries = list((checkout.root / "build/layer").rglob("*.so"))
     assert {path.name for path in libraries} == {"x86_64-manylinux2014.so"} | own
     assert {path.parent for path in libraries} == {checkout.root / "build/layer/python/package"}
     for words in checkout.calls("uv"):
-        assert words[-2:] == ["-r", f"{checkout.root}/requirements-layer.txt"]
+        assert words[-2:] == ["-r", f"{checkout.root}/setup/requirements/layer.txt"]
         assert "--require-hashes" in words
     assert checkout.calls("uv")
 
@@ -51,12 +51,12 @@ def test_the_layer_has_wheels_for_lambda_on_every_machine(checkout: Checkout, ma
 def test_the_function_of_the_catalog_has_its_requirements_in_a_separate_folder(checkout: Checkout) -> None:
     checkout.uv(UV)
     checkout.program(checkout.root / ".venv/bin/python", "")
-    for words in (["build/layer"], ["build/layer/catalog", "requirements-catalog-function.txt"]):
+    for words in (["build/layer", "layer"], ["build/layer/catalog", "catalog-function"]):
         ended = checkout.run("setup/layer.sh", *words)
         assert ended.returncode == 0, ended.stderr
     requirements = [words[-1] for words in checkout.calls("uv")]
-    assert requirements[-1] == f"{checkout.root}/requirements-catalog-function.txt"
-    assert f"{checkout.root}/requirements-layer.txt" in requirements
+    assert requirements[-1] == f"{checkout.root}/setup/requirements/catalog-function.txt"
+    assert f"{checkout.root}/setup/requirements/layer.txt" in requirements
     assert list((checkout.root / "build/layer/python").rglob("*.so"))
     assert list((checkout.root / "build/layer/catalog/python").rglob("*.so"))
 
@@ -94,7 +94,7 @@ def test_a_layer_has_the_same_bytes_in_another_folder(checkout: Checkout) -> Non
     (checkout.root / ".venv/bin/python").symlink_to(sys.executable)
     compiled = []
     for folder in ("build/layer", "build/another layer"):
-        ended = checkout.run("setup/layer.sh", folder)
+        ended = checkout.run("setup/layer.sh", folder, "layer")
         assert ended.returncode == 0, ended.stderr
         (file,) = (checkout.root / folder).rglob("*.pyc")
         compiled.append(file.read_bytes())

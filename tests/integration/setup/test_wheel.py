@@ -81,9 +81,9 @@ def test_the_changelog_describes_the_version() -> None:
 
 def test_the_extras_have_the_locked_versions() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    locked = "".join((ROOT / file).read_text() for file in ("requirements.in", "requirements-dev.in")).splitlines()
+    groups = tomllib.loads((ROOT / "setup/pyproject.toml").read_text())["dependency-groups"]
     for extra in ("local", "rehearse"):
-        assert set(extras[extra]) - {"traingrid[local]"} <= set(locked)
+        assert set(extras[extra]) - {"traingrid[local]"} <= {*groups["app"], *groups["dev"]}
 
 
 def test_every_command_has_help_outside_of_the_checkout(site: Path, tmp_path: Path) -> None:

@@ -30,6 +30,16 @@ def test_base_images_and_packages_are_pinned(dockerfile: Path) -> None:
         assert "--require-hashes" in command
 
 
+@pytest.mark.parametrize("dockerfile", [TRAINING, TORCH, ORCHESTRATOR])
+def test_dockerignore_keeps_all_files_that_a_dockerfile_copies(dockerfile: Path) -> None:
+    text = dockerfile.read_text().replace("\\\n", " ")
+    lines = re.findall(r"^COPY (?!--from)(.*) \S+$", text, flags=re.M)
+    copied = [Path(word) for line in lines for word in line.split()]
+    kept = set(re.findall(r"^!(.+?)(?:/\*\*)?$", (ROOT / ".dockerignore").read_text(), flags=re.M))
+    assert copied
+    assert not [path for path in copied if not kept & {str(folder) for folder in (path, *path.parents)}]
+
+
 def test_only_the_gpu_image_requests_gpus_and_cuda_libraries() -> None:
     found = stages(TRAINING)
     assert "ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility\n" in found["gpu-environment"]
@@ -64,10 +74,10 @@ def test_the_arguments_that_grid_yaml_sets_are_those_of_the_dockerfiles(dockerfi
     assert {argument.partition("=")[0] for argument in image.build_arguments()} <= set(declared)
 
 
-@pytest.mark.parametrize("requirements", ["requirements-gpu.txt", "requirements-torch.txt"])
+@pytest.mark.parametrize("requirements", ["training-gpu.txt", "training-torch.txt"])
 def test_nccl_is_new_enough_for_efas_plugin(requirements: str) -> None:
     """aws-ofi-nccl 1.17.2 requires NCCL 2.17.1: https://github.com/aws/aws-ofi-nccl/releases/tag/v1.17.2."""
-    text = (ROOT / "training_container" / requirements).read_text()
+    text = (ROOT / "setup/requirements" / requirements).read_text()
     found = re.search(r"^nvidia-nccl-cu12==(\d+)\.(\d+)\.(\d+)", text, re.M)
     assert found is not None
     assert tuple(map(int, found.groups())) >= (2, 17, 1)
@@ -75,9 +85,7 @@ def test_nccl_is_new_enough_for_efas_plugin(requirements: str) -> None:
 
 def test_pytorchs_wheel_is_the_one_for_cuda_12() -> None:
     """A newer wheel of PyPI would require a newer driver, which p3 and p4 instances of SageMaker may not have."""
-    locked = re.findall(
-        r"^(torch|nvidia-\S+)==", (ROOT / "training_container/requirements-torch.txt").read_text(), re.M
-    )
+    locked = re.findall(r"^(torch|nvidia-\S+)==", (ROOT / "setup/requirements/training-torch.txt").read_text(), re.M)
     assert {"torch", "nvidia-cublas-cu12", "nvidia-cudnn-cu12", "nvidia-nccl-cu12"} <= set(locked)
     assert not [name for name in locked if name.endswith("-cu13")]
 

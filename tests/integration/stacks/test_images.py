@@ -71,6 +71,7 @@ def checkout(tmp_path: Path) -> Path:
         if (ROOT / source).is_dir():
             shutil.copytree(ROOT / source, tmp_path / source)
         else:
+            (tmp_path / source).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / source, tmp_path / source)
     for path in tmp_path.rglob("*"):
         os.utime(path, (1, 1))
@@ -106,7 +107,7 @@ def asset_with(folder: str, synthesised: CloudAssembly) -> Path:
 
 def test_orchestrator_sources_are_the_files_that_its_dockerfile_copies(layer: Path) -> None:
     asset = asset_with("batch_job", assembly(a_grid(1), layer))
-    assert {path.name for path in asset.iterdir()} == {"batch_job", "traingrid", "requirements-orchestrator.txt"}
+    assert {path.name for path in asset.iterdir()} == {"batch_job", "traingrid", "setup"}
     assert not list(asset.rglob("*.pyc"))
 
 
@@ -249,12 +250,10 @@ def test_each_target_is_built_once_for_any_number_of_aliases(trained: dict[str, 
 
 def test_training_sources_are_the_files_that_the_dockerfile_copies(layer: Path) -> None:
     asset = asset_with("training_container", assembly(a_grid(1, **TRAINED), layer))
-    assert {path.relative_to(asset).as_posix() for path in asset.glob("*/*") if path.parent.name == "setup"} == {
-        "setup/training.sh",
-        "setup/cuda.sh",
-        "setup/efa.sh",
-    }
     assert {path.name for path in asset.iterdir()} == {"setup", "training_container"}
+    assert {path.name for path in (asset / "setup").iterdir()} == {"cuda.sh", "efa.sh", "requirements", "training.sh"}
+    groups = {"training", "training-dev", "training-gpu", "cuda-tools"}
+    assert {path.stem for path in (asset / "setup/requirements").iterdir()} == groups
     for line in (ROOT / "training_container/Dockerfile").read_text().splitlines():
         if line.startswith("COPY") and "--from" not in line:
             for source in line.split()[1:-1]:
@@ -267,7 +266,8 @@ def test_the_pytorch_image_is_built_from_its_own_dockerfile(layer: Path) -> None
     assert (found["DOCKERFILE"], found["TARGET"]) == ("training_container/Dockerfile.torch", "torch")
     asset = asset_with("training_container", assembly(grid, layer))
     assert {path.name for path in asset.iterdir()} == {"setup", "training_container"}
-    assert [path.name for path in (asset / "setup").iterdir()] == ["efa.sh"]
+    assert {path.name for path in (asset / "setup").iterdir()} == {"efa.sh", "requirements"}
+    assert [path.name for path in (asset / "setup/requirements").iterdir()] == ["training-torch.txt"]
     for line in (ROOT / found["DOCKERFILE"]).read_text().splitlines():
         if line.startswith("COPY"):
             assert (asset / line.split()[1]).exists(), line
