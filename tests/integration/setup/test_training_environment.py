@@ -125,7 +125,9 @@ def test_a_horovod_that_cannot_be_imported_fails_set_up_with_the_reason(set_up: 
 
 def test_make_rebuilds_the_environment_only_when_mpi_is_installed(set_up: Checkout) -> None:
     """The Makefile's rule, with the files that it depends on. The control set-up is not repeated."""
-    shutil.copy(ROOT / "Makefile", set_up.root)
+    for path in (ROOT / "Makefile", *ROOT.glob("*/*.mk")):
+        (set_up.root / path.relative_to(ROOT)).parent.mkdir(exist_ok=True)
+        shutil.copy(path, set_up.root / path.relative_to(ROOT))
     set_up.program(set_up.root / "setup/prerequisites.sh", "")
 
     def made() -> str:

@@ -23,8 +23,9 @@ def steps(workflow: Path) -> list[dict[str, Any]]:
 
 
 def targets() -> set[str]:
-    """Return the targets of the Makefile."""
-    rules = re.findall(r"^([a-z][a-z -]*):(?!=)", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    """Return the targets of the Makefile and of the files that it includes."""
+    text = "".join(path.read_text() for path in (ROOT / "Makefile", *ROOT.glob("*/*.mk")))
+    rules = re.findall(r"^([a-z][a-z -]*):(?!=)", text, re.MULTILINE)
     return {target for rule in rules for target in rule.split()}
 
 
