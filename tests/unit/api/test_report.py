@@ -18,8 +18,8 @@ from traingrid.api.report.plot import MOST_POINTS, Curve, plot, sampled
 from traingrid.api.submission import Submission
 from traingrid.errors import TraingridError, UsageError
 from traingrid.ledger.ledger import Ledger
-from traingrid.submission.metric_history import MetricHistory
-from traingrid.submission.metric_points import MetricPoint, records_of_part
+from traingrid.metrics.history import MetricHistory
+from traingrid.metrics.points import MetricPoint, records_of_part
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -70,6 +70,7 @@ PARTS = {
             "manifest",
             "datasets",
             "submission",
+            "metrics",
             "audit",
             "deploy",
             "reconciler",

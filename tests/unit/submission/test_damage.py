@@ -54,9 +54,9 @@ from traingrid.ledger.ledger import Ledger, cancel_of_job
 from traingrid.ledger.moves import MoveItem
 from traingrid.ledger.shortages import SHORTAGES, CapacityPool
 from traingrid.ledger.submission_item import Array
+from traingrid.metrics.history import MetricHistory
 from traingrid.submission import retry_plan
 from traingrid.submission.batch_children import Children
-from traingrid.submission.metric_history import MetricHistory
 from traingrid.ui.feed import Feed
 from traingrid.ui.poller import Poller
 from traingrid.ui.view import LedgerView

@@ -7,9 +7,9 @@ from collections import defaultdict
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
-from traingrid.api.comparison import differing
 from traingrid.api.report.elements import el, text
 from traingrid.api.report.tables import Heading, cell, counted_rest, section, table
+from traingrid.metrics.comparison import differing
 from traingrid.submission.manifest_text import lines_of
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from traingrid.api.report.content import Content, Run
     from traingrid.api.report.elements import Markup
     from traingrid.api.report.tables import Cell
-    from traingrid.submission.metric_points import MetricPoint
+    from traingrid.metrics.points import MetricPoint
 
 MOST_ROWS = 1000
 """The most jobs in the report. A row has about 400 bytes."""
