@@ -15,7 +15,7 @@ from traingrid.child.data_copy import CopyOrder, copy_of
 from traingrid.errors import UsageError
 from traingrid.grid.residency import common_residency, is_resident
 from traingrid.job.initial_model import initial_model_uri
-from traingrid.submission.model_limits import MAX_COPIED_BYTES
+from traingrid.models.limits import MAX_COPIED_BYTES
 from traingrid.submission.submitted_jobs import last_submitted_job
 
 if TYPE_CHECKING:

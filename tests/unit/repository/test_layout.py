@@ -68,6 +68,7 @@ PARTS = {
             "grid",
             "backends",
             "manifest",
+            "models",
             "datasets",
             "submission",
             "metrics",
