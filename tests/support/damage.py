@@ -6,8 +6,6 @@ from typing import Any
 
 from tests.support.local_page import SUBMISSION, LocalGrid
 from tests.support.sweep import World, a_reconciler
-from traingrid.api.report.content import read_content
-from traingrid.api.report.document import document
 from traingrid.audit import read_snapshot
 from traingrid.audit.audit import audit
 from traingrid.audit.snapshot import World as Snapshot
@@ -15,6 +13,8 @@ from traingrid.deploy.open_lines import OpenLines
 from traingrid.job.state import JobState
 from traingrid.ledger.damage import Damaged, readable
 from traingrid.reconciler.sweep_coverage import UnreachedError
+from traingrid.report.content import read_content
+from traingrid.report.document import document
 from traingrid.submission.batch_children import ChildStatus
 from traingrid.submission.cancel import Canceller, CancelReport, CancelTarget
 from traingrid.submission.folders_in_use import FolderFinder

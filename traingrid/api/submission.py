@@ -14,13 +14,13 @@ from traingrid.api.data import download_models
 from traingrid.api.description import describe
 from traingrid.api.logs import LogReader, matching
 from traingrid.api.merge import open_merge
-from traingrid.api.report.document import write_report
 from traingrid.api.submit import read_manifest, with_initial_models
 from traingrid.errors import UsageError
 from traingrid.manifest.hardware_warnings import jobs_warnings
 from traingrid.merge.line import MergeRequest
 from traingrid.metrics.history import MetricHistory
 from traingrid.metrics.table import metric_table
+from traingrid.report.document import write_report
 from traingrid.submission.cancel import CancelTarget
 
 if TYPE_CHECKING:
