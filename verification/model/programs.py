@@ -115,11 +115,11 @@ class Programs:
         backend, ledger = SageMaker(deployment, region), Ledger(deployment.table, deployment.grid.home)
         record_seen(deployment.grid.name, ledger, backend, training_job)
 
-    def sweep(self) -> bool:
+    def run_pass(self) -> bool:
         """Run the function lambda/reconcile; return True if it has changed anything."""
         reconciler = Reconciler.of(self._deployment)
         reconciler.in_regions = map  # an actor makes one call at a time
-        done = reconciler.sweep()
+        done = reconciler.run_pass()
         return bool(done.recorded or done.closed or done.stopped)
 
     def cancel(self, submission: str, index: int | None, region: str) -> None:

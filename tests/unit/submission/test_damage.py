@@ -179,7 +179,7 @@ def test_a_damaged_daily_pass_is_reported_once_and_begins_again(
     for reader in (audited, on_the_page, swept):
         local.ledger._table.put({"submission": GRID, "item": HISTORY, **stored})
         assert is_damaged == any("'history'" in text for text in reader(local).reported)
-    assert local.ledger.history_pass().completed_at > time.time() - 60
+    assert local.ledger.history_scan().completed_at > time.time() - 60
     for reader in (audited, on_the_page, swept):
         assert not any("'history'" in text for text in reader(local).reported)
 
@@ -187,7 +187,7 @@ def test_a_damaged_daily_pass_is_reported_once_and_begins_again(
 def test_a_daily_pass_that_was_completed_in_the_future_begins_again(local: LocalGrid) -> None:
     local.ledger._table.put({"submission": GRID, "item": HISTORY, **PASSED, "after": {}, "completed_at": 4_000_000_000})
     assert swept(local).reported == []
-    assert local.ledger.history_pass().completed_at < 4_000_000_000
+    assert local.ledger.history_scan().completed_at < 4_000_000_000
 
 
 @each_row("damage", rows(SHORT, {*SHORT}))
