@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Required, TypedDict
 
 from traingrid.aws.clients import Maker, client
 from traingrid.aws.dynamodb import Table
+from traingrid.aws.outage import Patient
 from traingrid.job.backend_traits import DEFAULT_BACKEND, backend_field
 from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.ledger.damage import Damaged
@@ -638,6 +639,10 @@ class Ledger:
         condition = "#until = :until AND #failed_at = :failed_at AND #probe = :probe"
         values = {":until": read.until, ":failed_at": read.failed_at, ":probe": read.probe}
         return self._table.update(new.pool.key, new.stored(), condition, values)
+
+
+class PatientLedger(Patient[Ledger], Ledger):
+    """The ledger of one grid, whose requests wait out an outage."""
 
 
 def _new_mark(submission: str) -> Item:
