@@ -103,9 +103,9 @@ class _Round:
 
     def _window(self, at: float) -> float:
         """Return the seconds from the last pass that did not find the budget reached to the one that stopped jobs."""
-        good = [one for one in self.passes if one.succeeded]
-        first = max((one.began for one in good if one.ended < at), default=self.began)
-        last = min((one.ended for one in good if one.began >= at), default=self.passes[-1].ended)
+        good = [finished for finished in self.passes if finished.succeeded]
+        first = max((finished.began for finished in good if finished.ended < at), default=self.began)
+        last = min((finished.ended for finished in good if finished.began >= at), default=self.passes[-1].ended)
         return last - first
 
     def _jobs(self) -> list[tuple[float, float]]:
