@@ -1,9 +1,9 @@
 """`make bench-history`: measures reads of a grid with 100 open lines and a history of ended jobs, in an in-memory AWS.
 
-They are a sweep, the list of `traingrid status`, `traingrid audit`, and a poll of the page. The history is older than
+They are a pass, the list of `traingrid status`, `traingrid audit`, and a poll of the page. The history is older than
 two days, and one submission has up to 10,000 of its jobs. A training job of the last two days costs a hundredth of a
 call in each of two lists. Read units are computed from the sizes of the items, for consistent reads, and half of that
-for the daily pass and the index of submissions.
+for the daily scan and the index of submissions.
 """
 
 import math
@@ -24,7 +24,7 @@ from tests.support.sample_deployment import sample_deployment
 from traingrid import names
 from traingrid.audit.read_snapshot import read_world
 from traingrid.backends.sagemaker.inventory import SageMakerInventory
-from traingrid.backoff import SWEEP_SECONDS
+from traingrid.backoff import PASS_SECONDS
 from traingrid.deploy import prices
 from traingrid.job.state import JobState
 from traingrid.ledger.items import job_item
@@ -201,22 +201,22 @@ def _head(lines: int) -> Item:
 
 
 def measured(history: int) -> dict[str, Any]:
-    """Return the figures of the sweeps over a history."""
+    """Return the figures of the passes over a history."""
     table = MeasuredTable()
     sagemaker = LongHistory(history, filled(table, history))
     with patch("traingrid.ledger.ledger.Table", lambda *_: table):
         ledger = Ledger("table")
     reconciler = a_reconciler(ledger, sagemaker)
-    began, sweeps = time.perf_counter(), 0
-    while not sweeps or len(ledger.open_marks()) > 1:  # the first sweeps complete the index, and settle the history
-        reconciler.sweep()
-        sweeps += 1
-    first = {"first_sweeps": sweeps, "first_seconds": round(time.perf_counter() - began, 2)}
-    found = _sweep(reconciler, table, sagemaker) | _reads(ledger, table, sagemaker)
-    progress = ledger.history_pass()
+    began, passes = time.perf_counter(), 0
+    while not passes or len(ledger.open_marks()) > 1:  # the first passes complete the index, and settle the history
+        reconciler.run_pass()
+        passes += 1
+    first = {"first_sweeps": passes, "first_seconds": round(time.perf_counter() - began, 2)}
+    found = _run_pass(reconciler, table, sagemaker) | _reads(ledger, table, sagemaker)
+    progress = ledger.history_scan()
     table.units = 0.0
-    ledger.record_history_pass(type(progress)())
-    reconciler.sweep()
+    ledger.record_history_scan(type(progress)())
+    reconciler.run_pass()
     daily = table.units - found["read_units"]
     return {**found, **first, "daily_pass_units": round(daily), "dollars_a_month": _dollars(daily)}
 
@@ -269,20 +269,20 @@ def _audited(ledger: Ledger, sagemaker: LongHistory) -> None:
         raise RuntimeError(f"the audit has read {len(world.submissions)} submissions")
 
 
-def _sweep(reconciler: Reconciler, table: MeasuredTable, sagemaker: LongHistory) -> dict[str, Any]:
-    """Return the figures of one sweep: the best time of five."""
+def _run_pass(reconciler: Reconciler, table: MeasuredTable, sagemaker: LongHistory) -> dict[str, Any]:
+    """Return the figures of one pass: the best time of five."""
     seconds = []
     for _ in range(5):
         table.calls.clear()
         table.units, sagemaker.pages = 0.0, 0
         began = time.perf_counter()
-        done = reconciler.sweep()
+        done = reconciler.run_pass()
         seconds.append(time.perf_counter() - began)
     if done.lines != {JobState.IN_PROGRESS: OPEN_LINES} or done.running != OPEN_LINES:
-        raise RuntimeError(f"the sweep has found {done.lines}, and {done.running} training jobs")
+        raise RuntimeError(f"the pass has found {done.lines}, and {done.running} training jobs")
     calls, units = sum(table.calls.values()) + sagemaker.pages, table.units
     tracemalloc.start()
-    reconciler.sweep()
+    reconciler.run_pass()
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     table.units = units
@@ -290,7 +290,7 @@ def _sweep(reconciler: Reconciler, table: MeasuredTable, sagemaker: LongHistory)
 
 
 def _dollars(daily_units: float) -> float:
-    """Return the cost of the history in a month: that of the daily passes, because sweeps do not read it."""
+    """Return the cost of the history in a month: that of the daily scans, because passes do not read it."""
     return round(daily_units * prices.HOURS / 24 * prices.READ.dollars, 3)
 
 
@@ -331,7 +331,7 @@ def main() -> None:
     results.append(_result(f"idle cost of {HISTORIES[-1]:,} ended jobs", most["dollars_a_month"], 1.0, "$ a month"))
     for history, measurement in found.items():
         print(f"{history:>9,} ended jobs: {measurement}")
-    against = f"an in-memory AWS, not AWS; a sweep runs every {SWEEP_SECONDS} s"
+    against = f"an in-memory AWS, not AWS; a sweep runs every {PASS_SECONDS} s"
     report(
         "history",
         results,

@@ -15,17 +15,17 @@ from aws_cdk import App
 
 from app import build_app
 from bench.size import size
-from traingrid.backoff import SWEEP_SECONDS
+from traingrid.backoff import PASS_SECONDS
 from traingrid.deploy import prices
 from traingrid.deploy.prices import UnitPrice
 from traingrid.grid.model import GridSettings
-from traingrid.reconciler.sweep import SweepReport
+from traingrid.reconciler.pass_report import PassReport
 
-SWEEPS = prices.HOURS * 3600 / SWEEP_SECONDS
-SECONDS_OF_A_SWEEP = 3.0
+PASSES = prices.HOURS * 3600 / PASS_SECONDS
+SECONDS_OF_A_PASS = 3.0
 """Assumed for an idle grid, which queries all Regions concurrently; not measured in AWS."""
-BYTES_OF_A_SWEEP = 3000
-"""Assumed size of a sweep's logs, from localcloud: its own line, and Lambda's lines at the start and the end."""
+BYTES_OF_A_PASS = 3000
+"""Assumed size of a pass's logs, from localcloud: its own line, and Lambda's lines at the start and the end."""
 GB_OF_A_CATALOG = 0.1
 """Assumed size of a catalog: 100,000 rows of 1 KB. An idle cluster is billed for nothing else."""
 REGIONS = (
@@ -71,7 +71,7 @@ def main() -> None:
         click.echo(
             f"{item.count:>12,.2f} x {item.price.dollars:<12g} {item.dollars:>8.3f}  {item.what} ({item.price.of})"
         )
-    click.echo(f"\nassumed: a sweep takes {SECONDS_OF_A_SWEEP:g} s and logs {BYTES_OF_A_SWEEP} bytes")
+    click.echo(f"\nassumed: a pass takes {SECONDS_OF_A_PASS:g} s and logs {BYTES_OF_A_PASS} bytes")
     click.echo(f"assumed: a catalog in Aurora DSQL has {GB_OF_A_CATALOG:g} GB; without queries")
     image, stored = prices.IMAGE_STORAGE.dollars, prices.BUCKET_STORAGE.dollars
     click.echo(f"not included: ${image:.2f} per GB of images in each Region, ${stored} per GB in S3")
@@ -100,7 +100,7 @@ def synthesised(grid: GridSettings) -> dict[str, Template]:
 
 
 def idle(templates: Mapping[str, Template]) -> list[Item]:
-    """Return the monthly items of stacks in which only sweeps run."""
+    """Return the monthly items of stacks in which only passes run."""
     alarms = sum(_metrics_of(alarm) for alarm in _all(templates, "AWS::CloudWatch::Alarm"))
     boards = sum(1 for _ in _all(templates, "AWS::CloudWatch::Dashboard"))
     keys = sum(1 for _ in _all(templates, "AWS::KMS::Key"))
@@ -114,9 +114,9 @@ def idle(templates: Mapping[str, Template]) -> list[Item]:
     )
     counted = [
         Item(what="alarms", count=alarms, price=prices.ALARM),
-        Item(what="metrics of sweeps", count=len(SweepReport().measured()), price=prices.CUSTOM_METRIC),
+        Item(what="metrics of passes", count=len(PassReport().measured()), price=prices.CUSTOM_METRIC),
         Item(what="dashboards above three", count=max(0, boards - 3), price=prices.DASHBOARD),
-        *_sweeps(templates),
+        *_passes(templates),
         Item(what="keys", count=keys, price=prices.KEY),
         Item(what="NAT gateways", count=gateways, price=prices.NAT_GATEWAY),
         Item(what="addresses", count=addresses, price=prices.ADDRESS),
@@ -126,7 +126,7 @@ def idle(templates: Mapping[str, Template]) -> list[Item]:
     return [item for item in counted if item.count]
 
 
-def _sweeps(templates: Mapping[str, Template]) -> Iterator[Item]:
+def _passes(templates: Mapping[str, Template]) -> Iterator[Item]:
     """Yield the items of scheduled functions, that is, of the reconciler."""
     for template in templates.values():
         for rule in _of(template, "AWS::Events::Rule"):
@@ -134,14 +134,14 @@ def _sweeps(templates: Mapping[str, Template]) -> Iterator[Item]:
                 continue
             for target in rule["Targets"]:
                 function = template["Resources"][target["Arn"]["Fn::GetAtt"][0]]["Properties"]
-                seconds = SWEEPS * SECONDS_OF_A_SWEEP * function["MemorySize"] / 1024
-                yield Item(what="sweeps", count=SWEEPS, price=prices.REQUEST)
-                yield Item(what="sweeps", count=seconds, price=prices.GB_SECOND)
-                yield Item(what="scans of an empty ledger", count=SWEEPS, price=prices.READ)
-                logged = SWEEPS * BYTES_OF_A_SWEEP / 2**30
-                yield Item(what="log of sweeps", count=logged, price=prices.LOG_INGESTION)
+                seconds = PASSES * SECONDS_OF_A_PASS * function["MemorySize"] / 1024
+                yield Item(what="passes", count=PASSES, price=prices.REQUEST)
+                yield Item(what="passes", count=seconds, price=prices.GB_SECOND)
+                yield Item(what="scans of an empty ledger", count=PASSES, price=prices.READ)
+                logged = PASSES * BYTES_OF_A_PASS / 2**30
+                yield Item(what="log of passes", count=logged, price=prices.LOG_INGESTION)
                 if function.get("TracingConfig", {}).get("Mode") == "Active":
-                    yield Item(what="traces of sweeps", count=SWEEPS, price=prices.TRACE)
+                    yield Item(what="traces of passes", count=PASSES, price=prices.TRACE)
 
 
 def _metrics_of(alarm: Mapping[str, Any]) -> int:

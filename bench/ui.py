@@ -26,7 +26,7 @@ from bench.size import size
 from traingrid.api.control_plane import ControlPlane
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import GridSettings
-from traingrid.ledger.grid_items import HistoryPass
+from traingrid.ledger.grid_items import HistoryScan
 from traingrid.ledger.items import JobItem, job_item
 from traingrid.ledger.ledger import LedgerItem, OpenMark
 from traingrid.ledger.submission_item import SubmissionItem
@@ -52,8 +52,8 @@ class _Ledger:
         self._items = [JobItem.read(self._stored(index)) for index in range(JOBS)]
         self._reads = 0
 
-    def history_pass(self) -> HistoryPass:
-        return HistoryPass(completed_at=1)
+    def history_scan(self) -> HistoryScan:
+        return HistoryScan(completed_at=1)
 
     def open_marks(self) -> dict[str, OpenMark]:
         return {}

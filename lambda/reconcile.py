@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from traingrid.aws.embedded_metrics import embedded_metrics
 from traingrid.grid.deployment import Deployment
+from traingrid.reconciler.reach import UnreachedError
 from traingrid.reconciler.reconciler import GRACE_SECONDS, Reconciler
-from traingrid.reconciler.sweep_coverage import UnreachedError
 
 if TYPE_CHECKING:
-    from traingrid.reconciler.sweep import SweepReport
+    from traingrid.reconciler.pass_report import PassReport
 
 logger = logging.getLogger(__name__)
 
@@ -25,17 +25,17 @@ def _deployment() -> Deployment:
 
 
 def handler(event: dict[str, Any] | None, context: Any) -> dict[str, Any]:
-    """Run one sweep.
+    """Run one pass.
 
     Args:
-        event: `grace_seconds` is the age below which the sweep leaves a job alone. The schedule omits it; a manual
+        event: `grace_seconds` is the age below which the pass leaves a job alone. The schedule omits it; a manual
             invocation may omit the whole event.
         context: Lambda's context, which provides the remaining time.
     """
     grace = float((event or {}).get("grace_seconds", GRACE_SECONDS))
     within = context.get_remaining_time_in_millis() / 1000
     try:
-        done = Reconciler.of(_deployment(), grace).sweep(within)
+        done = Reconciler.of(_deployment(), grace).run_pass(within)
     except UnreachedError as error:
         _log(error.done)
         raise
@@ -43,6 +43,6 @@ def handler(event: dict[str, Any] | None, context: Any) -> dict[str, Any]:
     return asdict(done)
 
 
-def _log(done: SweepReport) -> None:
+def _log(done: PassReport) -> None:
     metrics = embedded_metrics(_deployment().grid.name, done.measured())
     logger.info(done.sentence(), extra={"event": "sweep", **asdict(done), **metrics})

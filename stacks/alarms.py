@@ -52,11 +52,11 @@ class Alarms(AlarmTopic):
         )
 
     def no_sweep(self) -> None:
-        """Alarm when no sweep has completed for 15 minutes, so that unwanted training jobs are not stopped."""
+        """Alarm when no pass has completed for 15 minutes, so that unwanted training jobs are not stopped."""
         self.alarm(
             "no-sweep",
             "",
-            "The reconciler has not completed a sweep for 15 minutes, so unwanted training jobs are not stopped.",
+            "The reconciler has not completed a pass for 15 minutes, so unwanted training jobs are not stopped.",
             self._swept(SWEPT),
             operator=cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
             threshold=1,

@@ -70,7 +70,7 @@ class ControlStack(Stack):
         self.intake = ManifestIntake(self, "Intake", bucket=self.manifests, runtime=to_submit)
         self.job_events = JobEvents(self, "JobEvents", grid=grid, runtime=runtime)
         self.notifications = self._notifications()
-        self.reconciler = Reconciler(self, "Reconciler", grid=grid, runtime=self._runtime_of_sweeps(to_submit))
+        self.reconciler = Reconciler(self, "Reconciler", grid=grid, runtime=self._runtime_of_passes(to_submit))
         with_rules = {**runtime.environment, "TRAINGRID_GRID": grid.to_environment(rules=True)}
         self.datasets = DatasetRegistration(
             self, "Datasets", grid=grid, bus=self.job_events.bus, runtime=replace(runtime, environment=with_rules)
@@ -115,7 +115,7 @@ class ControlStack(Stack):
         CfnOutput(self, "NotificationTopic", value=made.topic.topic_arn)
         return made
 
-    def _runtime_of_sweeps(self, runtime: Runtime) -> Runtime:
+    def _runtime_of_passes(self, runtime: Runtime) -> Runtime:
         """Return a runtime whose functions know the topic of notifications, in the network that grid.yaml chooses."""
         topic = {"TRAINGRID_TOPIC": self.notifications.topic.topic_arn} if self.notifications else {}
         placement = self.orchestrator.placement if self._grid.network.reconciler else None

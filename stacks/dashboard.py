@@ -10,11 +10,11 @@ from traingrid.grid.model import GridSettings
 
 _PERIOD = Duration.minutes(5)
 _LINES = ("LinesPending", "LinesWaiting", "LinesTraining")
-_SWEEPS = ("TrainingJobs", "TrainingJobsStopped", "Unreachable", "LinesLeft")
+_PASSES = ("TrainingJobs", "TrainingJobsStopped", "Unreachable", "LinesLeft")
 
 
 class Dashboard(Construct):
-    """A dashboard of waiting and training lines, sweeps, undelivered events, and hosts' utilization by Region.
+    """A dashboard of waiting and training lines, passes, undelivered events, and hosts' utilization by Region.
 
     A dashboard can show metrics of any Region
     (https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/cross_region_dashboard.html), and of accounts that
@@ -28,7 +28,7 @@ class Dashboard(Construct):
         board = cloudwatch.Dashboard(
             self, "Board", dashboard_name=grid.name, period_override=cloudwatch.PeriodOverride.INHERIT
         )
-        board.add_widgets(self._swept("Lines that have not ended", _LINES), self._swept("Sweeps", _SWEEPS))
+        board.add_widgets(self._swept("Lines that have not ended", _LINES), self._swept("Sweeps", _PASSES))
         board.add_widgets(self._undelivered(), self._functions())
         for region in grid.regions:
             board.add_widgets(self._hosts(region, "GPUUtilization"), self._hosts(region, "CPUUtilization"))

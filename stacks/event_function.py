@@ -55,12 +55,13 @@ class Runtime:
 
 
 def repository_code() -> lambda_.Code:
-    """Return lambda/ and traingrid/ as Lambda code, without the API, the page, the CLI and caches."""
+    """Return lambda/ and traingrid/ as Lambda code, without the API, the CLI, the report, the page and caches."""
     return lambda_.Code.from_asset(
         str(ROOT),
         # In .gitignore's syntax.
         exclude=[
-            *("/*", "!/lambda", "!/traingrid", "/traingrid/api", "/traingrid/cli", "/traingrid/ui"),
+            *("/*", "!/lambda", "!/traingrid", "/traingrid/api", "/traingrid/cli"),
+            *("/traingrid/report", "/traingrid/ui"),
             *("__pycache__", "*.pyc"),
         ],
         ignore_mode=IgnoreMode.GIT,

@@ -8,28 +8,28 @@ from constructs import Construct
 
 from stacks.event_function import EventFunction, Runtime
 from traingrid import names
-from traingrid.backoff import SWEEP_SECONDS
+from traingrid.backoff import PASS_SECONDS
 from traingrid.grid.model import GridSettings
 
-LONGEST_SWEEP = Duration.seconds(SWEEP_SECONDS - 30)
-"""A sweep ends before the next one begins. Two at once are harmless, but double the calls to SageMaker."""
+LONGEST_PASS = Duration.seconds(PASS_SECONDS - 30)
+"""A pass ends before the next one begins. Two at once are harmless, but double the calls to SageMaker."""
 
 
 class Reconciler(Construct):
-    """lambda/reconcile, invoked on a schedule. Sweeps are idempotent, so that an event may be repeated."""
+    """lambda/reconcile, invoked on a schedule. Passes are idempotent, so that an event may be repeated."""
 
     def __init__(self, scope: Construct, identifier: str, *, grid: GridSettings, runtime: Runtime) -> None:
         super().__init__(scope, identifier)
-        sweep = EventFunction(
+        reconcile = EventFunction(
             self,
             "Sweep",
             handler="lambda.reconcile.handler",
             description="Closes jobs that have no active child, and stops unwanted training jobs",
             runtime=runtime,
-            schedule=events.Schedule.rate(Duration.seconds(SWEEP_SECONDS)),
-            timeout=LONGEST_SWEEP,
+            schedule=events.Schedule.rate(Duration.seconds(PASS_SECONDS)),
+            timeout=LONGEST_PASS,
             role_name=names.home_role(grid.name, "sweep"),
         )
-        self.function = sweep.function
-        self.role: iam.Role = sweep.role
-        self.dead_letters: sqs.Queue = sweep.dead_letters
+        self.function = reconcile.function
+        self.role: iam.Role = reconcile.role
+        self.dead_letters: sqs.Queue = reconcile.dead_letters

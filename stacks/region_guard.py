@@ -17,7 +17,7 @@ from traingrid.grid.model import GridSettings
 from traingrid.grid.region import Region
 
 LONGEST_ANSWER = Duration.minutes(5)
-"""The function reads the whole ledger, as a sweep does."""
+"""The function reads the whole ledger, as a pass does."""
 
 ANSWER_TIMEOUT = Duration.minutes(20)
 """Lambda tries an event up to three times, with delays of one and two minutes."""

@@ -13,7 +13,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from traingrid.api.comparison import ComparedJob, Comparison
     from traingrid.api.description import JobDescription
     from traingrid.api.grid import Grid
     from traingrid.api.logs import LogLine
@@ -25,8 +24,9 @@ if TYPE_CHECKING:
     from traingrid.job.state import JobState
     from traingrid.ledger.submission_item import SubmissionItem
     from traingrid.merge.line import MergeRequest
+    from traingrid.metrics.comparison import ComparedJob, Comparison
+    from traingrid.metrics.points import MetricPoint
     from traingrid.submission.cancel import CancelReport
-    from traingrid.submission.metric_points import MetricPoint
     from traingrid.submission.overview import SubmissionOverview
     from traingrid.submission.retry import Retried
     from traingrid.submission.status import JobStatus, SubmissionStatus
@@ -64,15 +64,15 @@ __all__ = [
 
 _MODULES = {
     "CancelReport": "traingrid.submission.cancel",
-    "ComparedJob": "traingrid.api.comparison",
-    "Comparison": "traingrid.api.comparison",
+    "ComparedJob": "traingrid.metrics.comparison",
+    "Comparison": "traingrid.metrics.comparison",
     "Grid": "traingrid.api.grid",
     "JobDescription": "traingrid.api.description",
     "JobState": "traingrid.job.state",
     "JobStatus": "traingrid.submission.status",
     "LogLine": "traingrid.api.logs",
     "MergeRequest": "traingrid.merge.line",
-    "MetricPoint": "traingrid.submission.metric_points",
+    "MetricPoint": "traingrid.metrics.points",
     "Retried": "traingrid.submission.retry",
     "ScriptFolder": "traingrid.api.script_folder",
     "Submission": "traingrid.api.submission",

@@ -16,8 +16,8 @@ OUTAGE_CAP, QUOTA_CAP, PAUSE_CAP = 60.0, 600.0, 60.0
 """The maximum waits before the next call to an unreachable service, before the next attempt after a quota or capacity
 error, and before a paused child checks whether it may launch."""
 
-SWEEP_SECONDS = 300
-"""The interval between two sweeps of the reconciler (stacks/reconciler.py)."""
+PASS_SECONDS = 300
+"""The interval between two passes of the reconciler (stacks/reconciler.py)."""
 
 
 def look_seconds(age: float) -> float:

@@ -55,7 +55,7 @@ def range_is_read_alone(aws: Aws) -> None:
         "https://docs.aws.amazon.com/AmazonS3/latest/userguide/Welcome.html#ConsistencyModel",
         "strong read-after-write consistency for PUT and DELETE requests",
     ),
-    used_by="traingrid/aws/s3.py traingrid/submission/metric_history.py",
+    used_by="traingrid/aws/s3.py traingrid/metrics/history.py",
 )
 def list_continues_after_a_key(aws: Aws) -> None:
     """ListObjectsV2 with StartAfter lists the later keys in order, including an object that was written just before."""

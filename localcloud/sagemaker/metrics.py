@@ -9,7 +9,7 @@ from typing import Any
 
 from moto.cloudwatch.models import cloudwatch_backends
 
-from traingrid.submission.metric_patterns import compiled, searchable
+from traingrid.metrics.patterns import compiled, searchable
 
 NAMESPACE = "/aws/sagemaker/TrainingJobs"
 """CloudWatch's namespace of training metrics."""

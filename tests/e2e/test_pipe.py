@@ -114,7 +114,7 @@ def test_tensorboard_data_is_stored_next_to_the_model(trained: SubmissionStatus)
 def test_the_metric_history_has_every_epoch_of_the_trainer_and_of_a_script(
     trained: SubmissionStatus, plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("traingrid.api.metric_table.find_spec", lambda _: None)
+    monkeypatch.setattr("traingrid.metrics.table.find_spec", lambda _: None)
     points = tg.Submission(tg.Grid(plane), trained.submission).metrics()
     for job in trained.jobs[:2]:
         found = {(point.metric, point.epoch) for point in points if point.index == job.index}

@@ -257,13 +257,13 @@ def test_the_reconciler_stops_cancelled_jobs_and_closes_unwatched_lines(
     assert head is not None
     kill_all(cloud)
     plane.children.terminate(head.batch_job, "its host is gone")
-    until(lambda: sweep(plane)["stopped"] != [])
-    until(lambda: bool(sweep(plane)["recorded"]) or plane.status(submission).jobs[0].state == "Stopped")
+    until(lambda: run_pass(plane)["stopped"] != [])
+    until(lambda: bool(run_pass(plane)["recorded"]) or plane.status(submission).jobs[0].state == "Stopped")
     assert plane.status(submission).jobs[0].state == "Stopped"
     assert violations(plane, cloud, submission) == []
 
 
-def sweep(plane: ControlPlane) -> dict[str, Any]:
+def run_pass(plane: ControlPlane) -> dict[str, Any]:
     from traingrid.reconciler.reconciler import Reconciler  # noqa: PLC0415  # only this test needs it
 
-    return vars(Reconciler.of(plane.deployment, grace_seconds=0.0).sweep())
+    return vars(Reconciler.of(plane.deployment, grace_seconds=0.0).run_pass())

@@ -206,7 +206,7 @@ def test_doctor_checks_both_accounts_and_reports_missing_access(trained: Submiss
     assert re.search(rf"eu-west-1 account {HOME}: {profile} traingrid --grid \S+/grid.yaml doctor\n", theirs.output)
 
 
-def test_the_reconciler_sweeps_both_accounts_and_the_audit_finds_no_violations(
+def test_the_reconciler_reaches_both_accounts_and_the_audit_finds_no_violations(
     trained: SubmissionStatus, plane: ControlPlane, cloud: LocalCloud
 ) -> None:
     done = reconcile(plane)

@@ -5,16 +5,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.support.local_page import SUBMISSION, LocalGrid
-from tests.support.sweep import World, a_reconciler
-from traingrid.api.report.content import read_content
-from traingrid.api.report.document import document
+from tests.support.reconciler_world import World, a_reconciler
 from traingrid.audit import read_snapshot
 from traingrid.audit.audit import audit
 from traingrid.audit.snapshot import World as Snapshot
 from traingrid.deploy.open_lines import OpenLines
 from traingrid.job.state import JobState
 from traingrid.ledger.damage import Damaged, readable
-from traingrid.reconciler.sweep_coverage import UnreachedError
+from traingrid.reconciler.reach import UnreachedError
+from traingrid.report.content import read_content
+from traingrid.report.document import document
 from traingrid.submission.batch_children import ChildStatus
 from traingrid.submission.cancel import Canceller, CancelReport, CancelTarget
 from traingrid.submission.folders_in_use import FolderFinder
@@ -197,7 +197,7 @@ def swept(local: LocalGrid) -> Outcome:
     fake: Any = AllRun()
     reconciler.children, reconciler.batch, reconciler.storage = fake, fake, local.plane.storage
     try:
-        done = reconciler.sweep()
+        done = reconciler.run_pass()
     except UnreachedError as error:
         done = error.done
     assert done.lines == {JobState.IN_PROGRESS: 1}

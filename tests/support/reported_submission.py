@@ -9,8 +9,8 @@ from typing import Any
 
 from tests.support.local_page import SUBMISSION, LocalGrid
 from traingrid.job.state import JobState
-from traingrid.submission.metric_history import MetricHistory
-from traingrid.submission.metric_points import MetricPoint
+from traingrid.metrics.history import MetricHistory
+from traingrid.metrics.points import MetricPoint
 
 SCRIPT = "<script>alert(1)</script>"
 NAMES = ["digits night", "digits day", SCRIPT, "harbour", "snow", "fog", "tunnel", "bridge", "alley", "quarry & co"]

@@ -18,9 +18,9 @@ from traingrid.api.control_plane import ControlPlane
 from traingrid.catalog.campaign_facts import CampaignFacts
 from traingrid.job.job import Job
 from traingrid.job.state import JobState
+from traingrid.metrics.history import MetricHistory
+from traingrid.metrics.points import MetricPoint
 from traingrid.submission.cancel import Canceller, CancelReport
-from traingrid.submission.metric_history import MetricHistory
-from traingrid.submission.metric_points import MetricPoint
 from traingrid.ui.campaigns import Campaigns
 
 AXE = Path(__file__).resolve().parents[2] / "setup/ui/node_modules/axe-core/axe.min.js"

@@ -10,7 +10,7 @@ from tests.support.reported_submission import SCRIPT, curves, submit_reported
 from tests.ui.test_page import violations
 from traingrid.api.grid import Grid
 from traingrid.api.submission import Submission
-from traingrid.submission.metric_history import MetricHistory
+from traingrid.metrics.history import MetricHistory
 
 
 @pytest.fixture

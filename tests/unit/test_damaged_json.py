@@ -21,11 +21,11 @@ from traingrid.kubernetes.errors import error_of
 from traingrid.ledger.datasets import DatasetItem
 from traingrid.ledger.errors import ItemError
 from traingrid.ledger.submission_item import Array, SubmissionItem
+from traingrid.metrics.points import records_of_part
 from traingrid.planner import plan_file
 from traingrid.pod.checkpoint_upload import CheckpointRecord
 from traingrid.pod.host import FILES, Host
 from traingrid.submission.batch_children import Children
-from traingrid.submission.metric_points import records_of_part
 
 DAMAGED = {
     "empty": b"",

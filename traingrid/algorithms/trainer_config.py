@@ -22,7 +22,7 @@ _WHOLE = re.compile(r"([-+]?[0-9]+)(\.0*)?")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Problem:
+class HyperparameterProblem:
     """One invalid hyperparameter.
 
     Attributes:
@@ -44,7 +44,7 @@ class Problem:
 class HyperparameterError(ValueError):
     """Hyperparameters are unknown or out of range. The text has a line for each."""
 
-    def __init__(self, problems: Collection[Problem]) -> None:
+    def __init__(self, problems: Collection[HyperparameterProblem]) -> None:
         super().__init__("\n".join(map(str, problems)))
         self.problems = tuple(problems)
 
@@ -200,7 +200,7 @@ class Config:
         """
         fields = {entry.name: entry for entry in dataclasses.fields(cls)}
         values: dict[str, object] = {}
-        problems: list[Problem] = []
+        problems: list[HyperparameterProblem] = []
         for name, text in _without_aliases(texts).items():
             if name not in fields:
                 problems.append(_unknown(name, fields))
@@ -208,7 +208,7 @@ class Config:
             try:
                 values[name] = _parsed(fields[name], text)
             except ValueError as error:
-                problems.append(Problem(name=name, given=text, reason=str(error)))
+                problems.append(HyperparameterProblem(name=name, given=text, reason=str(error)))
         if problems:
             raise HyperparameterError(problems)
         config = cls(**values)  # type: ignore[arg-type]  # _parsed() returns values of the fields' types
@@ -219,18 +219,18 @@ class Config:
         return config
 
 
-def _contradictions(config: Config, names: Collection[str]) -> list[Problem]:
+def _contradictions(config: Config, names: Collection[str]) -> list[HyperparameterProblem]:
     """Return each hyperparameter of the user that contradicts another one."""
     problems = []
     if config.warmup_epochs > config.epochs and "warmup_epochs" in names:
         reason = f"is {config.warmup_epochs:g}, but there are only {config.epochs} epochs"
-        problems.append(Problem(name="warmup_epochs", reason=reason))
+        problems.append(HyperparameterProblem(name="warmup_epochs", reason=reason))
     if config.learning_rate and "base_learning_rate" in names:
         next_step = (
             "The first is the rate of one rank, the second that of 256 images of the global batch. Remove one of them."
         )
         reason = "is given, and 'base_learning_rate', too"
-        problems.append(Problem(name="learning_rate", reason=reason, next_step=next_step))
+        problems.append(HyperparameterProblem(name="learning_rate", reason=reason, next_step=next_step))
     if config.gradient_compression == "fp16" and config.precision in ("float32", "mixed_bfloat16"):
         problems.append(unscaled_compression(config.precision))
     both = {"stall_seconds", "pipe_timeout_seconds"} <= {*names}
@@ -240,18 +240,18 @@ def _contradictions(config: Config, names: Collection[str]) -> list[Problem]:
             "ranks wait for a rank that waits for its stream, and would end the job first"
         )
         next_step = "Increase stall_seconds, or remove it."
-        problems.append(Problem(name="pipe_timeout_seconds", reason=reason, next_step=next_step))
+        problems.append(HyperparameterProblem(name="pipe_timeout_seconds", reason=reason, next_step=next_step))
     return problems
 
 
-def unscaled_compression(precision: str) -> Problem:
+def unscaled_compression(precision: str) -> HyperparameterProblem:
     """Return the error for gradients that are sent in float16 without loss scaling: an overflow reaches the weights."""
     reason = (
         f"is fp16, but with precision {precision} the loss is not scaled, so that small gradients become zero and "
         "large ones infinite"
     )
     next_step = "Remove gradient_compression, or set precision to mixed_float16."
-    return Problem(name="gradient_compression", reason=reason, next_step=next_step)
+    return HyperparameterProblem(name="gradient_compression", reason=reason, next_step=next_step)
 
 
 def _without_aliases(texts: Mapping[str, str]) -> dict[str, str]:
@@ -271,7 +271,9 @@ def _without_aliases(texts: Mapping[str, str]) -> dict[str, str]:
         if values.get(name, value) != value:
             earlier = given_as[name]
             reason = f"is given twice: {earlier} is {texts[earlier]!r} and {given_name} is {text!r}"
-            raise HyperparameterError([Problem(name=name, reason=reason, next_step="Remove one of them.")])
+            raise HyperparameterError(
+                [HyperparameterProblem(name=name, reason=reason, next_step="Remove one of them.")]
+            )
         values[name], given_as[name] = value, given_name
     return values
 
@@ -303,12 +305,12 @@ def _integer(text: str) -> int:
     return int(match[1] if match else text)
 
 
-def _unknown(name: str, names: Iterable[str]) -> Problem:
+def _unknown(name: str, names: Iterable[str]) -> HyperparameterProblem:
     """Return the error for an unknown name, with the most similar known name."""
     known_names = list(names)
     nearest = difflib.get_close_matches(name, known_names, n=1, cutoff=0.5)
     hint = f"Did you mean {nearest[0]!r}?" if nearest else f"There are: {', '.join(known_names)}."
-    return Problem(name=name, reason="is unknown", next_step=hint)
+    return HyperparameterProblem(name=name, reason="is unknown", next_step=hint)
 
 
 def _word(entry: dataclasses.Field[Any], text: str) -> str:

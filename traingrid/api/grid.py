@@ -8,7 +8,6 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from traingrid.api.comparison import compare
 from traingrid.api.control_plane import ControlPlane
 from traingrid.api.job_lines import manifest_of, rows_of
 from traingrid.api.script_folder import staged
@@ -16,15 +15,16 @@ from traingrid.api.submission import Submission
 from traingrid.api.submit import Progress, submit_manifest
 from traingrid.api.sweep import POLL_SECONDS, open_sweep
 from traingrid.ledger.damage import readable, warn
+from traingrid.metrics.comparison import compare
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from traingrid.api.comparison import Comparison
     from traingrid.api.job_lines import Jobs
     from traingrid.api.source_folders import PackedSource
     from traingrid.api.sweep import SweepResult
     from traingrid.ledger.submission_item import SubmissionItem
+    from traingrid.metrics.comparison import Comparison
     from traingrid.sweep.sweep import SweepProgress
 
 logger = logging.getLogger(__name__)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from traingrid import names
-from traingrid.api.merge_copies import MergeCopies, ModelCopy
 from traingrid.api.submit import parsed, raise_unless_submitted
 from traingrid.api.submit_once import submit_once
 from traingrid.aws.s3_copy import CopyStore
@@ -18,6 +17,7 @@ from traingrid.ledger.moves import Moves
 from traingrid.manifest.json_lines import json_lines
 from traingrid.manifest.line import job_of_line
 from traingrid.manifest.plan import NO_SUBMISSION
+from traingrid.merge.copies import MergeCopies, ModelCopy
 from traingrid.merge.line import check_options, copy_of, merge_line, models_folder, region_of
 from traingrid.merge.models import check_method, models_of
 from traingrid.transfers.object_copy import ObjectCopy

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, Literal
 from botocore.exceptions import ClientError
 
 from traingrid import names
-from traingrid.api.comparison import compared_metric, is_lower_better
 from traingrid.aws.clients import client
 from traingrid.errors import UsageError
 from traingrid.job.job import in_region
 from traingrid.job.state import JobState
 from traingrid.manifest.limits import broken_limit, most
-from traingrid.submission.metric_curves import by_job, last_curves
-from traingrid.submission.metric_history import MetricHistory
+from traingrid.metrics.comparison import compared_metric, is_lower_better
+from traingrid.metrics.curves import by_job, last_curves
+from traingrid.metrics.history import MetricHistory
 from traingrid.text import shown
 
 if TYPE_CHECKING:

@@ -14,14 +14,14 @@ from traingrid.api.data import download_models
 from traingrid.api.description import describe
 from traingrid.api.logs import LogReader, matching
 from traingrid.api.merge import open_merge
-from traingrid.api.metric_table import metric_table
-from traingrid.api.report.document import write_report
 from traingrid.api.submit import read_manifest, with_initial_models
 from traingrid.errors import UsageError
 from traingrid.manifest.hardware_warnings import jobs_warnings
 from traingrid.merge.line import MergeRequest
+from traingrid.metrics.history import MetricHistory
+from traingrid.metrics.table import metric_table
+from traingrid.report.document import write_report
 from traingrid.submission.cancel import CancelTarget
-from traingrid.submission.metric_history import MetricHistory
 
 if TYPE_CHECKING:
     import os
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from traingrid.api.description import JobDescription
     from traingrid.api.grid import Grid
     from traingrid.api.logs import LogLine
+    from traingrid.metrics.points import MetricPoint
     from traingrid.submission.cancel import CancelReport
-    from traingrid.submission.metric_points import MetricPoint
     from traingrid.submission.overview import SubmissionOverview
     from traingrid.submission.retry import Retried
     from traingrid.submission.status import JobStatus, SubmissionStatus

@@ -6,6 +6,7 @@ import logging
 import time
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,12 +25,13 @@ from traingrid.manifest.errors import ManifestError
 from traingrid.manifest.hardware_warnings import manifest_warnings, may_warn
 from traingrid.manifest.parse import MAX_BYTES, parse
 from traingrid.manifest.rows import too_large
+from traingrid.models.archives import ModelArchives
+from traingrid.models.initial_models import InitialModels
 from traingrid.strict_json import JsonError, json_object, member
 from traingrid.submission.files import report_uri, submission_id
-from traingrid.submission.initial_models import InitialModels
 from traingrid.submission.intake import ANSWERED_WITHIN
 from traingrid.submission.intake_failure import FAILED, RETRYING
-from traingrid.submission.model_archives import ModelArchives
+from traingrid.submission.submitted_jobs import last_submitted_job
 from traingrid.text import printable
 
 if TYPE_CHECKING:
@@ -160,9 +162,12 @@ def with_initial_models(manifest: Path, lines: list[Line], deployment: Deploymen
     if not any(line.settings.init_from for line in lines):
         return lines
     home = deployment.grid.home
-    ledger, storage = Ledger(deployment.table, home), Storage(home)
-    archives = ModelArchives(deployment=deployment)
-    models = InitialModels(deployment=deployment, ledger=ledger, storage=storage, archives=archives)
+    models = InitialModels(
+        deployment=deployment,
+        ledger=Ledger(deployment.table, home),
+        submitted_job=partial(last_submitted_job, Storage(home), deployment.manifest_bucket),
+        archives=ModelArchives(deployment=deployment),
+    )
     try:
         return models.resolved(lines)
     except ManifestError as error:

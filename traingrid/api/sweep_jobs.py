@@ -11,9 +11,9 @@ from traingrid.api.submit import parsed, raise_unless_submitted
 from traingrid.api.submit_once import submit_once
 from traingrid.errors import TraingridError
 from traingrid.ledger.errors import ItemError
+from traingrid.metrics.curves import by_job, last_curves
+from traingrid.metrics.history import MetricHistory
 from traingrid.submission.cancel import CancelTarget
-from traingrid.submission.metric_curves import by_job, last_curves
-from traingrid.submission.metric_history import MetricHistory
 from traingrid.submission.status import UNREADABLE
 from traingrid.sweep.trial_jobs import ManifestRejectedError
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from traingrid.api.control_plane import ControlPlane
-    from traingrid.submission.metric_points import MetricPoint
+    from traingrid.metrics.points import MetricPoint
     from traingrid.submission.status import JobStatus
 
 

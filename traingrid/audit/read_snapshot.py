@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 _RECENT_SECONDS = 2 * 24 * 3600
-"""The age of a running training job up to which it is found without a read of the history, as by each sweep."""
+"""The age of a running training job up to which it is found without a read of the history, as by each pass."""
 _CLOCK_SECONDS = 3600
 """The tolerated difference between the clocks of an intake and of SageMaker."""
 

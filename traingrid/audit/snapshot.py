@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from traingrid.backoff import SWEEP_SECONDS
+from traingrid.backoff import PASS_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from traingrid.ledger.submission_item import SubmissionItem
     from traingrid.ledger.user_requests import Cancel
 
-SETTLED_SECONDS = 2 * SWEEP_SECONDS
-"""The reconciler closes abandoned lines within two sweeps. Before that, an open line is late, not lost."""
+SETTLED_SECONDS = 2 * PASS_SECONDS
+"""The reconciler closes abandoned lines within two passes. Before that, an open line is late, not lost."""
 
 
 @dataclass(frozen=True, kw_only=True)

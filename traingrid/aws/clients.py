@@ -181,7 +181,7 @@ def _session_of(role: ActingRole) -> Any:
 class _Acting(CredentialProvider):
     """Assumes a role with the credentials of this process whenever the role's credentials are about to expire.
 
-    It uses a `brisk` client, because the caller retries and a sweep has little time.
+    It uses a `brisk` client, because the caller retries and a pass has little time.
     """
 
     METHOD = "acting-role"

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from functools import wraps
+from inspect import isfunction
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError, CredentialRetrievalError, HTTPClientError
 from botocore.exceptions import ConnectionError as NoConnectionError
@@ -19,10 +21,12 @@ from traingrid.backoff import OUTAGE_CAP, backoff_seconds
 from traingrid.errors import OutageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container
+    from collections.abc import Callable, Container, Iterable, Mapping
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
+R = TypeVar("R")
+P = ParamSpec("P")
 # The texts of a signature that was too old on its arrival, for example of a process that was frozen after it had signed
 # (https://github.com/boto/botocore/issues/149).
 _SIGNATURE, _TOO_OLD = {"InvalidSignatureException", "SignatureDoesNotMatch"}, "Signature expired"
@@ -46,20 +50,37 @@ def is_outage(error: Exception) -> bool:
     return isinstance(error, NoConnectionError | HTTPClientError | CredentialRetrievalError | OutageError)
 
 
-class _Patient(Generic[T]):
+class Patient(Generic[T]):
+    """The methods of a class, called again with a backoff during an outage of AWS.
+
+    `class PatientLedger(Patient[Ledger], Ledger)` is a ledger with the methods of `Ledger`. Each call is one of an
+    object that `make` returns. It may be made twice, so all methods must be conditional or idempotent.
+
+    Args:
+        make: Makes the object with its own clients; called again when the credentials have expired.
+        region: The Region of the clients, for the log.
+        sleep: Waits for a number of seconds.
+        optional: The methods that raise the error of an outage, because their caller continues without them.
+    """
+
     def __init__(
-        self, make: Callable[[], T], region: str, sleep: Callable[[float], None], optional: Container[str]
+        self,
+        make: Callable[[], T],
+        region: str,
+        sleep: Callable[[float], None] = time.sleep,
+        optional: Container[str] = (),
     ) -> None:
-        self._make, self._region, self._sleep, self._optional = make, region, sleep, optional
+        self._make, self._of_region, self._sleep, self._optional = make, region, sleep, optional
         self._made: T | None = None
 
-    def __getattr__(self, name: str) -> Any:
-        def call(*arguments: Any, **options: Any) -> Any:
-            return self._call(name, arguments, options)
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        for base in cls.__mro__[1:]:
+            for name, method in vars(base).items():
+                if isfunction(method) and not name.startswith("_"):
+                    setattr(cls, name, called_again(method))
 
-        return call
-
-    def _call(self, name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    def _call(self, name: str, arguments: Iterable[Any], options: Mapping[str, Any]) -> Any:
         tries = 0
         while True:
             try:
@@ -78,30 +99,23 @@ class _Patient(Generic[T]):
             self._made = None
             seconds = 0.0 if tries == 1 else seconds
         if tries > 1:  # a single failure may happen every hour, when credentials expire
-            fields = {"event": "outage", "failure": code_of(error), "seconds": seconds, "region": self._region}
+            fields = {"event": "outage", "failure": code_of(error), "seconds": seconds, "region": self._of_region}
             text = str(error).removesuffix(".")
             logger.info("AWS is not available: %s. Retrying in %.0f s.", text, seconds, extra=fields)
         self._sleep(seconds)
 
 
+def called_again(method: Callable[Concatenate[T, P], R]) -> Callable[Concatenate[Any, P], R]:
+    """Return the method of a `Patient` that calls a method of its object."""
+
+    @wraps(method)
+    def call(self: Any, /, *arguments: P.args, **options: P.kwargs) -> R:
+        result: R = self._call(method.__name__, arguments, options)
+        return result
+
+    return call
+
+
 def code_of(error: Exception) -> str:
     """Return an error's code from AWS, or the exception's class name if AWS did not answer."""
     return str(error.response["Error"]["Code"]) if isinstance(error, ClientError) else type(error).__name__
-
-
-def patient(
-    make: Callable[[], T],
-    region: str,
-    sleep: Callable[[float], None] = time.sleep,
-    optional: Container[str] = (),
-) -> T:
-    """Return an object whose methods are retried with a backoff during an outage of AWS.
-
-    Args:
-        make: Makes the object with its own clients; called again when the credentials have expired. The object's
-            methods may be called twice, so they must be conditional or idempotent, like all actions of a child.
-        region: The Region of the clients, for the log.
-        sleep: Waits for a number of seconds.
-        optional: The methods that raise the error of an outage, because their caller continues without them.
-    """
-    return cast("T", _Patient(make, region, sleep, optional))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid.aws.clients import ActingRole, Maker, client, once
-from traingrid.aws.outage import is_outage
+from traingrid.aws.outage import Patient, is_outage
 from traingrid.aws.s3_uri import ObjectVersion, S3Uri
 from traingrid.backoff import OUTAGE_CAP, backoff_seconds
 from traingrid.errors import UsageError
@@ -232,3 +232,7 @@ class Storage:
                 raise
             message = f"{uri} cannot be read: {code}: {text}."
             raise UsageError(message, "Check the path and the permissions.") from error
+
+
+class PatientStorage(Patient[Storage], Storage):
+    """Objects in S3, whose reads and writes wait out an outage."""

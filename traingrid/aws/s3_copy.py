@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 from botocore.exceptions import ClientError
 
 from traingrid.aws.clients import Maker, copying
+from traingrid.aws.outage import Patient
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -274,6 +275,10 @@ class CopyStore:
             self._s3.abort_multipart_upload(Bucket=target.bucket, Key=target.key, UploadId=upload)
         except self._s3.exceptions.NoSuchUpload:
             return
+
+
+class PatientCopyStore(Patient[CopyStore], CopyStore):
+    """The objects of a Region, whose requests wait out an outage."""
 
 
 def _part(number: int, size: int, reply: Mapping[str, Any]) -> Part:

@@ -15,8 +15,8 @@ from traingrid.job.sizes import MAX_ARRAY
 from traingrid.manifest import parse as manifest
 from traingrid.manifest.checks.budgets import budget_of
 from traingrid.manifest.line import jobs_of_lines
+from traingrid.models.initial_models import InitialModels
 from traingrid.submission.files import submission_id
-from traingrid.submission.initial_models import InitialModels
 
 if TYPE_CHECKING:
     from traingrid.aws.s3 import Storage

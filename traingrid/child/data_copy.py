@@ -19,14 +19,13 @@ from typing import TYPE_CHECKING, Literal
 from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid.aws.error_codes import PERMISSION_CODES
-from traingrid.aws.outage import patient
-from traingrid.aws.s3_copy import CopyStore
+from traingrid.aws.s3_copy import CopyStore, PatientCopyStore
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import UsageError
 from traingrid.job.failures import COPY, PERMISSION, STOPPED_BY_USER
 from traingrid.job.state import JobState
 from traingrid.ledger.errors import ItemError
-from traingrid.ledger.moves import MoveItem, Moves
+from traingrid.ledger.moves import MoveItem, Moves, PatientMoves
 from traingrid.ledger.timestamps import now
 from traingrid.text import byte_size, counted
 from traingrid.transfers.errors import MoveError
@@ -108,7 +107,7 @@ def copy_of(attempt: Attempt, deployment: Deployment, order: CopyOrder) -> DataC
     objects = ObjectCopy(source_store=folders.source_store, target_store=folders.target_store, target_has_kms=has_kms)
     return DataCopy(
         attempt=attempt,
-        moves=patient(lambda: Moves(deployment.table, home), home),
+        moves=PatientMoves(lambda: Moves(deployment.table, home), home),
         folders=folders,
         from_region=order.from_region,
         begin=lambda: FolderCopy(folders=folders, objects=objects),
@@ -117,7 +116,7 @@ def copy_of(attempt: Attempt, deployment: Deployment, order: CopyOrder) -> DataC
 
 def _store(region: str) -> CopyStore:
     """Return the store of a Region, whose calls wait out an outage."""
-    return patient(partial(CopyStore, region), region)
+    return PatientCopyStore(partial(CopyStore, region), region)
 
 
 @dataclass(kw_only=True)

@@ -18,14 +18,15 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from traingrid.aws.outage import code_of, patient
-from traingrid.aws.s3 import Storage
+from traingrid.aws.outage import code_of
+from traingrid.aws.s3 import PatientStorage, Storage
 from traingrid.backends import launching
 from traingrid.child.capacity import CAPACITY_CALLS
 from traingrid.child.cost import dollars
 from traingrid.child.cost import sentence as cost_sentence
 from traingrid.child.environment import Child, find_job
 from traingrid.child.pace import Pace
+from traingrid.child.patient_backend import PatientBackend
 from traingrid.child.sigterm import AGAIN_SECONDS, Sigterm
 from traingrid.child.supervisor import LetGoError, Supervisor
 from traingrid.errors import CallError, TraingridError
@@ -33,7 +34,7 @@ from traingrid.grid.deployment import Deployment
 from traingrid.job.failures import FAILURES, JOB_FAILED, STOPPED, TRAINED, TRY_AGAIN
 from traingrid.job.initial_model import needs_model_copy
 from traingrid.job.state import JobState
-from traingrid.ledger.ledger import Ledger
+from traingrid.ledger.ledger import Ledger, PatientLedger
 from traingrid.log import configure_child, extend_log_context, log_context
 from traingrid.submission.files import array_file, submission_of_key
 
@@ -107,15 +108,15 @@ def exit_code(item: JobItem, array_file: str = "") -> int:
 
 def _supervisor(child: Child, deployment: Deployment) -> Supervisor:
     home = deployment.grid.home
-    storage = patient(lambda: Storage(home), home)
-    ledger = patient(lambda: Ledger(deployment.table, home), home, optional=CAPACITY_CALLS)
+    storage = PatientStorage(lambda: Storage(home), home)
+    ledger = PatientLedger(lambda: Ledger(deployment.table, home), home, optional=CAPACITY_CALLS)
     submission, job = find_job(child, deployment, storage, ledger)
     extend_log_context(submission=submission, index=job.index)
     message = f"submission {submission}, index {job.index}, line {job.line}, attempt {child.attempt} of this child"
     logger.info(message, extra={"event": "begun", "job_name": job.name, "line": job.line})
 
     def backend_in(region: str, backend: BackendName) -> Backend:
-        return patient(lambda: launching(deployment, region, backend, job.launch), region)
+        return PatientBackend(lambda: launching(deployment, region, backend, job.launch), region)
 
     return Supervisor(
         grid=deployment.grid.name,

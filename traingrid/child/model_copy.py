@@ -8,14 +8,13 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from traingrid.aws.outage import patient
-from traingrid.aws.s3 import Storage
+from traingrid.aws.s3 import PatientStorage, Storage
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.child.data_copy import CopyOrder, copy_of
 from traingrid.errors import UsageError
 from traingrid.grid.residency import common_residency, is_resident
 from traingrid.job.initial_model import initial_model_uri
-from traingrid.submission.model_limits import MAX_COPIED_BYTES
+from traingrid.models.limits import MAX_COPIED_BYTES
 from traingrid.submission.submitted_jobs import last_submitted_job
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ def _residency(attempt: Attempt, deployment: Deployment, model: InitialModel) ->
         attempt.ledger.submission(model.submission),
         attempt.ledger.job(model.submission, model.index),
     )
-    storage = patient(partial(Storage, deployment.grid.home), deployment.grid.home)
+    storage = PatientStorage(partial(Storage, deployment.grid.home), deployment.grid.home)
     if submission_item is None or item is None:
         text = f"The ledger has no job {model} any more, so the residency of its model is not known."
         raise UsageError(text, f"Submit a line that trains in {model.region}.")

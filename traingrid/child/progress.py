@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traingrid.submission.metric_patterns import MetricPatterns
+from traingrid.metrics.patterns import MetricPatterns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from traingrid.submission.cancel import CancelReport
 
 _RECORDED = (
-    "The cancel is recorded: the reconciler stops the rest within two sweeps (10 minutes). "
+    "The cancel is recorded: the reconciler stops the rest within two passes (10 minutes). "
     "To stop it sooner, run the same command again."
 )
 

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from traingrid.api.comparison import compare as compared
 from traingrid.api.control_plane import ControlPlane
 from traingrid.cli.columns import Column, Schema
 from traingrid.cli.console import console
 from traingrid.cli.export import output_option, write_rows
 from traingrid.cli.fitted_table import fitted_table
 from traingrid.cli.status_table import STYLES, metric_heading, metric_text
+from traingrid.metrics.comparison import compare as compared
 from traingrid.text import duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from traingrid.api.comparison import ComparedJob, Comparison
     from traingrid.cli.export import Output
+    from traingrid.metrics.comparison import ComparedJob, Comparison
 
 _BARS = "▁▂▃▄▅▆▇█"
 _CURVE = 16

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from traingrid.api.merge import OpenMerge
-    from traingrid.api.merge_copies import ModelCopy
     from traingrid.cli.export import Output
+    from traingrid.merge.copies import ModelCopy
 
 _MERGED: Schema[Any] = Schema(
     "submission",

@@ -107,10 +107,12 @@ def _print_rehearsal(rehearsal: Rehearsal, seconds: float) -> None:
     out.print(ends_table(rehearsal.world))
     for sentence in unfinished(rehearsal.world):
         click.echo(sentence)
-    for number, sweep in enumerate(rehearsal.sweeps, start=1):
-        counts = {effect: results if isinstance(results, int) else len(results) for effect, results in sweep.items()}
+    for number, pass_results in enumerate(rehearsal.passes, start=1):
+        counts = {
+            effect: results if isinstance(results, int) else len(results) for effect, results in pass_results.items()
+        }
         done = ", ".join(f"{effect} {count}" for effect, count in counts.items() if count)
-        click.echo(f"sweep {number} of the reconciler: {done or 'nothing to do'}")
+        click.echo(f"pass {number} of the reconciler: {done or 'nothing to do'}")
     for violation in rehearsal.violations:
         click.echo(printable(str(violation)))
     click.echo(f"\n{seconds:.0f} s, with stubs of {STUB_SECONDS:g} s for trainings. {_NOT_SHOWN}")

@@ -54,7 +54,7 @@ def retry(grid_file: Path, submission: str, manifest: Path | None, index: int | 
         done = retrier.run(todo, by, partial(_print_array, echo))
     except KeyboardInterrupt:
         step = (
-            "Submitted jobs continue. Retry the rest by the same command after two sweeps of the reconciler (10 min)."
+            "Submitted jobs continue. Retry the rest by the same command after two passes of the reconciler (10 min)."
         )
         raise interrupted(step) from None
     write_rows(_rows(submission, done), _ROWS, output)
@@ -68,7 +68,7 @@ def retry(grid_file: Path, submission: str, manifest: Path | None, index: int | 
         echo(f"Submission {submission} has nothing to retry.")
     if done.late:
         text = f"{len(done.late)} job{'s' * (len(done.late) != 1)} cannot be retried yet."
-        step = "The reconciler closes jobs without a child within two sweeps (10 minutes); other jobs state their time."
+        step = "The reconciler closes jobs without a child within two passes (10 minutes); other jobs state their time."
         raise TraingridError(text, f"{step} Then run the same command again.")
 
 

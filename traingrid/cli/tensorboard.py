@@ -10,8 +10,8 @@ from pathlib import Path
 import click
 
 from traingrid.api.control_plane import ControlPlane
-from traingrid.api.event_files import EventFiles
 from traingrid.errors import TraingridError
+from traingrid.metrics.event_files import EventFiles
 from traingrid.text import counted, printable
 
 _SYNC_SECONDS = 15.0

@@ -1,4 +1,4 @@
-"""Grid items: the pause of launching and the progress of the daily pass, of which a grid has one each.
+"""Grid items: the pause of launching and the progress of the daily scan, of which a grid has one each.
 
 Each of them concerns all submissions, so a damaged one must not end a reader. Both have a safe value for that case,
 which names the damage: a damaged pause is in force, and a pass with a damaged progress begins again.
@@ -76,8 +76,8 @@ class Pause:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class HistoryPass:
-    """The progress of a pass over the whole table, which adds missing submissions to the index of open work.
+class HistoryScan:
+    """The progress of a scan of the whole table, which adds missing submissions to the index of open work.
 
     Attributes:
         began_at: The time at which it began, in seconds since 1970.
@@ -85,7 +85,7 @@ class HistoryPass:
         after: The key after which it continues; empty if no pass is in progress.
         pages: The number of pages that it has read.
         added: The number of submissions that it has added.
-        listed: The time back to which training jobs are listed that no sweep lists otherwise, by Region.
+        listed: The time back to which training jobs are listed that no pass lists otherwise, by Region.
         damage: Its item, if it cannot be read. The other fields are those before the first pass then.
     """
 
@@ -113,7 +113,7 @@ class HistoryPass:
         try:
             return cls() if item is None else cls.read(item)
         except ItemError as error:
-            step = "The next sweep begins the daily pass again, which replaces the item."
+            step = "The next pass begins the daily scan again, which replaces the item."
             return cls(damage=replace(error.damaged, next_step=step))
 
     def stored(self) -> dict[str, Any]:

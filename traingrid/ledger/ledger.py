@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, Required, TypedDict
 
 from traingrid.aws.clients import Maker, client
 from traingrid.aws.dynamodb import Table
+from traingrid.aws.outage import Patient
 from traingrid.job.backend_traits import DEFAULT_BACKEND, backend_field
 from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.ledger.damage import Damaged
 from traingrid.ledger.errors import ItemError, each
-from traingrid.ledger.grid_items import GRID, HISTORY, LAUNCHING, HistoryPass, Pause
+from traingrid.ledger.grid_items import GRID, HISTORY, LAUNCHING, HistoryScan, Pause
 from traingrid.ledger.items import JOB_PREFIX, SUBMISSION, JobItem, job_item
 from traingrid.ledger.job_states import RecordedState
 from traingrid.ledger.notices import Notice, NoticeKind, notice_field
@@ -43,7 +44,7 @@ LedgerItem = JobItem | SubmissionItem | Cancel
 """An item that `Ledger.everything` yields, unless it is damaged."""
 CANCEL_ALL = "all"
 _OTHER_ITEMS = (GRID, DATASETS, MOVES, SHORTAGES, OPEN_SUBMISSIONS)
-# Submissions that no sweep has settled, and open jobs of settled ones, which a version without the index has retried.
+# Submissions that no pass has settled, and open jobs of settled ones, which a version without the index has retried.
 _UNSETTLED = "( #item = :submission AND attribute_not_exists ( settled ) ) OR "
 _UNSETTLED += "( begins_with ( #item , :job ) AND NOT #state IN ( :final0 , :final1 , :final2 ) )"
 # The items of cancels and retries sort before those of jobs, so that `items` does not return them.
@@ -235,7 +236,7 @@ class Ledger:
 
     def claim_retry(self, submission: str, facts: Mapping[str, Any]) -> int:
         """Return a number for a new array that retries jobs of a submission. Each call returns another number."""
-        self.mark_open(submission)  # before a job is reopened, so that no sweep overlooks it
+        self.mark_open(submission)  # before a job is reopened, so that no pass overlooks it
         retries = sum(1 for _ in self._table.query(submission, "begins_with(#item, :value)", _RETRY))
         number = retries + 1
         while not self._table.put_new({"submission": submission, "item": f"{_RETRY}{number}", "at": now(), **facts}):
@@ -330,10 +331,10 @@ class Ledger:
     def open_items(self) -> Iterator[LedgerItem | Damaged]:
         """Yield the items of every submission with open work, by consistent reads.
 
-        Before a pass over the whole table has completed the index of open work, it yields everything. Later, the index
-        lacks only submissions that a command of a version without it has retried since the last daily pass.
+        Before a scan of the whole table has completed the index of open work, it yields everything. Later, the index
+        lacks only submissions that a command of a version without it has retried since the last daily scan.
         """
-        if not self.history_pass().completed_at:
+        if not self.history_scan().completed_at:
             yield from self.everything()
             return
         for submission in self.open_marks():
@@ -348,11 +349,11 @@ class Ledger:
         self._table.put({**_new_mark(submission), "at": now()})
 
     def mark_unsettled(self, submission: str) -> None:
-        """Add a submission to the index of open work that a pass over the whole table has found, unless it is there."""
+        """Add a submission to the index of open work that a scan of the whole table has found, unless it is there."""
         self._table.put_new(_new_mark(submission))
 
     def open_marks(self) -> dict[str, OpenMark]:
-        """Return the marks of the submissions with open work, which sweeps read instead of all history."""
+        """Return the marks of the submissions with open work, which passes read instead of all history."""
         marks = self._table.query(OPEN_SUBMISSIONS, "#item >= :value", " ")
         return {item["item"]: OpenMark(mark=str(item.get("mark", "")), at=str(item.get("at", ""))) for item in marks}
 
@@ -382,18 +383,18 @@ class Ledger:
         keys, last = self._table.scan_page(_UNSETTLED, values, after)
         return {submission for submission, _ in keys}, last
 
-    def history_pass(self) -> HistoryPass:
-        """Return the progress of the last pass over the whole table."""
-        return HistoryPass.of(self._table.get(GRID, HISTORY))
+    def history_scan(self) -> HistoryScan:
+        """Return the progress of the last scan of the whole table."""
+        return HistoryScan.of(self._table.get(GRID, HISTORY))
 
-    def record_history_pass(self, progress: HistoryPass) -> None:
-        """Record the progress of a pass over the whole table."""
+    def record_history_scan(self, progress: HistoryScan) -> None:
+        """Record the progress of a scan of the whole table."""
         self._table.put({"submission": GRID, "item": HISTORY, **progress.stored()})
 
-    def grid_items(self) -> tuple[HistoryPass, Pause | None]:
+    def grid_items(self) -> tuple[HistoryScan, Pause | None]:
         """Return `history_pass` and `pause`, by one request."""
         items = {item["item"]: item for item in self._table.query(GRID, "#item >= :value", " ")}
-        return HistoryPass.of(items.get(HISTORY)), Pause.of(items.get(LAUNCHING))
+        return HistoryScan.of(items.get(HISTORY)), Pause.of(items.get(LAUNCHING))
 
     def damaged_grid_items(self) -> list[Damaged]:
         """Return the items that concern more than one submission and cannot be read."""
@@ -638,6 +639,10 @@ class Ledger:
         condition = "#until = :until AND #failed_at = :failed_at AND #probe = :probe"
         values = {":until": read.until, ":failed_at": read.failed_at, ":probe": read.probe}
         return self._table.update(new.pool.key, new.stored(), condition, values)
+
+
+class PatientLedger(Patient[Ledger], Ledger):
+    """The ledger of one grid, whose requests wait out an outage."""
 
 
 def _new_mark(submission: str) -> Item:

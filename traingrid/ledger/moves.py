@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from traingrid.aws.clients import Maker, client
 from traingrid.aws.dynamodb import Table
+from traingrid.aws.outage import Patient
 from traingrid.ledger.errors import ItemError, each
 from traingrid.ledger.field_types import BYTES, COUNT, FLAG, TEXT, TIME, TIME_OR_EMPTY, check_types, map_of
 from traingrid.ledger.revisions import write_revision
@@ -194,3 +195,7 @@ class Moves:
     def change(self, read: MoveItem, changed: MoveItem) -> MoveItem | None:
         """Write the next revision of a copy (`write_revision`)."""
         return write_revision(self._table, (MOVES, read.target), read, changed)
+
+
+class PatientMoves(Patient[Moves], Moves):
+    """The copies of one grid, whose requests wait out an outage."""

@@ -1,8 +1,8 @@
 """Notices: the notifications of a submission, as fields of its ledger item.
 
 A notice is claimed before its message is published, and recorded as published after it, each by one conditional write.
-So concurrent sweeps publish a message once, and a sweep that is killed between the two writes leaves a claim that
-expires, after which another sweep publishes the message (again).
+So concurrent passes publish a message once, and a pass that is killed between the two writes leaves a claim that
+expires, after which another pass publishes the message (again).
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class SubmissionState:
-    """The data of a submission that a sweep uses; of ended lines, only sums and two examples, because they are many.
+    """The data of a submission that a pass uses; of ended lines, only sums and two examples, because they are many.
 
     Attributes:
         head: Its item; None if only items of its jobs exist.

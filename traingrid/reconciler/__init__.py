@@ -1,1 +1,1 @@
-"""Reconciler: the scheduled sweep that records outcomes and stops orphans."""
+"""Reconciler: the scheduled pass that records outcomes and stops orphans."""

@@ -5,7 +5,7 @@ seconds of ended attempts, and the start of running ones, which children and eve
 without a recorded start is described.
 
 A cancel by a budget is the same ledger item as a user's, written once, so children and the reconciler carry it out in
-the same way, and it does not matter if a sweep ends before or after the write.
+the same way, and it does not matter if a pass ends before or after the write.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from traingrid.ledger.items import JobItem
     from traingrid.ledger.ledger import Ledger
     from traingrid.ledger.submissions import SubmissionState
-    from traingrid.reconciler.sweep import SweepReport
-    from traingrid.reconciler.sweep_coverage import Reach
+    from traingrid.reconciler.pass_report import PassReport
+    from traingrid.reconciler.reach import Reach
 
 BY = "the reconciler"
 """The user of a cancel that a budget caused."""
@@ -48,7 +48,7 @@ class Budgets:
     backend: Callable[[str, BackendName], Describer]
 
     def enforce(
-        self, submissions: Mapping[str, SubmissionState], running: Container[str], reach: Reach, done: SweepReport
+        self, submissions: Mapping[str, SubmissionState], running: Container[str], reach: Reach, done: PassReport
     ) -> None:
         """Cancel the submissions that have reached their budgets.
 
@@ -63,7 +63,7 @@ class Budgets:
                 self._enforce(name, submission, running, reach, done)
 
     def _enforce(
-        self, name: str, submission: SubmissionState, running: Container[str], reach: Reach, done: SweepReport
+        self, name: str, submission: SubmissionState, running: Container[str], reach: Reach, done: PassReport
     ) -> None:
         budget = submission.head.budget_dollars if submission.head else None
         items = [self._started(item, running, reach) for item in submission.live.values()]

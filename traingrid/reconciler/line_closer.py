@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from traingrid.ledger.ledger import Ledger
     from traingrid.ledger.submission_item import SubmissionItem
     from traingrid.ledger.user_requests import Cancel
-    from traingrid.reconciler.sweep import SweepReport
+    from traingrid.reconciler.pass_report import PassReport
     from traingrid.submission.batch_children import ChildStatus
 
 
@@ -81,7 +81,7 @@ class Closer:
             return name in running or item.training_job == name or self.is_over(item, child)
         return name not in running
 
-    def look_at(self, line: UnendedLine, done: SweepReport) -> None:
+    def look_at(self, line: UnendedLine, done: PassReport) -> None:
         """Record the outcome of a line's training job, or close the line if it will never have one.
 
         While a child watches the line, the child decides if a failure is retried. Without a child, a failure is final.
@@ -123,7 +123,7 @@ class Closer:
         failure, reason = conflict(self.grid, tags, training_job, expected)
         return {"state": JobState.FAILED, "failure": failure.name, "reason": reason}
 
-    def _end_unopened(self, line: UnendedLine, done: SweepReport) -> None:
+    def _end_unopened(self, line: UnendedLine, done: PassReport) -> None:
         """Fail or stop a line without ledger item, unless a child creates the item at the same time."""
         ended = line.lost and self.ledger.end_unreadable(line.submission, line.index, _end(line))
         if line.job:
@@ -131,7 +131,7 @@ class Closer:
         if ended:
             done.closed.append(names.training_job(self.grid, line.submission, line.index, 1))
 
-    def _close(self, item: JobItem, facts: JobFacts, done: SweepReport) -> None:
+    def _close(self, item: JobItem, facts: JobFacts, done: PassReport) -> None:
         """Record the outcome of a line without training job, unless its item has changed since it was read."""
         if self.ledger.record_job(item.key, facts, Precondition(as_read=item)):
             done.closed.append(names.training_job(self.grid, item.submission, item.index, item.attempt))

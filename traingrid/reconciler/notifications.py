@@ -1,12 +1,12 @@
 """Notifications: publishes the events of submissions to an SNS topic, each at least once and as a rule once.
 
-A sweep has all data of an event already: no other request than those that claim, publish and record it is necessary.
+A pass has all data of an event already: no other request than those that claim, publish and record it is necessary.
 The events are the first failed job of a submission, thresholds of its budget, and its end. For a submission that has
 ended, only the end is published, because its message has the rest.
 
-The ledger has a notice for each event (`traingrid.ledger.notices`). If a sweep is killed between the publication and
+The ledger has a notice for each event (`traingrid.ledger.notices`). If a pass is killed between the publication and
 its record, a later one publishes the message again. Nothing else depends on a notification: an error of SNS is recorded
-in the sweep's result, and the next sweep tries again. A message is given up a day after its event, so that a grid that
+in the pass's result, and the next pass tries again. A message is given up a day after its event, so that a grid that
 enables notifications does not report its past.
 """
 
@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from traingrid.backoff import SWEEP_SECONDS
+from traingrid.backoff import PASS_SECONDS
 from traingrid.ledger.notices import Notice
 from traingrid.ledger.spending import running_dollars
 from traingrid.reconciler.notification_text import Event, message
-from traingrid.reconciler.sweep_order import rotated
+from traingrid.reconciler.pass_order import rotated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -32,19 +32,19 @@ if TYPE_CHECKING:
     from traingrid.ledger.submission_item import SubmissionItem
     from traingrid.ledger.submissions import SubmissionState
     from traingrid.reconciler.notification_text import Message
-    from traingrid.reconciler.sweep import SweepReport
+    from traingrid.reconciler.pass_report import PassReport
 
 PERCENTAGES = (50, 80, 100)
 """The percentages of a submission's budget that are published, as those of the grid's budget (stacks/budget.py)."""
 
-CLAIM_SECONDS = SWEEP_SECONDS - 30
-"""The time after which the sweep that claimed a notice must have ended (`LONGEST_SWEEP` in stacks/reconciler.py)."""
+CLAIM_SECONDS = PASS_SECONDS - 30
+"""The time after which the pass that claimed a notice must have ended (`LONGEST_PASS` in stacks/reconciler.py)."""
 
 FORGOTTEN_SECONDS = 24 * 3600
 """The age of an event at which it is no longer published."""
 
 _PATIENCE = 3
-"""The number of refused messages after which a sweep publishes no more. One unanswered call has the same effect."""
+"""The number of refused messages after which a pass publishes no more. One unanswered call has the same effect."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,17 +56,17 @@ class Notifier:
     ledger: Ledger
     publish: Callable[[Message], None]
 
-    def send(self, submissions: Mapping[str, SubmissionState], until: float, done: SweepReport) -> None:
+    def send(self, submissions: Mapping[str, SubmissionState], until: float, done: PassReport) -> None:
         """Publish the events of all submissions that are not published yet.
 
-        Each sweep begins with another submission, so that messages that SNS refuses do not delay all others.
+        Each pass begins with another submission, so that messages that SNS refuses do not delay all others.
 
         Args:
-            submissions: The submissions, as the sweep read them.
-            until: The time at which the sweep starts no more work.
+            submissions: The submissions, as the pass read them.
+            until: The time at which the pass starts no more work.
         """
-        sweep = int(time.time() // SWEEP_SECONDS)
-        for _, submission in rotated(submissions.items(), lambda entry: entry[0], sweep):
+        pass_number = int(time.time() // PASS_SECONDS)
+        for _, submission in rotated(submissions.items(), lambda entry: entry[0], pass_number):
             for event in due(submission, time.time()):
                 if time.time() >= until or len(done.unsent) >= _PATIENCE:
                     return
@@ -81,7 +81,7 @@ class Notifier:
                     return
 
     def _send(self, event: Event) -> bool:
-        """Claim a notice, publish its message and record that; return False if another sweep has claimed it."""
+        """Claim a notice, publish its message and record that; return False if another pass has claimed it."""
         name, read = event.head.submission, event.head.notices.get(event.kind)
         claim = Notice(occurrence=event.occurrence, claimed_at=int(time.time()))
         if not self.ledger.replace_notice(name, event.kind, read, claim):
@@ -136,7 +136,7 @@ def _events(
 
 
 def _is_open(notice: Notice | None, occurrence: int, now: float) -> bool:
-    """Return True if an event is not published, and no running sweep publishes it."""
+    """Return True if an event is not published, and no running pass publishes it."""
     if notice is None or notice.occurrence < occurrence:
         return True
     return not notice.published and now - notice.claimed_at >= CLAIM_SECONDS

@@ -1,12 +1,12 @@
 """Open work: reads the submissions that have not ended, without the history of the grid.
 
 An index in the ledger has a mark for each submission with open work. Its claimant and each retry write a mark before
-work begins, and a sweep removes the mark that it has read before the submission's jobs, once all of them have ended and
-the mark is so old that its work has begun or never will (`traingrid/late_request.py`). So a sweep reads open
+work begins, and a pass removes the mark that it has read before the submission's jobs, once all of them have ended and
+the mark is so old that its work has begun or never will (`traingrid/late_request.py`). So a pass reads open
 submissions only, and those that ended within minutes of their mark, however many jobs have ended.
 
-Once a day a pass over the whole table adds missing submissions to the index: those of versions without it, and those of
-which such a version has reopened jobs. The pass takes a share of each sweep, and continues where the last one stopped.
+Once a day a scan of the whole table adds missing submissions to the index: those of versions without it, and those of
+which such a version has reopened jobs. The scan takes a share of each pass, and continues where the last one stopped.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from traingrid.backends.inventory import LONGEST_ACTIVE_SECONDS
-from traingrid.backoff import SWEEP_SECONDS
+from traingrid.backoff import PASS_SECONDS
 from traingrid.late_request import CREATES_END_SECONDS
-from traingrid.ledger.grid_items import HistoryPass
+from traingrid.ledger.grid_items import HistoryScan
 from traingrid.ledger.ledger import OpenMark
 from traingrid.ledger.submissions import SubmissionState, by_submission
 from traingrid.ledger.timestamps import epoch_seconds, timestamp
 from traingrid.reconciler.notifications import is_told
-from traingrid.reconciler.sweep_order import rotated
+from traingrid.reconciler.pass_order import rotated
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from traingrid.ledger.ledger import Ledger
-    from traingrid.reconciler.sweep import SweepReport
-    from traingrid.reconciler.sweep_coverage import Reach
+    from traingrid.reconciler.pass_report import PassReport
+    from traingrid.reconciler.reach import Reach
 
 RECENT_SECONDS = 2 * 24 * 3600
-"""The age up to which each sweep finds training jobs of lines that have ended; older ones once a day."""
+"""The age up to which each pass finds training jobs of lines that have ended; older ones once a day."""
 _CLOCK_SECONDS = 3600
 """The tolerated difference between the clocks of a child and of SageMaker."""
-PASS_SECONDS = 24 * 3600
-"""The time between the ends of two passes over the whole table."""
+SCAN_SECONDS = 24 * 3600
+"""The time between the ends of two scans of the whole table."""
 _ABANDONED_SECONDS = 24 * 3600
 """The age of a mark without a submission, whose claimant has ended before it claimed it, at which it is removed."""
 
@@ -54,29 +54,29 @@ class OpenWork:
     ledger: Ledger
     notifies: bool
 
-    def continue_pass(self, until: float, reach: Reach, done: SweepReport) -> None:
-        """Begin or continue the daily pass over the whole table.
+    def continue_scan(self, until: float, reach: Reach, done: PassReport) -> None:
+        """Begin or continue the daily scan of the whole table.
 
         Args:
             until: The time at which it reads no more pages; it reads at least one.
             reach: Records a progress or a pause that cannot be read.
-            done: The sweep, which gets the progress.
+            done: The pass, which gets the progress.
         """
         progress, pause = self.ledger.grid_items()
         for part in (progress.damage, pause and pause.damage):
             if part:
                 reach.damaged(part)
         if not progress.after:
-            if abs(time.time() - progress.completed_at) < PASS_SECONDS:
+            if abs(time.time() - progress.completed_at) < SCAN_SECONDS:
                 return
-            progress = HistoryPass(began_at=int(time.time()), completed_at=progress.completed_at)
-        progress = self._passed(progress, until)
-        self.ledger.record_history_pass(progress)
+            progress = HistoryScan(began_at=int(time.time()), completed_at=progress.completed_at)
+        progress = self._scanned(progress, until)
+        self.ledger.record_history_scan(progress)
         state = "in progress" if progress.after else "complete"
         began = timestamp(progress.began_at)
         done.history = f"{state}: {progress.pages} pages, {progress.added} submissions added, begun at {began}"
 
-    def _passed(self, progress: HistoryPass, until: float) -> HistoryPass:
+    def _scanned(self, progress: HistoryScan, until: float) -> HistoryScan:
         marked, after = set(self.ledger.open_marks()), dict(progress.after) or None
         pages = added = 0
         while True:
@@ -92,14 +92,14 @@ class OpenWork:
     def read(self, until: float, reach: Reach) -> tuple[dict[str, SubmissionState], Mapping[str, OpenMark]]:
         """Return the submissions with open work, and the marks that were read before them.
 
-        Each sweep begins with another submission, so that those without time are read by the next ones.
+        Each pass begins with another submission, so that those without time are read by the next ones.
 
         Args:
             until: The time at which no more submissions are read, after at least one.
             reach: Records submissions for which there was no time.
         """
         marks, submissions = self.ledger.open_marks(), dict[str, SubmissionState]()
-        order = rotated(marks, str, int(time.time() // SWEEP_SECONDS))
+        order = rotated(marks, str, int(time.time() // PASS_SECONDS))
         for number, name in enumerate(order):
             if number and time.time() >= until:
                 reach.unread(len(order) - number)
@@ -113,7 +113,7 @@ class OpenWork:
         Args:
             submissions: The submissions, as they were read.
             marks: The marks that were read before them.
-            until: The time at which the rest is left to the next sweep.
+            until: The time at which the rest is left to the next pass.
         """
         now = time.time()
         newest = timestamp(now - CREATES_END_SECONDS)
@@ -128,9 +128,9 @@ class OpenWork:
 
 
 def listed_since(submissions: Iterable[SubmissionState], now: float) -> float:
-    """Return the time since which a sweep lists training jobs: the begin of the oldest attempt that has not ended.
+    """Return the time since which a pass lists training jobs: the begin of the oldest attempt that has not ended.
 
-    Older training jobs are listed by the daily pass.
+    Older training jobs are listed by the daily scan.
 
     Args:
         submissions: The submissions with open work; a damaged line may be of any age.

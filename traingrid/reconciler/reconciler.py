@@ -1,13 +1,13 @@
 """Reconciler: closes lines that no child watches, and stops orphaned and cancelled training jobs. It creates nothing.
 
-Children and events normally do this work sooner. But children may die, and events may be lost or late. So a sweep
-compares the ledger with SageMaker and Batch every `SWEEP_SECONDS`. A sweep may be interrupted, repeated or run
+Children and events normally do this work sooner. But children may die, and events may be lost or late. So a pass
+compares the ledger with SageMaker and Batch every `PASS_SECONDS`. A pass may be interrupted, repeated or run
 concurrently with another: it acts only by conditional writes and by stop requests, which may be repeated.
 
-The order of the steps matters. A sweep reads the open submissions first, because the oldest of their lines decides how
+The order of the steps matters. A pass reads the open submissions first, because the oldest of their lines decides how
 far back it lists training jobs. A child writes to the ledger before it creates a training job, and a listed training
 job without an open line among them is looked up again. So one without an open line then has none. An unwanted
-training job costs money, so the sweep stops those first, and then those of submissions that have reached their budgets.
+training job costs money, so the pass stops those first, and then those of submissions that have reached their budgets.
 It checks the lines last, because that may take longer than the time limit.
 """
 
@@ -30,7 +30,7 @@ from traingrid.backends import describing, inventory_of
 from traingrid.backends.inventory import ACTIVE_STATES, LONGEST_ACTIVE_SECONDS, ListingTimeoutError, Window
 from traingrid.backends.joint_inventory import PartlyListedError
 from traingrid.backends.training_job import is_ours, is_superseded, owns
-from traingrid.backoff import SWEEP_SECONDS
+from traingrid.backoff import PASS_SECONDS
 from traingrid.job.backend_traits import DEFAULT_BACKEND
 from traingrid.job.observed import QUEUED
 from traingrid.job.state import FINAL_STATES, JobState
@@ -44,9 +44,9 @@ from traingrid.reconciler.budgets import Budgets
 from traingrid.reconciler.line_closer import Closer, UnendedLine
 from traingrid.reconciler.notifications import Notifier
 from traingrid.reconciler.open_work import OpenWork, listed_since
-from traingrid.reconciler.sweep import SweepReport
-from traingrid.reconciler.sweep_coverage import Reach
-from traingrid.reconciler.sweep_order import rotated
+from traingrid.reconciler.pass_order import rotated
+from traingrid.reconciler.pass_report import PassReport
+from traingrid.reconciler.reach import Reach
 from traingrid.submission.batch_children import Children
 from traingrid.submission.files import chunks, jobs_key
 from traingrid.submission.submitted_jobs import submitted_jobs
@@ -71,20 +71,20 @@ GRACE_SECONDS = 120.0
 
 A dead child may have sent a create request that SageMaker has not answered (the client's timeouts are 10 s to connect
 and 60 s to read, traingrid/aws/clients.py). A new training job may not be visible yet. A retry opens its lines before
-its array exists (`retry.SLICE_SECONDS`). The value is less than the interval between two sweeps, so that the second
-sweep acts at the latest.
+its array exists (`retry.SLICE_SECONDS`). The value is less than the interval between two passes, so that the second
+pass acts at the latest.
 """
 
 
 _FOR_LOOKING = 0.75
-"""After this fraction of its time a sweep starts no new work, to leave time for the work in progress and its report."""
+"""After this fraction of its time a pass starts no new work, to leave time for the work in progress and its report."""
 _TRAINING_JOB = ":training-job/"
-_FOR_PASSING = 0.1
-"""After this fraction of its time a sweep leaves the rest of the daily pass over the ledger to the next sweep."""
+_FOR_SCANNING = 0.1
+"""After this fraction of its time a pass leaves the rest of the daily scan over the ledger to the next pass."""
 _FOR_READING = 0.25
-"""After this fraction of its time a sweep reads no more submissions; it stops training jobs of those that it has."""
+"""After this fraction of its time a pass reads no more submissions; it stops training jobs of those that it has."""
 _FOR_LISTING = 0.5
-"""After this fraction of its time a sweep stops listing training jobs in a Region and uses those listed so far."""
+"""After this fraction of its time a pass stops listing training jobs in a Region and uses those listed so far."""
 
 
 def at_once(work: Callable[[str], Any], regions: Collection[str]) -> Iterable[Any]:
@@ -137,27 +137,27 @@ class Reconciler:
             grace_seconds=grace_seconds,
         )
 
-    def sweep(self, within: float = math.inf) -> SweepReport:
+    def run_pass(self, within: float = math.inf) -> PassReport:
         """Compare the ledger with SageMaker and Batch once, and correct differences.
 
         Args:
-            within: The seconds after which the caller is terminated. Work without time is left to the next sweeps,
+            within: The seconds after which the caller is terminated. Work without time is left to the next passes,
                 each of which starts at another line.
 
         Returns:
-            What the sweep did.
+            What the pass did.
 
         Raises:
             UnreachedError: A Region or a submission could not be processed. All others were.
         """
-        done, began = SweepReport(), time.time()
+        done, began = PassReport(), time.time()
         reach, until, listed_by = (
             Reach(self.regions, done),
             began + within * _FOR_LOOKING,
             began + within * _FOR_LISTING,
         )
         work = OpenWork(ledger=self.ledger, notifies=self.notifications is not None)
-        work.continue_pass(began + within * _FOR_PASSING, reach, done)
+        work.continue_scan(began + within * _FOR_SCANNING, reach, done)
         submissions, marks = work.read(began + within * _FOR_READING, reach)
         is_whole = len(submissions) == len(marks)
         since = listed_since(submissions.values(), began) if is_whole else began - LONGEST_ACTIVE_SECONDS
@@ -216,13 +216,13 @@ class Reconciler:
         return training_jobs
 
     def _stop_older(
-        self, submissions: Mapping[str, SubmissionState], reach: Reach, since: float, until: float, done: SweepReport
+        self, submissions: Mapping[str, SubmissionState], reach: Reach, since: float, until: float, done: PassReport
     ) -> None:
-        """Stop unwanted training jobs that are older than those that each sweep lists, as a part of the daily pass.
+        """Stop unwanted training jobs that are older than those that each pass lists, as a part of the daily scan.
 
-        A list by state has no position at which the next sweep could continue, so all of them are listed.
+        A list by state has no position at which the next pass could continue, so all of them are listed.
         """
-        progress, oldest = self.ledger.history_pass(), time.time() - LONGEST_ACTIVE_SECONDS
+        progress, oldest = self.ledger.history_scan(), time.time() - LONGEST_ACTIVE_SECONDS
         listed = dict(progress.listed)
         for region in self.regions:
             before = listed.get(region, int(since))
@@ -238,7 +238,7 @@ class Reconciler:
                 listed[region] = int(oldest)
             self._stop_unwanted(older, submissions, reach, until, done)
         if listed != progress.listed:
-            self.ledger.record_history_pass(replace(progress, listed=listed))
+            self.ledger.record_history_scan(replace(progress, listed=listed))
 
     def _stop_unwanted(
         self,
@@ -246,11 +246,11 @@ class Reconciler:
         submissions: Mapping[str, SubmissionState],
         reach: Reach,
         until: float,
-        done: SweepReport,
+        done: PassReport,
     ) -> None:
         for job in active:
             if time.time() >= until:
-                return  # the next sweep stops the rest
+                return  # the next pass stops the rest
             place = reach.place(job.region, job.backend)
             if reach.given_up(place):
                 continue
@@ -268,7 +268,7 @@ class Reconciler:
                 with reach.of_region(place):
                     self.inventory(job.region).complete_stop(job)
 
-    def _release(self, reach: Reach, until: float, done: SweepReport) -> None:
+    def _release(self, reach: Reach, until: float, done: PassReport) -> None:
         """Release ended training jobs that their service keeps until their ends are recorded."""
         for region in self.regions:
             place = reach.place(region, "eks")  # SageMaker releases nothing
@@ -278,7 +278,7 @@ class Reconciler:
                 inventory = self.inventory(region)
                 for job in inventory.ended():
                     if time.time() >= until:
-                        return  # the next sweep releases the rest
+                        return  # the next pass releases the rest
                     if self._is_settled(job) and inventory.release(job):
                         done.released.append(job.name)
 
@@ -311,18 +311,22 @@ class Reconciler:
         running: Container[str],
         reach: Reach,
         until: float,
-        done: SweepReport,
+        done: PassReport,
     ) -> None:
         """Query Batch about all submissions for half of the time, and SageMaker about their lines for the rest."""
-        sweep, lines, asking_until = int(time.time() // SWEEP_SECONDS), list[UnendedLine](), (time.time() + until) / 2
-        for name, submission in rotated(submissions.items(), lambda entry: entry[0], sweep):
+        pass_number, lines, asking_until = (
+            int(time.time() // PASS_SECONDS),
+            list[UnendedLine](),
+            (time.time() + until) / 2,
+        )
+        for name, submission in rotated(submissions.items(), lambda entry: entry[0], pass_number):
             if time.time() >= asking_until:
                 done.left += len(submission.live) + len(submission.unopened)
                 continue
             with reach.of_submission(name):
                 self._adopt(submission, done)
                 lines += self._lines(submission, running, reach)
-        for line in rotated(lines, lambda line: (line.submission, line.index), sweep):
+        for line in rotated(lines, lambda line: (line.submission, line.index), pass_number):
             place = reach.place(line.region, line.item.backend if line.item else DEFAULT_BACKEND)
             if line.item and reach.given_up(place):
                 continue
@@ -332,7 +336,7 @@ class Reconciler:
             with reach.of_region(place):
                 self._closer.look_at(line, done)
 
-    def _adopt(self, submission: SubmissionState, done: SweepReport) -> None:
+    def _adopt(self, submission: SubmissionState, done: PassReport) -> None:
         """Record the Batch jobs of a submission whose intake died between submitting and recording them."""
         submission_item = submission.head
         if not submission_item or submission_item.is_submitted or not self._closer.is_old(submission_item):
@@ -349,7 +353,7 @@ class Reconciler:
             done.recorded.append(submission_item.submission)
 
     def _lines(self, submission: SubmissionState, running: Container[str], reach: Reach) -> Iterator[UnendedLine]:
-        """Yield the lines of a submission that the sweep must check."""
+        """Yield the lines of a submission that the pass must check."""
         item_by_index: dict[int, JobItem | None] = {**submission.live, **dict.fromkeys(submission.unopened)}
         if not (item_by_index and submission.head):
             return
@@ -401,7 +405,7 @@ class Reconciler:
         index = job.identity.index
         item = submission.live.get(index)
         if not owns(item, job):
-            current = self.ledger.look_up(*job.line)  # the sweep's copy may be older than the training job
+            current = self.ledger.look_up(*job.line)  # the pass's copy may be older than the training job
             if isinstance(current, Damaged):  # its line may own it, so only a cancel stops it
                 unwanted = is_cancelled(submission.cancels, index, job.region) and job.state != "Stopping"
                 return unwanted and is_ours(self.inventory(job.region), job, None)

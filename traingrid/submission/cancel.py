@@ -10,7 +10,7 @@ had sent its request before it could read the intent; it reads the intent after 
 child that was terminated in between does not. Training jobs are therefore stopped again after the children.
 
 A child that watches a training job on Amazon EKS is not terminated. EKS sends no events, so the child records the end
-as soon as no pod is left, and then ends itself. Without it the next sweep would, minutes later.
+as soon as no pod is left, and then ends itself. Without it the next pass would, minutes later.
 """
 
 from __future__ import annotations

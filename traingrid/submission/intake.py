@@ -24,6 +24,7 @@ from traingrid.manifest import parse as manifest
 from traingrid.manifest.checks.budgets import budget_of
 from traingrid.manifest.errors import ManifestError
 from traingrid.manifest.rows import too_large
+from traingrid.models.initial_models import InitialModels
 from traingrid.strict_json import JsonError, json_object
 from traingrid.submission.batch_children import is_retry
 from traingrid.submission.files import (
@@ -35,7 +36,6 @@ from traingrid.submission.files import (
     report_uri,
     submission_id,
 )
-from traingrid.submission.initial_models import InitialModels
 from traingrid.submission.intake_failure import RETRY_DELAYS, failed_tries, failure_report
 
 if TYPE_CHECKING:

@@ -138,7 +138,7 @@ class Retrier:
         except (SubmitFailedError, LateRequestError, BotoCoreError, ClientError) as error:
             cause = error.what if isinstance(error, TraingridError) else f"AWS request failed: {error}."
             text = f"The retry was interrupted after {len(done.indices)} of {len(todo.jobs)} jobs. {cause}"
-            step = "The reconciler closes jobs without a child within two sweeps (10 minutes)."
+            step = "The reconciler closes jobs without a child within two passes (10 minutes)."
             raise TraingridError(text, f"{step} Then run the same command again to retry the rest.") from error
         return self._without_closed(todo.submission, done) if done.indices else done
 
@@ -177,7 +177,7 @@ class Retrier:
         """Move a job to its next attempt, for array `number`; return False if another retry was faster.
 
         Raises:
-            LateRequestError: The submission was marked as open so long ago that a sweep may have removed the mark.
+            LateRequestError: The submission was marked as open so long ago that a pass may have removed the mark.
         """
         item = todo.ended[job.index]
         elsewhere = item.failure in _ELSEWHERE

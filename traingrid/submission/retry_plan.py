@@ -6,6 +6,7 @@ import math
 import shlex
 import time
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -22,11 +23,11 @@ from traingrid.ledger.damage import Damaged, readable, warn
 from traingrid.ledger.errors import UnknownSubmissionError
 from traingrid.ledger.items import regions_of
 from traingrid.ledger.ledger import is_cancelled
+from traingrid.models.archives import ModelArchives
+from traingrid.models.initial_models import InitialModels
 from traingrid.submission.batch_children import RETRY_PREFIX
-from traingrid.submission.initial_models import InitialModels
 from traingrid.submission.manifest_diff import changed_jobs
-from traingrid.submission.model_archives import ModelArchives
-from traingrid.submission.submitted_jobs import retried_jobs, submitted_jobs
+from traingrid.submission.submitted_jobs import last_submitted_job, retried_jobs, submitted_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -138,8 +139,12 @@ class RetryPlan:
 
     def _unreadable(self, jobs: Sequence[Job]) -> dict[int, UsageError]:
         """Return the errors of jobs whose initial model they cannot read any more, by index."""
-        archives = ModelArchives(deployment=self.deployment, refuse_denied=True)
-        models = InitialModels(deployment=self.deployment, ledger=self.ledger, storage=self.storage, archives=archives)
+        models = InitialModels(
+            deployment=self.deployment,
+            ledger=self.ledger,
+            submitted_job=partial(last_submitted_job, self.storage, self.deployment.manifest_bucket),
+            archives=ModelArchives(deployment=self.deployment, refuse_denied=True),
+        )
         errors = {}
         for job in jobs:
             if refused := models.refused(job):

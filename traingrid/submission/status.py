@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from traingrid.ledger.user_requests import Cancel
     from traingrid.submission.batch_children import Children, ChildStatus
 
-CHILD_FAILED = "child failed, closed within two sweeps"
+CHILD_FAILED = "child failed, closed within two passes"
 """The phase of a job whose child has failed, but which the ledger does not record as failed yet. It cannot be retried
 before that."""
 

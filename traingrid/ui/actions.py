@@ -46,7 +46,7 @@ def cancel(plane: ControlPlane, request: CancelRequest) -> dict[str, Any]:
     )
     sentences = [f"The cancel is recorded. {children} and {trainings} were asked to stop."]
     if report.errors:
-        sentences.append("The reconciler stops the rest within two sweeps (10 minutes).")
+        sentences.append("The reconciler stops the rest within two passes (10 minutes).")
         sentences += [f"{place}: {why}" for place, why in report.errors.items()]
     return {"sentences": sentences}
 

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid.errors import TraingridError, UsageError
-from traingrid.submission.metric_curves import last_curves
-from traingrid.submission.metric_history import MetricHistory
+from traingrid.metrics.curves import last_curves
+from traingrid.metrics.history import MetricHistory
 from traingrid.ui.rows import key_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from traingrid.api.control_plane import ControlPlane
-    from traingrid.submission.metric_points import MetricPoint
+    from traingrid.metrics.points import MetricPoint
 
 MOST_JOBS = 8
 _KEPT_HISTORIES = 32

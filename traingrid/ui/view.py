@@ -88,7 +88,7 @@ class LedgerView:
     def read_all(self) -> None:
         """List all submissions, and read the shown ones that were not read yet or have changed since."""
         ledger = self.plane.ledger
-        history = ledger.history_pass()
+        history = ledger.history_scan()
         self.finds_changes = history.completed_at > 0
         marks = ledger.open_marks()  # before the submissions, so that later marks show later changes
         unreadable: list[Damaged] = []

@@ -36,19 +36,19 @@ _SHARE = 0.02
 """Share of the reconciler's calls that kill it, before and after."""
 
 _STOP_SECONDS = 15.0
-"""Seconds after the sweep that stops all jobs until they have ended: the grace after SIGTERM, and a creation that was
-in flight, whose child or the next sweep stops it."""
+"""Seconds after the pass that stops all jobs until they have ended: the grace after SIGTERM, and a creation that was
+in flight, whose child or the next pass stops it."""
 
 _ROUNDING = 2.0
 """Seconds by which the ledger's times of a job may differ from SageMaker's: both are whole seconds."""
 
 _EVENTS_LOST = (EventFault(source="aws.sagemaker", drop=0.3),)
-"""Events without which the sweep must read when a training job started."""
+"""Events without which the pass must read when a training job started."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Sweep:
-    """A sweep of the deployed reconciler: when it ran, in seconds since 1970, and if it succeeded."""
+class _Pass:
+    """A pass of the deployed reconciler: when it ran, in seconds since 1970, and if it succeeded."""
 
     began: float
     ended: float
@@ -57,16 +57,16 @@ class _Sweep:
 
 @dataclass(frozen=True, kw_only=True)
 class _Round:
-    """A submission with a budget, and the sweeps during its life."""
+    """A submission with a budget, and the passes during its life."""
 
     grid: FaultyGrid
     submission: Submission
     budget: float
     began: float
-    sweeps: list[_Sweep] = field(default_factory=list)
+    passes: list[_Pass] = field(default_factory=list)
 
     def run(self, seconds: float) -> None:
-        """Sweep until the ledger has the end of every line.
+        """Run passes until the ledger has the end of every line.
 
         Raises:
             TimeoutError: It has not after this many seconds.
@@ -80,7 +80,7 @@ class _Round:
                 FunctionName=self.grid.output("ReconcileFunction"), Payload=json.dumps({"grace_seconds": 60})
             )
             reply["Payload"].read()
-            self.sweeps.append(_Sweep(began=began, ended=time.time(), succeeded="FunctionError" not in reply))
+            self.passes.append(_Pass(began=began, ended=time.time(), succeeded="FunctionError" not in reply))
             time.sleep(0.5)
 
     def violations(self) -> Iterator[Violation]:
@@ -102,10 +102,10 @@ class _Round:
         return sum(end - start for start, end in self._jobs())
 
     def _window(self, at: float) -> float:
-        """Return the seconds from the last sweep that did not find the budget reached to the one that stopped jobs."""
-        good = [sweep for sweep in self.sweeps if sweep.succeeded]
-        first = max((sweep.began for sweep in good if sweep.ended < at), default=self.began)
-        last = min((sweep.ended for sweep in good if sweep.began >= at), default=self.sweeps[-1].ended)
+        """Return the seconds from the last pass that did not find the budget reached to the one that stopped jobs."""
+        good = [finished for finished in self.passes if finished.succeeded]
+        first = max((finished.began for finished in good if finished.ended < at), default=self.began)
+        last = min((finished.ended for finished in good if finished.began >= at), default=self.passes[-1].ended)
         return last - first
 
     def _jobs(self) -> list[tuple[float, float]]:
@@ -130,7 +130,7 @@ class _Round:
 def reached(grid: FaultyGrid, lines: int, training_seconds: float = TRAINING_SECONDS) -> Outcome:
     """E18: let submissions reach their budgets while their lines launch.
 
-    Each child is killed at one of its calls, and the reconciler, which sweeps all the time, at some of its calls; in
+    Each child is killed at one of its calls, and the reconciler, which runs all the time, at some of its calls; in
     every round before or after it has written the cancel. A third of the events is lost. Every line must end as
     stopped, by one cancel, after the budget is reached and within the overshoot.
 
@@ -148,7 +148,7 @@ def reached(grid: FaultyGrid, lines: int, training_seconds: float = TRAINING_SEC
                 rounds[-1].run(training_seconds + 300.0)
             struck += kills_of(grid)
             grid.plan(stub_seconds=training_seconds)
-            settled(grid, [rounds[-1].submission], sweeps=1)
+            settled(grid, [rounds[-1].submission], passes=1)
     submissions = [budget_round.submission for budget_round in rounds]
     ids = [submission.id for submission in submissions]
     return Outcome(
@@ -163,7 +163,7 @@ def reached(grid: FaultyGrid, lines: int, training_seconds: float = TRAINING_SEC
             "kills_by_call": dict(Counter(struck)),
             "states": states(grid, submissions),
             "training_jobs": created(grid, ids),
-            "sweeps": sum(len(budget_round.sweeps) for budget_round in rounds),
+            "sweeps": sum(len(budget_round.passes) for budget_round in rounds),
             "budget": sum(budget_round.budget for budget_round in rounds),
             "spent": round(sum(budget_round.spent() for budget_round in rounds), 1),
         },

@@ -85,7 +85,7 @@ def _cancelled_while_training(grid: FaultyGrid, lines: int) -> Submission:
         _lose(grid, _by_cancel(grid), "*", lines // 2, _LONG)
         for index in range(lines):
             _cancelled(grid, submission, index)
-        settled(grid, [submission], sweeps=2)
+        settled(grid, [submission], passes=2)
     return submission
 
 

@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from localcloud.faults.plan import CallFault, EventFault
 from localcloud.processes.process_group import ProcessGroup
 from traingrid.audit.violation import Violation
-from traingrid.backoff import SWEEP_SECONDS
+from traingrid.backoff import PASS_SECONDS
 from traingrid.job.state import FINAL_STATES
 from traingrid.ledger.damage import intact
 from traingrid.ledger.timestamps import epoch_seconds
@@ -37,7 +37,7 @@ def at_any_moment(grid: FaultyGrid, children: int, *, slow: bool = False) -> Out
     grid.plan(stub_seconds=4.0, calls=(delay,) if slow else ())
     submission = grid.submit(children)
     terminated = _terminate_children(grid, chance, children)
-    settled(grid, [submission], sweeps=2)
+    settled(grid, [submission], passes=2)
     late = [
         Violation(invariant="E8", kind="other", submission=submission.id, what=f"{child.label} was slow to end")
         for child, ended in terminated
@@ -82,7 +82,7 @@ def everything_lost(grid: FaultyGrid, lines: int) -> Outcome:
         killed += grid.lose_children(submissions[-1])
     settled(grid, submissions)
     left = sum(not grid.recorded(submission) for submission in submissions)
-    settled(grid, submissions, sweeps=2)
+    settled(grid, submissions, passes=2)
     return Outcome(
         volume=f"{lines} lines",
         violations=grid.audit(*(submission.id for submission in submissions)),
@@ -94,10 +94,10 @@ def everything_lost(grid: FaultyGrid, lines: int) -> Outcome:
     )
 
 
-def until_the_scheduled_sweep(grid: FaultyGrid, lines: int) -> Outcome:
+def until_the_scheduled_pass(grid: FaultyGrid, lines: int) -> Outcome:
     """E9: kill all children permanently while their jobs train, and wait for the reconciler's own schedule.
 
-    Measures the time from the end of a training job to its record, of which nothing but the sweep takes notice.
+    Measures the time from the end of a training job to its record, of which nothing but the pass takes notice.
     """
     grid.plan(stub_seconds=5.0, events=(EventFault(source="aws.sagemaker", drop=1.0),))
     submission = grid.submit(lines)
@@ -105,13 +105,13 @@ def until_the_scheduled_sweep(grid: FaultyGrid, lines: int) -> Outcome:
     grid.lose_children(submission)
     until(lambda: not grid.active(), "no training job is active")
     ended = time.time()
-    until(lambda: grid.recorded(submission), "the schedule has recorded every end", 3 * SWEEP_SECONDS)
+    until(lambda: grid.recorded(submission), "the schedule has recorded every end", 3 * PASS_SECONDS)
     recorded = [epoch_seconds(item.updated_at) - ended for item in intact(grid.plane.ledger.jobs(submission.id))]
     return Outcome(
         volume=f"{lines} lines",
         violations=grid.audit(submission.id),
         facts={
-            "sweep_interval_seconds": SWEEP_SECONDS,
+            "sweep_interval_seconds": PASS_SECONDS,
             "record_delay_most": round(max(recorded)),
             "states": _states(grid, submission),
         },

@@ -63,7 +63,7 @@ def deleted(grid: FaultyGrid, lines: int) -> Outcome:
             grid.lose_children(submission)
         for index, (region, name) in _training_jobs(grid, submission).items():
             _delete(grid, region, name, _PROPAGATIONS[index % len(_PROPAGATIONS)])
-        settled(grid, [submission], sweeps=3 if is_lost else 0)
+        settled(grid, [submission], passes=3 if is_lost else 0)
         until(lambda current=submission: grid.recorded(current), "every end is recorded")  # type: ignore[misc]  # as above
         violations += [*otherwise_ended(grid, [submission], {"Stopped"}), *_pods_left(grid, submission)]
         for item in intact(grid.plane.ledger.jobs(submission.id)):
@@ -171,7 +171,7 @@ def controllers_restarted(grid: FaultyGrid, lines: int) -> Outcome:
         for index in range(0, lines, 2):
             grid.cancel(submission, index)
         grid.ended(submission.batch_job, seconds=_RESTARTED_SECONDS)
-        settled(grid, [submission], sweeps=2)
+        settled(grid, [submission], passes=2)
     until(lambda: grid.recorded(submission), "every end is recorded")
     violations = [*otherwise_ended(grid, [submission], {"Completed", "Stopped"}), *_pods_left(grid, submission)]
     return Outcome(
@@ -293,7 +293,7 @@ def _namespace_deleted(grid: FaultyGrid, lines: int) -> Outcome:
         _remove_finalizers(grid, region)
     until(lambda: all(_is_gone(grid, region) for region in REGIONS), "the namespaces are gone")
     grant_access(grid.cloud, grid.plane.deployment)
-    settled(grid, [submission, late], sweeps=2)
+    settled(grid, [submission, late], passes=2)
     until(lambda: grid.recorded(submission), "every end is recorded")
     reasons = {item.reason for item in intact(grid.plane.ledger.jobs(late.id))}
     violations = [_violation("I4", late, f"the reason is: {reason}") for reason in reasons if "namespace" not in reason]

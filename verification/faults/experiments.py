@@ -132,7 +132,7 @@ def _of_eks(of: Volume) -> dict[str, Experiment]:
         "E25 slow stops": partial(disturbed_clusters.stopped_completely, lines=of(60, 3)),
         "E26 deleted namespace": partial(disturbed_clusters.namespace_deleted, lines=of(40, 3)),
         "E27 failover to SageMaker": partial(failover.failover, lines=of(120, 6)),
-        "E9 killed watchers": partial(child_loss.until_the_scheduled_sweep, lines=of(20, 3)),
+        "E9 killed watchers": partial(child_loss.until_the_scheduled_pass, lines=of(20, 3)),
         "E11 2,000 lines": partial(scale.of_lines, lines=of(2_000, 40)),
     }
 

@@ -1,4 +1,4 @@
-"""Faulty grid: a deployed grid into which faults are injected, and which sweeps bring to rest."""
+"""Faulty grid: a deployed grid into which faults are injected, and which passes bring to rest."""
 
 import subprocess
 import sys
@@ -18,8 +18,8 @@ from localcloud.processes.process_group import ProcessGroup, groups
 from traingrid.aws.clients import client
 from traingrid.backends import inventory_of
 from traingrid.grid.region import Region
+from traingrid.reconciler.pass_report import PassReport
 from traingrid.reconciler.reconciler import Reconciler
-from traingrid.reconciler.sweep import SweepReport
 from verification.deployed_grid import until
 from verification.faults import disabled_safeguards
 from verification.faults.account import ACCOUNT, OPERATORS
@@ -94,7 +94,7 @@ class FaultyGrid(SubmittingGrid):
 
     @contextmanager
     def unscheduled(self) -> Iterator[None]:
-        """Disable the reconciler's schedule during the block, because concurrent sweeps of many lines only compete."""
+        """Disable the reconciler's schedule during the block, because concurrent passes of many lines only compete."""
         events = client("events", "us-east-1")
         rules = [rule["Name"] for rule in events.list_rules()["Rules"] if "ScheduleExpression" in rule]
         for rule in rules:
@@ -200,21 +200,21 @@ class FaultyGrid(SubmittingGrid):
             for job in batch.list_jobs(jobQueue=queue, jobStatus=status)["jobSummaryList"]:
                 yield job["jobId"]
 
-    def sweep(self) -> SweepReport:
-        """Run one sweep of the reconciler without a grace period."""
-        return Reconciler.of(self.plane.deployment, grace_seconds=0.0).sweep()
+    def run_pass(self) -> PassReport:
+        """Run one pass of the reconciler without a grace period."""
+        return Reconciler.of(self.plane.deployment, grace_seconds=0.0).run_pass()
 
 
-def settled(grid: FaultyGrid, submissions: Sequence[Submission], sweeps: int = 0) -> None:
-    """Wait until submissions have come to rest, by themselves or through sweeps of the reconciler.
+def settled(grid: FaultyGrid, submissions: Sequence[Submission], passes: int = 0) -> None:
+    """Wait until submissions have come to rest, by themselves or through passes of the reconciler.
 
     Args:
-        sweeps: Number of sweeps. The first runs as soon as no child is left, and stops cancelled jobs.
+        passes: Number of passes. The first runs as soon as no child is left, and stops cancelled jobs.
     """
     grid.ended(*(job for submission in submissions for job in submission.batch_jobs))
-    if sweeps:
-        grid.sweep()
+    if passes:
+        grid.run_pass()
     grid.at_rest()
-    for _ in range(sweeps - 1):
-        grid.sweep()
+    for _ in range(passes - 1):
+        grid.run_pass()
         grid.at_rest()

@@ -42,7 +42,7 @@ class Place:
         name: Its name in the facts of the experiment's row.
         service: The service of the call whose reply the child does not read.
         nth: The ordinal of the call among those of the child with this action.
-        is_created: The training job exists then; the next sweep must stop it, as its line was closed.
+        is_created: The training job exists then; the next pass must stop it, as its line was closed.
         is_held: Freeze the request in the network instead of the child.
         is_killed: Kill the child right after its late create, when it continues.
     """
@@ -83,7 +83,7 @@ def frozen(grid: FaultyGrid, lines: int) -> Outcome:
 
     The retry must leave a line whose first training job may still be created. Then its wait is left out, as if it had
     passed, and AWS had accepted the late request nevertheless: the first child must stop its training job at once, and
-    the next sweep must stop the training job of a child that is killed before it can.
+    the next pass must stop the training job of a child that is killed before it can.
     """
     submissions, rounds = list[Submission](), list[_FrozenRound]()
     with grid.unscheduled(), grid.children_at_once(2 * _LINES_AT_ONCE):
@@ -145,8 +145,8 @@ class _FrozenRound:
         early = [index for index in done.indices if last[index].open_requests]
         self.violations += [self._violation(index, "was retried while a create was open") for index in early]
         self.waited = len(done.left)
-        self._sweep()
-        until(lambda: not any(job.active for job in self._late()), "a sweep stops training jobs of closed lines")
+        self._run_pass()
+        until(lambda: not any(job.active for job in self._late()), "a pass stops training jobs of closed lines")
         with patch(_NO_WAIT, lambda _: {}):
             grid.plane.retrier.retry(self.submission.id, "test")
         until(self._all_train, "the next attempt of every line trains")
@@ -175,7 +175,7 @@ class _FrozenRound:
         return CallFault(effect="kill_after", action=self._grid.engine.create, caller=caller)
 
     def _measure(self) -> None:
-        """Check that no late training job is left, and that one sweep stops those of killed children."""
+        """Check that no late training job is left, and that one pass stops those of killed children."""
         alive = [job for job in self._late() if job.active]
         with suppress(TimeoutError):
             until(lambda: not any(job.active for job in self._of_living()), "late jobs end", AT_ONCE_SECONDS)
@@ -187,14 +187,14 @@ class _FrozenRound:
         places = (self._place(job.identity.index) for job in self._late())
         self.late = Counter(place.name for place in places if not place.is_created)
         if alive:
-            self._sweep()
+            self._run_pass()
             time.sleep(1.0)
         for job in self._late():
             if job.active:
-                self.violations.append(self._violation(job.identity.index, f"a sweep does not stop {job.name}"))
+                self.violations.append(self._violation(job.identity.index, f"a pass does not stop {job.name}"))
 
-    def _sweep(self) -> None:
-        Reconciler.of(self._grid.plane.deployment).sweep()  # with its usual grace
+    def _run_pass(self) -> None:
+        Reconciler.of(self._grid.plane.deployment).run_pass()  # with its usual grace
 
     def _late(self) -> list[TrainingJob]:
         return [job for job in self._grid.world(self.submission.id).training_jobs if job.identity.attempt == 1]

@@ -128,7 +128,7 @@ def of_children(grid: FaultyGrid, scenario: str, kills: int) -> Outcome:
         with grid.quota_of_pods(_PODS) if scenario == "quota" else nullcontext():
             submissions.append(grid.submit(lines, chosen.retries, chosen.fields))
             chosen.meanwhile(grid, submissions[-1], chance)
-            settled(grid, submissions[-1:], sweeps=2 if "Stopped" in chosen.states else 0)
+            settled(grid, submissions[-1:], passes=2 if "Stopped" in chosen.states else 0)
         struck += kills_of(grid)
         creates_sent += sum(fault is counter for fault, _ in grid.cloud.faults.struck_calls())
     for submission in submissions:

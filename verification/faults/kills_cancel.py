@@ -56,9 +56,9 @@ def of_cancel(grid: FaultyGrid, kills: int) -> Outcome:
         kills: Number of commands to kill; at full volume each boundary is hit several times.
     """
     chance = random.Random(grid.seed)  # noqa: S311 - moments, no secrets
-    sweep = [(effect, nth) for nth in range(1, _CALLS + 1) for effect in KILLS]
-    distance = max(1.0, len(sweep) / kills)
-    planned = [sweep[int(number * distance) % len(sweep)] for number in range(kills)]
+    points = [(effect, nth) for nth in range(1, _CALLS + 1) for effect in KILLS]
+    distance = max(1.0, len(points) / kills)
+    planned = [points[int(number * distance) % len(points)] for number in range(kills)]
     chance.shuffle(planned)
     ids, struck, alone, violations = list[str](), list[str](), 0, list[Violation]()
     for start in range(0, kills, _LINES_AT_ONCE):
@@ -68,7 +68,7 @@ def of_cancel(grid: FaultyGrid, kills: int) -> Outcome:
             alone += sum(people.map(lambda command: _cancelled(grid, command), commands))
         struck += kills_of(grid)
         submissions = [grid.submitted(identifier) for identifier in {command.submission: None for command in commands}]
-        settled(grid, submissions, sweeps=2)
+        settled(grid, submissions, passes=2)
         ids += [submission.id for submission in submissions]
         violations += otherwise_ended(grid, submissions, {"Stopped"})
     return Outcome(

@@ -1,4 +1,4 @@
-"""E1: the deployed reconciler, killed before and after every call of its sweeps, until a sweep completes."""
+"""E1: the deployed reconciler, killed before and after every call of its passes, until a pass completes."""
 
 import json
 import random
@@ -20,33 +20,33 @@ _FEW = 10
 
 
 def of_reconciler(grid: FaultyGrid, kills: int) -> Outcome:
-    """E1: lose children, events and the intake, and kill each sweep at its call `k` until one completes.
+    """E1: lose children, events and the intake, and kill each pass at its call `k` until one completes.
 
     Args:
-        kills: Number of sweeps to kill, in as many lost worlds as that requires.
+        kills: Number of passes to kill, in as many lost worlds as that requires.
     """
-    sweeps = _Sweeps(grid)
+    passes = _Passes(grid)
     ids, violations, worlds = list[str](), list[Violation](), 0
-    while len(sweeps.struck) < kills:
+    while len(passes.struck) < kills:
         world = LostChildren(grid, worlds, intake_lost=kills > _FEW)
-        sweeps.killed(kills - len(sweeps.struck))
-        until(lambda: sweeps.run() and world.at_rest(), "sweeps have closed all lost lines")  # noqa: B023  # called within the same pass
+        passes.killed(kills - len(passes.struck))
+        until(lambda: passes.run() and world.at_rest(), "passes have closed all lost lines")  # noqa: B023  # called within the same pass
         violations += world.wrong()
         ids += world.closed()
         worlds += 1
     return Outcome(
-        volume=f"{len(sweeps.struck)} kills in {worlds} lost worlds",
-        struck=len(sweeps.struck),
+        volume=f"{len(passes.struck)} kills in {worlds} lost worlds",
+        struck=len(passes.struck),
         violations=[*grid.audit(*ids), *violations],
         facts={
-            "kills_by_call": dict(Counter(sweeps.struck)),
+            "kills_by_call": dict(Counter(passes.struck)),
             "states": states(grid, [grid.submitted(submission) for submission in ids]),
         },
     )
 
 
-class _Sweeps:
-    """Sweeps of the deployed function, and their kills, each as the call that it preceded or followed."""
+class _Passes:
+    """Passes of the deployed function, and their kills, each as the call that it preceded or followed."""
 
     def __init__(self, grid: FaultyGrid) -> None:
         self.struck: list[str] = []
@@ -56,7 +56,7 @@ class _Sweeps:
         self._chance = random.Random(grid.seed)  # noqa: S311 - moments, no secrets
 
     def killed(self, most: int) -> None:
-        """Kill up to this many sweeps, or one per kill point if there are fewer."""
+        """Kill up to this many passes, or one per kill point if there are fewer."""
         for fault in self._moments() if most > _FEW else _writes(self._grid.engine):
             if most <= 0:
                 break
@@ -66,13 +66,13 @@ class _Sweeps:
             struck = kills_of(self._grid)
             self.struck += struck
             most -= len(struck)
-            if went_through and fault.nth:  # this sweep has fewer than `nth` calls, and little work is left
+            if went_through and fault.nth:  # this pass has fewer than `nth` calls, and little work is left
                 break
             self._longest = max(self._longest, fault.nth)
         self._grid.plan(stub_seconds=2.0, events=EVENTS_LOST)
 
     def run(self) -> bool:
-        """Run one sweep without a grace period; return True if it succeeded."""
+        """Run one pass without a grace period; return True if it succeeded."""
         reply = client("lambda", "us-east-1").invoke(
             FunctionName=self._function, Payload=json.dumps({"grace_seconds": 0})
         )
@@ -90,7 +90,7 @@ class _Sweeps:
 
 
 def _writes(engine: Engine) -> tuple[CallFault, ...]:
-    """Return kills between the writes of a sweep, each of which leaves the sweep's work incomplete."""
+    """Return kills between the writes of a pass, each of which leaves the pass's work incomplete."""
     return (
         CallFault(effect="kill_before", action="UpdateItem"),
         CallFault(effect="kill_after", action=engine.stop),

@@ -59,7 +59,7 @@ class LostChildren:
         return all(self._in(submission, *FINAL_STATES) for submission in lost) and len(self._grid.active()) == _LINES
 
     def wrong(self) -> Iterator[Violation]:
-        """Yield a violation for each line or training job that the sweeps did not bring to its expected state."""
+        """Yield a violation for each line or training job that the passes did not bring to its expected state."""
         state_by_submission = {self._living: "InProgress", self._cancelled: "Stopped", self._ended: "Completed"}
         state_by_submission |= {self._unopened: "Failed"} | (
             {self._unrecorded: "Completed"} if self._unrecorded else {}
@@ -70,7 +70,7 @@ class LostChildren:
                 yield Violation(invariant="I1", kind="lost", submission=submission, what=sentence)
         for name, region in self._orphans.items():
             training_job = self._backend(region).describe(name)
-            released = training_job is None and self._grid.engine.name == "eks"  # a sweep deletes what no line owns
+            released = training_job is None and self._grid.engine.name == "eks"  # a pass deletes what no line owns
             if not released and (training_job is None or training_job.state != "Stopped"):
                 state_now = training_job.state if training_job else "gone"
                 sentence = f"{name} in {region} is an orphan, and should be Stopped; it is {state_now}"
@@ -81,7 +81,7 @@ class LostChildren:
         living = self._grid.submitted(self._living)
         for index in range(living.lines):
             self._grid.cancel(living, index)
-        settled(self._grid, [living], sweeps=2)
+        settled(self._grid, [living], passes=2)
         return list(filter(None, (self._living, self._cancelled, self._ended, self._unopened, self._unrecorded)))
 
     def _in(self, submission: str, *states: str) -> bool:

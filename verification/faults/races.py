@@ -84,7 +84,7 @@ def cancelled(grid: FaultyGrid, races: int) -> Outcome:
         grid.plan(stub_seconds=ENDLESS_SECONDS, calls=(CLAIM, *SHUFFLED))
         submissions.append(grid.submit(lines))
         cancel_each(grid, submissions[-1], chance)
-        settled(grid, submissions[-1:], sweeps=2)
+        settled(grid, submissions[-1:], passes=2)
     ids = [submission.id for submission in submissions]
     return Outcome(
         volume=f"{races} cancels",
@@ -135,7 +135,7 @@ def intents(grid: FaultyGrid, lines: int, seconds_to_stop: float = 20.0) -> Outc
         time.sleep(0.5)
     violations = grid.audit(submission.id)
     grid.plane.ledger.request_cancel(submission.id, CANCEL_ALL, {"by": "test", "reason": "clean up"})
-    grid.sweep()
+    grid.run_pass()
     grid.at_rest(submission.batch_job)
     return Outcome(volume=f"{lines} intents", violations=violations)
 

@@ -45,7 +45,7 @@ def cancelled(grid: FaultyGrid, lines: int, launched: int) -> Outcome:
         command = grid.command("person/cancel", "cancel", submission.id, "--reason", "it is a test")
         code = command.wait()
         exited = time.monotonic()
-        settled(grid, [submission], sweeps=2)
+        settled(grid, [submission], passes=2)
     closed = time.monotonic()
     violations += grid.audit(submission.id)
     if code:

@@ -171,9 +171,9 @@ class GridMachine(ModelGrid, RuleBasedStateMachine):
         self.deleted += 1
 
     @rule()
-    def sweep(self) -> None:
-        """The reconciler's schedule starts a sweep."""
-        self.turns.add("reconciler", self.programs.sweep)
+    def run_pass(self) -> None:
+        """The reconciler's schedule starts a pass."""
+        self.turns.add("reconciler", self.programs.run_pass)
 
     @rule(service=st.sampled_from(["", "", "dynamodb", "sagemaker", "batch"]))
     def throttle(self, service: str) -> None:

@@ -16,7 +16,7 @@ from traingrid.audit.audit import audit
 from traingrid.audit.read_snapshot import read_world
 from traingrid.audit.violation import Violation
 from traingrid.aws.s3_uri import S3Uri
-from traingrid.backoff import SWEEP_SECONDS
+from traingrid.backoff import PASS_SECONDS
 from traingrid.child.supervisor import LetGoError
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import GridSettings
@@ -36,8 +36,8 @@ REGIONS = ("us-east-1", "eu-west-1")
 INSTANCE_TYPE = "ml.p3.16xlarge"
 ACCOUNT = "123456789012"
 LAMBDA_TRIES = 3
-ROUNDS, SWEEPS = 80, 8
-"""More rounds than lines, attempts and children need to come to rest, and the limit of the reconciler's sweeps."""
+ROUNDS, PASSES = 80, 8
+"""More rounds than lines, attempts and children need to come to rest, and the limit of the reconciler's passes."""
 
 
 def deployment() -> Deployment:
@@ -244,7 +244,7 @@ class ModelGrid:
                     self.events.append(replace(event, tries=event.tries - 1))
 
     def come_to_rest(self) -> None:
-        """End all faults, run everything until nothing is left to do, without SageMaker's events, and then sweep."""
+        """End all faults, run everything until nothing is left to do, without SageMaker's events, then run passes."""
         self._end_faults()
         for _ in range(ROUNDS):
             self.turns.rest()
@@ -260,13 +260,13 @@ class ModelGrid:
             self.turns.pass_time(700.0)
         else:
             raise AssertionError(f"the grid does not come to rest: {[actor.label for actor in self.turns.actors]}")
-        for _ in range(SWEEPS):
-            self.turns.pass_time(SWEEP_SECONDS)
-            if not self.programs.sweep():
+        for _ in range(PASSES):
+            self.turns.pass_time(PASS_SECONDS)
+            if not self.programs.run_pass():
                 return
             for job in self.active:
                 self.move(job)
-        raise AssertionError(f"each of {SWEEPS} sweeps still changed something")
+        raise AssertionError(f"each of {PASSES} passes still changed something")
 
     def _end_faults(self) -> None:
         self.account.throttled = set()

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid.aws.batch import Batch
-from traingrid.aws.outage import patient
-from traingrid.aws.s3 import Storage
+from traingrid.aws.s3 import PatientStorage, Storage
 from traingrid.backends import launching
 from traingrid.backends.sagemaker.backend import SageMaker
 from traingrid.child.attempt import Clock
 from traingrid.child.capacity import CAPACITY_CALLS
 from traingrid.child.environment import Child, find_job
 from traingrid.child.main import exit_code
+from traingrid.child.patient_backend import PatientBackend
 from traingrid.child.supervisor import LetGoError, Supervisor
 from traingrid.errors import TraingridError
 from traingrid.job.failures import STOPPED, TRY_AGAIN
-from traingrid.ledger.ledger import Ledger
+from traingrid.ledger.ledger import Ledger, PatientLedger
 from traingrid.ledger.record_outcome import record_seen
 from traingrid.manifest import parse as manifest
 from traingrid.reconciler.reconciler import Reconciler
@@ -30,7 +30,7 @@ from traingrid.submission.intake import Intake, ManifestVersion
 from traingrid.submission.retry import Retrier
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container
+    from collections.abc import Callable
 
     from traingrid.grid.deployment import Deployment
     from verification.model.actors import Turns
@@ -75,8 +75,8 @@ class Programs:
 
     def _supervisor(self, child: BatchChild, *, until_started: bool) -> Supervisor:
         deployment, home = self._deployment, self._deployment.grid.home
-        storage = self._patient(lambda: Storage(home), home)
-        ledger = self._patient(lambda: self.ledger(deployment.table, home), home, CAPACITY_CALLS)
+        storage = PatientStorage(lambda: Storage(home), home, self._turns.sleep)
+        ledger = PatientLedger(lambda: self.ledger(deployment.table, home), home, self._turns.sleep, CAPACITY_CALLS)
         environment = {"S3_ARRAY_FILE": child.file, "AWS_BATCH_JOB_ID": child.id}
         environment |= {} if child.index is None else {"AWS_BATCH_JOB_ARRAY_INDEX": str(child.index)}
         parsed = Child.from_environment(environment)
@@ -85,8 +85,8 @@ class Programs:
             grid=deployment.grid.name,
             submission=submission,
             job=job,
-            backend_in=lambda region, name: self._patient(
-                lambda: launching(deployment, region, name, "direct"), region
+            backend_in=lambda region, name: PatientBackend(
+                lambda: launching(deployment, region, name, "direct"), region, self._turns.sleep
             ),
             ledger=ledger,
             batch_child=child.id,
@@ -94,9 +94,6 @@ class Programs:
             until_started=until_started,
             clock=Clock(now=lambda: self._turns.now, sleep=self._turns.sleep, wall=lambda: self._turns.now),
         )
-
-    def _patient(self, make: Callable[[], Any], region: str, optional: Container[str] = ()) -> Any:
-        return patient(make, region, self._turns.sleep, optional)
 
     def intake(self, source: ManifestVersion) -> None:
         """Run the function lambda/accept_manifest; each run claims the submission as a different owner."""
@@ -115,11 +112,11 @@ class Programs:
         backend, ledger = SageMaker(deployment, region), Ledger(deployment.table, deployment.grid.home)
         record_seen(deployment.grid.name, ledger, backend, training_job)
 
-    def sweep(self) -> bool:
+    def run_pass(self) -> bool:
         """Run the function lambda/reconcile; return True if it has changed anything."""
         reconciler = Reconciler.of(self._deployment)
         reconciler.in_regions = map  # an actor makes one call at a time
-        done = reconciler.sweep()
+        done = reconciler.run_pass()
         return bool(done.recorded or done.closed or done.stopped)
 
     def cancel(self, submission: str, index: int | None, region: str) -> None:

@@ -30,9 +30,9 @@ from verification.rehearsal.account import account_of
 from verification.rehearsal.fault_plan import Struck, plan_of, struck
 from verification.rehearsal.placeholders import create_placeholders
 
-SWEEPS = 2
-"""Number of sweeps in which the reconciler must finish its work (`traingrid.audit.snapshot.SETTLED_SECONDS`)."""
-_SWEEPS_TRIED = 2 * SWEEPS
+PASSES = 2
+"""Number of passes in which the reconciler must finish its work (`traingrid.audit.snapshot.SETTLED_SECONDS`)."""
+_PASSES_TRIED = 2 * PASSES
 _CHILDREN_AT_ONCE = 32
 _INTAKE_SECONDS, _LINES_PER_SECOND = 8, 1000
 """Timeout of the intake in seconds, with a margin for slow machines, and the lines per additional second."""
@@ -62,13 +62,13 @@ class Rehearsal:
     Attributes:
         struck: The injected faults that struck.
         world: Snapshot of the grid at its end.
-        sweeps: Summary of each sweep of the reconciler.
+        passes: Summary of each pass of the reconciler.
         record: File with all accepted calls; None if there are no violations.
     """
 
     struck: Sequence[Struck]
     world: World
-    sweeps: Sequence[Mapping[str, Any]]
+    passes: Sequence[Mapping[str, Any]]
     violations: Sequence[Violation]
     record: Path | None = None
 
@@ -132,10 +132,10 @@ class _Run:
     grid: DeployedGrid
     script: Script
     show_step: Callable[[str], None]
-    sweeps: list[Mapping[str, Any]] = field(default_factory=list)
+    passes: list[Mapping[str, Any]] = field(default_factory=list)
 
     def through(self, seed: int) -> Rehearsal:
-        """Submit the manifest, watch it, sweep and audit."""
+        """Submit the manifest, watch it, run passes and audit."""
         cloud = self.grid.cloud
         with self.grid.short_lived_intake(_INTAKE_SECONDS + len(self.script.jobs) // _LINES_PER_SECOND):
             cloud.faults.set(plan_of(self.script.jobs, seed))
@@ -144,7 +144,7 @@ class _Run:
         late: list[Violation] = []
         try:
             self._watch([array["batch_job"] for array in report["arrays"]])
-            self._sweep()
+            self._run_pass()
         except TimeoutError as error:  # work that never comes to rest counts as lost
             late.append(Violation(invariant="I1", kind="lost", submission=report["submission"], what=str(error)))
         self.show_step("auditing")
@@ -154,7 +154,7 @@ class _Run:
         return Rehearsal(
             struck=struck(cloud.faults, len(world.training_jobs)),
             world=world,
-            sweeps=self.sweeps,
+            passes=self.passes,
             violations=violations,
             record=_kept(cloud.data_dir / "record.jsonl") if violations else None,
         )
@@ -175,18 +175,18 @@ class _Run:
         tally = described.get("arrayProperties", {}).get("statusSummary", {described.get("status"): 1})
         return sum(tally.get(status, 0) for status in BATCH_ENDED)
 
-    def _sweep(self) -> None:
+    def _run_pass(self) -> None:
         """Invoke the deployed reconciler without a grace period, and again if it has changed anything."""
         functions = client("lambda", self.script.grid.home)
         name, payload = self.grid.output("ReconcileFunction"), json.dumps({"grace_seconds": 0}).encode()
-        for _ in range(_SWEEPS_TRIED):
-            if len(self.sweeps) == SWEEPS or (self.sweeps and not any(self.sweeps[-1].values())):
+        for _ in range(_PASSES_TRIED):
+            if len(self.passes) == PASSES or (self.passes and not any(self.passes[-1].values())):
                 return
-            self.show_step(f"sweep {len(self.sweeps) + 1} of the reconciler")
+            self.show_step(f"pass {len(self.passes) + 1} of the reconciler")
             reply = functions.invoke(FunctionName=name, Payload=payload)
             swept = json.loads(reply["Payload"].read())
-            if "FunctionError" not in reply:  # after an error, the next scheduled sweep does all of the work
-                self.sweeps.append(swept)
+            if "FunctionError" not in reply:  # after an error, the next scheduled pass does all of the work
+                self.passes.append(swept)
             self.grid.at_rest()
 
 

@@ -48,12 +48,12 @@ class Subscriber:
 @pytest.fixture(scope="module")
 def subscriber(plane: ControlPlane) -> Subscriber:
     """A subscriber that receives nothing about the submissions of other tests, whose ends are published before."""
-    sweep()
+    run_pass()
     return Subscriber()
 
 
-def sweep() -> dict[str, Any]:
-    """Run one sweep as the deployed function, and return its result."""
+def run_pass() -> dict[str, Any]:
+    """Run one pass as the deployed function, and return its result."""
     function = outputs()["ReconcileFunction"]
     reply = client("lambda", HOME).invoke(FunctionName=function, Payload=json.dumps({"grace_seconds": 0}).encode())
     done: dict[str, Any] = json.loads(reply["Payload"].read())
@@ -76,17 +76,17 @@ def test_the_first_failure_and_the_end_are_published_once(plane: ControlPlane, s
     lines = manifest(plane, {"code": "3"}, {"seconds": "600"})
     submission = submit(plane, "first.jsonl", lines)["submission"]
     until(lambda: [job.state for job in plane.status(submission).jobs] == ["Failed", "InProgress"])
-    assert sweep()["notified"] == [f"{submission} first_failure 0"]
-    assert sweep()["notified"] == []
+    assert run_pass()["notified"] == [f"{submission} first_failure 0"]
+    assert run_pass()["notified"] == []
     ((subject, event),) = subscriber.received()
     assert subject == f"traingrid traingrid: submission {submission} has its first failed job"
     assert event["content"]["nextSteps"][-1] == f"`traingrid logs {submission} 0`"
     assert f"#/jobs/traingrid-{submission}-0-1" in event["content"]["description"]
     assert "AlgorithmError" in event["content"]["description"]
     plane.ledger.request_cancel(submission, "all", {"by": "Ada", "reason": "enough"})
-    sweep()
+    run_pass()
     ended(plane, submission)
-    sweep()
+    run_pass()
     ((subject, event),) = subscriber.received()
     assert subject == f"traingrid traingrid: submission {submission} has ended: 1 failed, 1 stopped"
     assert event["metadata"] == {**event["metadata"], "eventType": "end", "threadId": f"traingrid-{submission}"}
@@ -96,32 +96,32 @@ def test_a_budget_is_published_with_its_dollars(plane: ControlPlane, subscriber:
     prices = {"dollars_per_hour": 3600.0, "budget_dollars": 10.0}
     submission = submit(plane, "budget.jsonl", manifest(plane, {"seconds": "600"}, **prices))["submission"]
     until(lambda: plane.status(submission).jobs[0].state == "InProgress")
-    until(lambda: submission in sweep()["over_budget"])
+    until(lambda: submission in run_pass()["over_budget"])
     events = [event for _, event in subscriber.received()]
     assert [event["metadata"]["eventType"] for event in events] == ["budget"] * len(events)
     assert events[-1]["id"] == f"traingrid-{submission}-budget-100"
     assert "the budget of $10.00 is reached" in events[-1]["content"]["description"]
     ended(plane, submission)
-    sweep()
+    run_pass()
     ((subject, _),) = subscriber.received()
     assert subject.endswith("has ended: 1 stopped")
 
 
-def test_the_sweep_continues_without_permission_or_topic_and_publishes_later(
+def test_the_pass_continues_without_permission_or_topic_and_publishes_later(
     plane: ControlPlane, subscriber: Subscriber
 ) -> None:
     submission = submit(plane, "denied.jsonl", manifest(plane, {}))["submission"]
     ended(plane, submission)
     for missing in ("sns:Publish", "kms:GenerateDataKey"):
         with forbidden(names.home_role("traingrid", "sweep"), missing, unless="s3."):
-            (reason,) = sweep()["unsent"].values()
+            (reason,) = run_pass()["unsent"].values()
         assert f"is not authorized to perform: {missing}" in reason
-    assert sweep()["notified"] == [f"{submission} end 0"]
+    assert run_pass()["notified"] == [f"{submission} end 0"]
     assert [event["id"] for _, event in subscriber.received()] == [f"traingrid-{submission}-end-0"]
     client("sns", HOME).delete_topic(TopicArn=outputs()["NotificationTopic"])
     submission = submit(plane, "deleted.jsonl", manifest(plane, {}))["submission"]
     ended(plane, submission)
-    (reason,) = sweep()["unsent"].values()
+    (reason,) = run_pass()["unsent"].values()
     assert "NotFound" in reason
 
 

@@ -12,7 +12,7 @@ from tests.e2e.test_queued import violations
 from traingrid.api.data import upload_folder
 from traingrid.aws.clients import client
 from traingrid.grid.file import load_grid
-from traingrid.submission.metric_history import MetricHistory
+from traingrid.metrics.history import MetricHistory
 
 
 @pytest.fixture(scope="module")

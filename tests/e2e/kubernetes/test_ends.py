@@ -90,7 +90,7 @@ def outcome(world: World, running: Outcome) -> Outcome:
         return all(job.ended or job.name in ("cancelled", "nowhere", "absent") for job in submission.jobs)
 
     until(settled)
-    until(lambda: submission.jobs[CANCELLED].ended)  # its child records it, before the reconciler's next sweep
+    until(lambda: submission.jobs[CANCELLED].ended)  # its child records it, before the reconciler's next pass
     return running
 
 

@@ -43,7 +43,7 @@ def test_a_cancelled_submission_ends_in_all_regions(account: Account, canceller:
     assert sorted(report.training_jobs) == sorted(running)
     assert (account.ended(running[0]), account.ended(running[1], OTHER)) == ("Stopped", "Stopped")
     wait_until(lambda: {account.child(submission, index) for index in range(3)} == {"FAILED"})
-    account.reconciler().sweep()
+    account.reconciler().run_pass()
     assert [account.line(submission, index).state for index in range(3)] == ["Stopped"] * 3
     assert account.ledger.cancels(submission)["all"].by == "Ada"
     assert audit(account.world(submission, at_rest=True)) == []
@@ -102,7 +102,7 @@ def test_a_child_that_records_the_end_of_a_training_job_on_a_cluster_is_not_term
     assert list(report.errors) == [OTHER], "the cluster cannot be read, which does not prevent the rest"
     wait_until(lambda: account.child(submission, 2) == "FAILED")
     assert account.child(submission, 1) not in ("FAILED", "SUCCEEDED")
-    for index in (0, 1):  # sweeps of other tests know no cluster
+    for index in (0, 1):  # passes of other tests know no cluster
         account.ledger.record_job(job_key(index, submission=submission), {"state": JobState.STOPPED})
 
 
@@ -132,7 +132,7 @@ def test_the_intent_is_recorded_before_any_job_is_stopped(
         with pytest.raises(KeyboardInterrupt):
             canceller.cancel(CancelTarget(submission=submission, by="Ada"))
     assert is_cancelled(account.ledger.cancels(submission), 0, HOME)
-    assert name in account.reconciler().sweep().stopped, "the reconciler completes an interrupted cancel"
+    assert name in account.reconciler().run_pass().stopped, "the reconciler completes an interrupted cancel"
 
 
 def test_training_jobs_are_stopped_before_and_after_the_children_are_terminated(
@@ -221,7 +221,7 @@ def test_lines_in_a_removed_region_can_be_cancelled_and_audited(
     assert report.training_jobs == [name]
     assert account.ended(name, OTHER) == "Stopped"
     wait_until(lambda: account.child(submission, 1) == "FAILED")
-    account.reconciler().sweep()
+    account.reconciler().run_pass()
     with pytest.raises(UsageError, match="not a training Region"):
         replace(canceller, deployment=without).cancel(CancelTarget(submission=submission, region=OTHER))
 
@@ -269,5 +269,5 @@ def test_the_command_reports_the_recorded_cancel_even_if_a_later_step_fails(
     found = capsys.readouterr()
     assert found.out.startswith(f"recorded: all of submission {submission} is cancelled\n")
     assert expected in found.err
-    assert "The cancel is recorded: the reconciler stops the rest within two sweeps" in found.err
+    assert "The cancel is recorded: the reconciler stops the rest within two passes" in found.err
     assert "Check the credentials" not in found.err

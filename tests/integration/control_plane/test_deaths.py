@@ -1,4 +1,4 @@
-"""Deaths: a sweep or cancel may be killed before or after any call, and a repetition completes it."""
+"""Deaths: a pass or cancel may be killed before or after any call, and a repetition completes it."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ DIES = "raise SystemExit('no')"
 
 @pytest.fixture(scope="module")
 def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
-    """A local AWS that answers sweeps one after the other; a grid makes one in five minutes."""
+    """A local AWS that answers passes one after the other; a grid makes one in five minutes."""
     settings = Settings(
         data_dir=tmp_path_factory.mktemp("localcloud"),
         api_rates=False,
@@ -69,7 +69,7 @@ def killed_everywhere(work: Callable[[], object]) -> int:
             return at
 
 
-def test_a_sweep_killed_at_every_call_converges_without_stopping_running_jobs(account: Account) -> None:
+def test_a_pass_killed_at_every_call_converges_without_stopping_running_jobs(account: Account) -> None:
     left = account.submit((HOME, OTHER), DIES, opened=False)
     living = account.submit((HOME,))
     ended, running = account.submit((HOME,), DIES), account.train(living, 0)
@@ -77,7 +77,7 @@ def test_a_sweep_killed_at_every_call_converges_without_stopping_running_jobs(ac
     orphan = account.train("eeeeeeee", 0)
     children = ((left, 0), (left, 1), (ended, 0))
     wait_until(lambda: {account.child(submission, index) for submission, index in children} == {"FAILED"})
-    assert killed_everywhere(lambda: account.reconciler().sweep()) > 10
+    assert killed_everywhere(lambda: account.reconciler().run_pass()) > 10
     assert account.ended(orphan) == "Stopped"
     assert account.described(running)["TrainingJobStatus"] == "InProgress"
     assert account.line(ended, 0).state == "Completed"
@@ -95,5 +95,5 @@ def test_a_cancel_killed_at_every_call_stops_all_jobs_once_it_is_recorded(accoun
     assert killed_everywhere(lambda: canceller.cancel(CancelTarget(submission=submission, by="Ada"))) > 3
     assert (account.ended(names[0]), account.ended(names[1], OTHER)) == ("Stopped", "Stopped")
     wait_until(lambda: {account.child(submission, index) for index in (0, 1)} == {"FAILED"})
-    account.reconciler().sweep()
+    account.reconciler().run_pass()
     assert audit(account.world(submission, at_rest=True)) == []

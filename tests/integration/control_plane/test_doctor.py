@@ -274,7 +274,7 @@ def test_a_bus_without_its_policy_is_found_even_if_it_is_gone(doctor: Doctor) ->
     assert f"its policy lacks {ACCOUNT}: no events arrive from there" in output
     assert re.search(r"us-east-1 event bus doctored: npx cdk deploy --all -c grid=\S+ --revert-drift", output)
     events.delete_event_bus(Name=name)
-    assert "does not exist: only sweeps record the ends" in doctor()[1]
+    assert "does not exist: only passes record the ends" in doctor()[1]
     events.create_event_bus(Name=name)
     accept_events()
     assert "event bus doctored: " not in doctor()[1]

@@ -13,11 +13,11 @@ from tests.support.sample_job import sample_job
 from traingrid import names
 from traingrid.api import merge
 from traingrid.api.control_plane import ControlPlane
-from traingrid.api.merge_copies import ModelCopy
 from traingrid.api.submit_once import SubmittedOnce
 from traingrid.aws.clients import client, renew
 from traingrid.aws.s3_copy import CopyStore
 from traingrid.aws.s3_uri import S3Uri
+from traingrid.merge.copies import ModelCopy
 from traingrid.merge.models import Model
 
 PAGE = Path(__file__).parents[3] / "docs" / "operations.md"

@@ -36,5 +36,5 @@ def test_the_reconciler_and_the_list_of_submissions_ignore_the_pause_item(
     account.ledger.set_launching({"by": "Ada", "reason": "the bill"}, allowed=False)
     cli.main(["status"], standalone_mode=False)
     assert "grid " not in capsys.readouterr().out.partition("submission")[2]
-    account.reconciler().sweep()
+    account.reconciler().run_pass()
     assert account.ledger.pause() is not None

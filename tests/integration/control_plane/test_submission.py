@@ -116,7 +116,7 @@ def test_cancelled_jobs_end_with_their_children_and_are_not_retried(
     wait_until(lambda: {account.child(submission, index) for index in (0, 1)} == {"FAILED"})
     for name, region in ((f"traingrid-{submission}-0-1", HOME), (f"traingrid-{submission}-1-1", OTHER)):
         assert account.ended(name, region) == "Stopped"
-    account.reconciler().sweep()
+    account.reconciler().run_pass()
     assert ended(account, submission, 2) == ["Stopped", "Stopped"]
     world = read_world(
         account.deployment, submission=submission, details=True, at_rest=True, calls=cloud.record.entries()
@@ -167,6 +167,6 @@ def test_the_audit_exits_with_1_and_reports_orphans(account: Account, plane: Con
     assert result.exit_code == 1
     assert f"I3 orphan: {orphan} in {HOME} is InProgress, and it has no line" in result.output
     assert "duplicates 0, orphans 1, lost 0" in result.output
-    account.reconciler().sweep()
+    account.reconciler().run_pass()
     account.ended(orphan)
     assert plane.deployment is account.deployment

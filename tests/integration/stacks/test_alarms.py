@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.integration.stacks.templates import ROOT, Template, a_grid, flat, only, resources, synthesise
-from traingrid.reconciler.sweep import SweepReport
+from traingrid.reconciler.pass_report import PassReport
 
 EMAILS = ["ml-on-call@example.com", "bills@example.com"]
 
@@ -59,16 +59,16 @@ def test_every_function_has_an_alarm_on_errors_and_throttles(alarmed: dict[str, 
     assert seen == 5
 
 
-def test_missing_sweeps_raise_an_alarm(alarmed: dict[str, Template]) -> None:
+def test_missing_passes_raise_an_alarm(alarmed: dict[str, Template]) -> None:
     (alarm,) = [found for _, found in alarms(alarmed) if found["AlarmName"] == "traingrid-no-sweep"]
     assert (alarm["TreatMissingData"], alarm["ComparisonOperator"]) == ("breaching", "LessThanThreshold")
     assert alarm["Period"] * alarm["EvaluationPeriods"] == 15 * 60
 
 
-def test_alarms_use_metrics_that_sweeps_publish(alarmed: dict[str, Template]) -> None:
+def test_alarms_use_metrics_that_passes_publish(alarmed: dict[str, Template]) -> None:
     ours = {found["MetricName"] for _, found in alarms(alarmed) if found.get("Namespace") == "traingrid"}
     assert len(ours) == 4
-    assert ours <= set(SweepReport().counts())
+    assert ours <= set(PassReport().counts())
 
 
 def test_a_throttled_function_without_errors_raises_an_alarm(alarmed: dict[str, Template]) -> None:
@@ -235,7 +235,7 @@ def test_the_dashboard_shows_every_region(control: Template) -> None:
 
 
 @pytest.mark.parametrize("metric", ["LinesPending", "LinesWaiting", "LinesTraining", "TrainingJobs", "LinesLeft"])
-def test_the_dashboard_shows_metrics_of_sweeps(control: Template, metric: str) -> None:
-    assert metric in SweepReport().counts()
+def test_the_dashboard_shows_metrics_of_passes(control: Template, metric: str) -> None:
+    assert metric in PassReport().counts()
     (board,) = resources(control, "AWS::CloudWatch::Dashboard").values()
     assert f'"{metric}"' in flat(board["Properties"]["DashboardBody"])

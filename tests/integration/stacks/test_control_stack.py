@@ -119,7 +119,7 @@ def test_state_changes_of_this_grid_reach_the_recorder_by_the_home_bus(control: 
     assert rule["EventBusName"]["Ref"] in resources(control, "AWS::Events::EventBus")
 
 
-def test_a_sweep_starts_every_five_minutes_and_ends_before_the_next(control: Template) -> None:
+def test_a_pass_starts_every_five_minutes_and_ends_before_the_next(control: Template) -> None:
     rules = [rule["Properties"] for rule in resources(control, "AWS::Events::Rule").values()]
     (rule,) = [rule for rule in rules if "ScheduleExpression" in rule]
     assert rule["ScheduleExpression"] == "rate(5 minutes)"

@@ -8,7 +8,7 @@ import pytest
 from bench.idle_cost import KINDS, REGIONS, a_grid, idle, synthesised
 from tests.integration.stacks.templates import ROOT
 from traingrid.deploy import prices
-from traingrid.reconciler.sweep import SweepReport
+from traingrid.reconciler.pass_report import PassReport
 
 AIM = 5.00
 """Dollars per month."""
@@ -90,7 +90,7 @@ def test_only_a_private_network_with_other_regions_pays_for_a_gateway() -> None:
 
 
 def test_an_idle_grid_publishes_two_metrics_and_a_busy_one_all() -> None:
-    assert len(SweepReport().measured()) == 2
-    busy = SweepReport(running=1)
+    assert len(PassReport().measured()) == 2
+    busy = PassReport(running=1)
     assert busy.measured() == busy.counts()
     assert counted({}, prices.CUSTOM_METRIC) == 2

@@ -16,7 +16,7 @@ from traingrid.backends.inventory import ALL, Window
 from traingrid.backends.training_job import TrainingJob
 from traingrid.job.state import JobState
 from traingrid.ledger.damage import Damaged
-from traingrid.ledger.grid_items import HistoryPass
+from traingrid.ledger.grid_items import HistoryScan
 from traingrid.ledger.ledger import Ledger, LedgerItem
 from verification.model.table import ModelTable
 
@@ -88,7 +88,7 @@ def local(ledger: Ledger, inventory: Inventory, monkeypatch: pytest.MonkeyPatch)
     facts = {"state": JobState.COMPLETED, "training_job": ended.name, "training_job_arn": ended.arn}
     local.open(local.submit(["b"], _ENDED)[0], _ENDED, **facts)
     assert ledger.settle(_ENDED, ledger.open_marks()[_ENDED])
-    ledger.record_history_pass(HistoryPass(completed_at=1))
+    ledger.record_history_scan(HistoryScan(completed_at=1))
     inventory.jobs = [job, ended]
     return local
 
@@ -149,5 +149,5 @@ def test_a_submission_that_is_retried_during_the_audit_is_read_with_its_earlier_
 
 
 def test_everything_is_read_before_the_index_of_open_work_is_complete(local: LocalGrid) -> None:
-    local.ledger.record_history_pass(HistoryPass())
+    local.ledger.record_history_scan(HistoryScan())
     assert set(world(local).submissions) == {_OPEN, _ENDED}

@@ -13,7 +13,6 @@ from tests.support.recorded_log import RecordedLog
 from tests.support.shortages import OTHER_JOB, pool_of, recorded, short
 from tests.support.supervised_job import NAME, QUOTA_IS_USED_UP, known, supervisor
 from tests.support.training_jobs import COMPLETED, FIRST_MOMENT, NO_CAPACITY, STOPPED, TRAINING, FakeBackend, FakeTime
-from traingrid.aws.outage import patient
 from traingrid.backends.base import LaunchError
 from traingrid.child.capacity import CAPACITY_CALLS, Capacity
 from traingrid.child.supervisor import LetGoError
@@ -21,7 +20,7 @@ from traingrid.job.facts import JobFacts
 from traingrid.job.failures import INVALID_REQUEST
 from traingrid.job.job import Job
 from traingrid.job.state import JobState
-from traingrid.ledger.ledger import CANCEL_ALL, AttemptFacts, Ledger
+from traingrid.ledger.ledger import CANCEL_ALL, AttemptFacts, Ledger, PatientLedger
 from traingrid.ledger.shortages import FIRST_SECONDS, PROBE_SECONDS, Shortage, claimed, ended
 from verification.model.table import ModelTable
 
@@ -491,7 +490,8 @@ def test_without_answer_about_shortages_a_child_launches_as_before(
     def no_wait(_seconds: float) -> None:
         raise AssertionError("the child waits for the items of shortages")
 
-    forgetful = patient(lambda: ForgetfulLedger(ledger, error), "us-east-1", no_wait, CAPACITY_CALLS)
+    without_shortages: Any = ForgetfulLedger(ledger, error)
+    forgetful = PatientLedger(lambda: without_shortages, "us-east-1", no_wait, CAPACITY_CALLS)
     here, there = FakeBackend(NO_CAPACITY), FakeBackend(TRAINING, COMPLETED)
     item = supervisor(roaming, {"us-east-1": here, "eu-west-1": there}, forgetful).run()
     assert (item.state, item.attempt, here.created, there.created) == ("Completed", 2, [NAME], [NEXT])
@@ -511,5 +511,5 @@ def test_expired_credentials_are_renewed_for_the_read_of_a_shortage(job: Job, le
     expired: Any = {"Error": {"Code": "ExpiredTokenException"}, "ResponseMetadata": {"HTTPStatusCode": 400}}
     shortage = recorded(ledger, short(pool_of(job)))
     ledgers: Iterator[Any] = iter([ForgetfulLedger(ledger, ClientError(expired, "GetItem")), ledger])
-    careful = patient(lambda: next(ledgers), "us-east-1", lambda _: None, CAPACITY_CALLS)
+    careful = PatientLedger(lambda: next(ledgers), "us-east-1", lambda _: None, CAPACITY_CALLS)
     assert careful.shortage(pool_of(job)) == shortage

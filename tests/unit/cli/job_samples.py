@@ -7,11 +7,11 @@ import click
 
 from tests.support.sample_job import sample_job
 from tests.unit.cli.command_samples import BUCKET, NOW, SUBMISSION, Replace, Sample, replace_plane, returns
-from traingrid.api.comparison import ComparedJob, Comparison
 from traingrid.cli import main
 from traingrid.cli.plan_report import report
 from traingrid.job.state import JobState
 from traingrid.manifest.plan import Planned, ResourceCheck
+from traingrid.metrics.comparison import ComparedJob, Comparison
 from traingrid.planner.choices import Pool
 from traingrid.planner.durations import Duration
 from traingrid.planner.places import Place

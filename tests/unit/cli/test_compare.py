@@ -8,7 +8,6 @@ import pytest
 from click.testing import CliRunner
 
 import traingrid as tg
-from traingrid.api import comparison
 from traingrid.api.control_plane import ControlPlane
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
@@ -18,8 +17,9 @@ from traingrid.grid.deployment import Deployment
 from traingrid.job.state import JobState
 from traingrid.ledger.ledger import Ledger
 from traingrid.manifest.parse import parse
+from traingrid.metrics import comparison
+from traingrid.metrics.points import MetricPoint
 from traingrid.submission.files import jobs_key, jobs_of_lines, normalised
-from traingrid.submission.metric_points import MetricPoint
 from traingrid.submission.status import JobStatus, SubmissionStatus
 
 FIRST, SECOND = "0123abcd", "77777777"

@@ -9,9 +9,9 @@ from click.testing import CliRunner, Result
 
 from tests.support.python_programs import write_program
 from traingrid.api.control_plane import ControlPlane
-from traingrid.api.event_files import EventFiles
 from traingrid.cli.main import cli
 from traingrid.errors import TraingridError
+from traingrid.metrics.event_files import EventFiles
 
 
 @pytest.fixture

@@ -52,7 +52,7 @@ def grid() -> GridSettings:
             policy(allows({"AWS": HOME_ACCOUNT}, "events:PutRule"), allows({"AWS": HOME_ACCOUNT}, effect="Deny")),
             f"its policy lacks {HOME_ACCOUNT}: no events arrive from there",
         ),
-        (GONE, "does not exist: only sweeps record the ends of training jobs whose child has died"),
+        (GONE, "does not exist: only passes record the ends of training jobs whose child has died"),
     ],
 )
 def test_a_bus_needs_a_policy_for_the_own_account(

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from tests.support.ledger_items import job_key
+from tests.support.reconciler_world import DENIED, Region, World, open_lines
 from tests.support.recorded_log import RecordedLog
-from tests.support.sweep import DENIED, Region, World, open_lines
 from traingrid.aws.clients import brisk
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri

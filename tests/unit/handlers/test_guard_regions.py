@@ -8,7 +8,7 @@ import boto3
 import pytest
 from botocore.exceptions import EndpointConnectionError
 
-from tests.support.sweep import open_lines
+from tests.support.reconciler_world import open_lines
 from tests.unit.handlers.cloudformation import CloudFormation
 from traingrid import names
 from traingrid.deploy import region_guard

@@ -128,7 +128,7 @@ def test_events_share_a_client_only_within_a_region(deployment: Deployment, ledg
     assert module._backend.cache_info().misses == 2
 
 
-def test_a_sweep_of_an_empty_grid_reports_that_it_found_nothing(
+def test_a_pass_of_an_empty_grid_reports_that_it_found_nothing(
     deployment: Deployment, capsys: pytest.CaptureFixture[str]
 ) -> None:
     done = fresh("lambda.reconcile").handler({"source": "aws.events", "detail-type": "Scheduled Event"}, CONTEXT)
@@ -152,7 +152,7 @@ def test_a_sweep_of_an_empty_grid_reports_that_it_found_nothing(
     assert (record["event"], record["message"].startswith("swept: 0 recorded, 0 closed, 0 stopped")) == ("sweep", True)
 
 
-def test_a_sweep_reports_waiting_and_training_lines_as_metrics(
+def test_a_pass_reports_waiting_and_training_lines_as_metrics(
     deployment: Deployment, ledger: Ledger, capsys: pytest.CaptureFixture[str]
 ) -> None:
     jobs = list(jobs_of_lines(parse(SAMPLE.encode(), deployment), deployment, "0123abcd"))
@@ -169,7 +169,7 @@ def test_a_sweep_reports_waiting_and_training_lines_as_metrics(
     assert (values["Swept"], values["LinesWaiting"], values["LinesPending"]) == (1, 1, len(jobs) - 1)
 
 
-def test_a_sweep_ends_within_its_functions_timeout(deployment: Deployment, ledger: Ledger) -> None:
+def test_a_pass_ends_within_its_functions_timeout(deployment: Deployment, ledger: Ledger) -> None:
     (job, *_) = jobs_of_lines(parse(SAMPLE.encode(), deployment), deployment, "0123abcd")
     ledger.claim_submission("0123abcd", "test", {"jobs": 1, "manifest": "s3://x/y", "version": "1"})
     ledger.open_job("0123abcd", job)
@@ -177,7 +177,7 @@ def test_a_sweep_ends_within_its_functions_timeout(deployment: Deployment, ledge
     assert fresh("lambda.reconcile").handler({}, late)["left"] == 1
 
 
-def test_an_unreachable_region_fails_the_sweep_after_all_others(
+def test_an_unreachable_region_fails_the_pass_after_all_others(
     deployment: Deployment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     module = fresh("lambda.reconcile")
@@ -197,7 +197,7 @@ def test_an_unreachable_region_fails_the_sweep_after_all_others(
             return []
 
     monkeypatch.setattr(reconciling, "inventory_of", Unreachable)
-    with pytest.raises(Exception, match=r"The sweep is incomplete: us-west-2: Could not connect"):
+    with pytest.raises(Exception, match=r"The pass is incomplete: us-west-2: Could not connect"):
         module.handler({}, CONTEXT)
     assert {region for region, _ in asked} == set(deployment.grid.regions)
     assert list(json.loads(capsys.readouterr().out)["unreachable"]) == ["us-west-2"]

@@ -13,7 +13,7 @@ from traingrid.api.control_plane import ControlPlane
 from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Job
 from traingrid.ledger.damage import Damaged, intact
-from traingrid.ledger.grid_items import HistoryPass
+from traingrid.ledger.grid_items import HistoryScan
 from traingrid.ledger.ledger import Ledger
 from traingrid.names import LEDGER_SUBMISSIONS
 
@@ -71,7 +71,7 @@ def test_a_read_costs_the_same_with_more_ended_jobs(
     claim(indexed, _OLD, jobs=60)
     settle(indexed, _OLD)
     claim(indexed, "99999999")
-    indexed.record_history_pass(HistoryPass(completed_at=1))
+    indexed.record_history_scan(HistoryScan(completed_at=1))
     costs = []
     for jobs in (range(3), range(3, 60)):
         for index in jobs:
@@ -150,5 +150,5 @@ def test_open_items_are_everything_until_the_index_of_open_work_is_complete(ledg
         ledger.open_job(submission, job)
     settle(ledger, _OLD)
     assert len(list(ledger.open_items())) == 4
-    ledger.record_history_pass(HistoryPass(completed_at=1))
+    ledger.record_history_scan(HistoryScan(completed_at=1))
     assert {item.submission for item in ledger.open_items()} == {_NEW}

@@ -9,7 +9,7 @@ import re2
 from traingrid.grid.job_defaults import JobDefaults
 from traingrid.job.metrics import metric_regex
 from traingrid.manifest.metrics import metrics
-from traingrid.submission.metric_patterns import number
+from traingrid.metrics.patterns import number
 from training_container.trainer.reporting import metric_lines
 
 NAME_CHARACTERS = frozenset(string.ascii_letters + string.digits + "_./-")

@@ -1,8 +1,8 @@
-"""Fixtures of the reconciler: an account with training jobs, and the reconciler that sweeps it."""
+"""Fixtures of the reconciler: an account with training jobs, and its reconciler."""
 
 import pytest
 
-from tests.support.sweep import World, a_reconciler
+from tests.support.reconciler_world import World, a_reconciler
 from traingrid.grid.deployment import Deployment
 from traingrid.ledger.ledger import Ledger
 from traingrid.reconciler.reconciler import Reconciler

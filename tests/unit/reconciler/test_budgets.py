@@ -1,4 +1,4 @@
-"""Budgets: a sweep cancels a submission once its jobs have cost its budget, as the ledger records it."""
+"""Budgets: a pass cancels a submission once its jobs have cost its budget, as the ledger records it."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from tests.support.ledger_items import existing, job_key
-from tests.support.sweep import SILENT, World
+from tests.support.reconciler_world import SILENT, World
 from traingrid import names
 from traingrid.job.job import Job
 from traingrid.job.observed import Seen
 from traingrid.job.state import JobState
 from traingrid.ledger.ledger import CANCEL_ALL, AttemptFacts, Ledger
 from traingrid.reconciler import budgets
+from traingrid.reconciler.reach import UnreachedError
 from traingrid.reconciler.reconciler import Reconciler
-from traingrid.reconciler.sweep_coverage import UnreachedError
 
 pytestmark = pytest.mark.usefixtures("aws")
 
@@ -54,7 +54,7 @@ def test_running_jobs_are_cancelled_and_stopped_when_they_reach_the_budget(
     trained = submit(ledger, job)
     runs(world, ledger, 0, 3 * HOUR)
     runs(world, ledger, 1, 2.1 * HOUR)
-    done = reconciler.sweep()
+    done = reconciler.run_pass()
     assert (done.over_budget, done.stopped, world.stopped) == ([SUBMISSION], trained, trained)
     (cancel,) = ledger.cancels(SUBMISSION).values()
     assert (cancel.scope, cancel.by) == (CANCEL_ALL, "the reconciler")
@@ -67,7 +67,7 @@ def test_jobs_below_the_budget_continue(world: World, reconciler: Reconciler, le
     submit(ledger, job)
     runs(world, ledger, 0, 3 * HOUR)
     runs(world, ledger, 1, 1.9 * HOUR)
-    assert (reconciler.sweep().over_budget, world.stopped, ledger.cancels(SUBMISSION)) == ([], [], {})
+    assert (reconciler.run_pass().over_budget, world.stopped, ledger.cancels(SUBMISSION)) == ([], [], {})
 
 
 def test_every_ended_attempt_counts_by_its_billable_seconds(
@@ -78,7 +78,7 @@ def test_every_ended_attempt_counts_by_its_billable_seconds(
     ledger.next_attempt(job_key(0), tried, HOME)
     ended: Any = {"state": JobState.COMPLETED, "billable_seconds": 3 * HOUR}
     ledger.record_job(job_key(0, attempt=2), ended | {"training_started_at": 1})
-    reconciler.sweep()
+    reconciler.run_pass()
     (cancel,) = ledger.cancels(SUBMISSION).values()
     assert cancel.reason == "the budget of $100.00 is reached: $100.00 spent"
 
@@ -88,9 +88,9 @@ def test_running_spot_instances_count_at_their_expected_price(
 ) -> None:
     submit(ledger, job, spot=True, spot_dollars_per_hour=3.0)
     runs(world, ledger, 0, 16 * HOUR)
-    assert reconciler.sweep().over_budget == []
+    assert reconciler.run_pass().over_budget == []
     runs(world, ledger, 1, 2 * HOUR)
-    assert reconciler.sweep().over_budget == [SUBMISSION]
+    assert reconciler.run_pass().over_budget == [SUBMISSION]
 
 
 def test_a_spot_job_that_continues_on_demand_counts_at_the_price_on_demand(
@@ -101,7 +101,7 @@ def test_a_spot_job_that_continues_on_demand_counts_at_the_price_on_demand(
     ledger.next_attempt(job_key(0), tried, HOME, on_demand=True)
     started: Any = {"state": JobState.IN_PROGRESS, "training_started_at": NOW - 5 * HOUR}
     ledger.record_job(job_key(0, attempt=2), started)
-    assert reconciler.sweep().over_budget == [SUBMISSION]
+    assert reconciler.run_pass().over_budget == [SUBMISSION]
 
 
 def test_the_start_of_a_job_whose_event_was_lost_is_read_once(
@@ -121,9 +121,9 @@ def test_the_start_of_a_job_whose_event_was_lost_is_read_once(
         return found
 
     reconciler.backend = described
-    assert reconciler.sweep().over_budget == []
+    assert reconciler.run_pass().over_budget == []
     assert existing(ledger.job(SUBMISSION, 0)).training_started_at == int(started)
-    reconciler.sweep()
+    reconciler.run_pass()
     assert world.described == [name]
 
 
@@ -136,7 +136,7 @@ def test_an_unreachable_region_does_not_hide_the_cost_of_other_jobs(
     ledger.record_job(job_key(1), {"state": JobState.IN_PROGRESS, "fingerprint": "asked"})
     world.fails[f"describe {HOME}"] = SILENT
     with pytest.raises(UnreachedError) as raised:
-        reconciler.sweep()
+        reconciler.run_pass()
     assert raised.value.done.over_budget == [SUBMISSION]
 
 
@@ -144,19 +144,19 @@ def test_a_users_cancel_is_not_replaced(world: World, reconciler: Reconciler, le
     submit(ledger, job)
     runs(world, ledger, 0, 9 * HOUR)
     ledger.request_cancel(SUBMISSION, CANCEL_ALL, {"by": "Ada", "reason": "enough"})
-    assert reconciler.sweep().over_budget == []
+    assert reconciler.run_pass().over_budget == []
     assert ledger.cancel_once(SUBMISSION, {"by": "the reconciler", "reason": "late"}).reason == "enough"
     assert [cancel.by for cancel in ledger.cancels(SUBMISSION).values()] == ["Ada"]
 
 
-def test_a_second_sweep_does_not_write_the_cancel_again(
+def test_a_second_pass_does_not_write_the_cancel_again(
     world: World, reconciler: Reconciler, ledger: Ledger, job: Job
 ) -> None:
     submit(ledger, job)
     runs(world, ledger, 0, 9 * HOUR)
-    reconciler.sweep()
+    reconciler.run_pass()
     before = ledger.cancels(SUBMISSION)
-    assert reconciler.sweep().over_budget == []
+    assert reconciler.run_pass().over_budget == []
     assert ledger.cancels(SUBMISSION) == before
 
 
@@ -165,7 +165,7 @@ def test_a_submission_without_a_budget_is_not_counted(
 ) -> None:
     submit(ledger, job, budget=None)
     runs(world, ledger, 0, 1000 * HOUR)
-    assert (reconciler.sweep().over_budget, world.stopped) == ([], [])
+    assert (reconciler.run_pass().over_budget, world.stopped) == ([], [])
 
 
 def test_a_submission_that_has_ended_is_not_cancelled(
@@ -173,7 +173,7 @@ def test_a_submission_that_has_ended_is_not_cancelled(
 ) -> None:
     submit(ledger, job, lines=1)
     ledger.record_job(job_key(0), {"state": JobState.COMPLETED, "billable_seconds": 100 * HOUR})
-    assert reconciler.sweep().over_budget == []
+    assert reconciler.run_pass().over_budget == []
     assert ledger.cancels(SUBMISSION) == {}
 
 
@@ -183,7 +183,7 @@ def test_a_line_that_no_child_started_names_the_budget(
     submit(ledger, job)
     runs(world, ledger, 0, 9 * HOUR)
     world.children = {1: "FAILED"}
-    reconciler.sweep()
+    reconciler.run_pass()
     line = existing(ledger.job(SUBMISSION, 1))
     assert line.state == "Stopped"
     assert line.reason.startswith("It was cancelled before its training job was created. Cancelled by the reconciler: ")

@@ -16,13 +16,13 @@ from traingrid.ledger.items import JobItem
 from traingrid.ledger.ledger import CANCEL_ALL, Ledger
 from traingrid.names import TAG_GRID
 from traingrid.reconciler.line_closer import Closer, UnendedLine
-from traingrid.reconciler.sweep import SweepReport
+from traingrid.reconciler.pass_report import PassReport
 from traingrid.submission.batch_children import ChildStatus
 
 SUBMISSION, NAME = "0123abcd", "traingrid-0123abcd-0-1"
 
 
-def item_after_look(ledger: Ledger, job: Job, tags: dict[str, str] | None) -> tuple[JobItem, SweepReport]:
+def item_after_look(ledger: Ledger, job: Job, tags: dict[str, str] | None) -> tuple[JobItem, PassReport]:
     """Close the line of a child that has ended, while a training job with other fingerprint has the line's name."""
     ledger.open_job(SUBMISSION, job)
     ledger.record_job(job_key(), {"state": JobState.PENDING, "fingerprint": "asked"})
@@ -30,7 +30,7 @@ def item_after_look(ledger: Ledger, job: Job, tags: dict[str, str] | None) -> tu
     assert item is not None
     backend: Any = FakeBackend()
     backend.theirs, backend.their_tags = "theirs", tags
-    done = SweepReport()
+    done = PassReport()
     closer = Closer(grid="traingrid", ledger=ledger, backend=lambda *_: backend, grace_seconds=0.0)
     child = ChildStatus(id="array:0", status="FAILED")
     closer.look_at(
@@ -123,5 +123,5 @@ def item_after(ledger: Ledger, job: Job, backend: FakeBackend, child: ChildStatu
     closer = Closer(grid="traingrid", ledger=ledger, backend=lambda *_: backend, grace_seconds=0.0)
     item, cancels = ledger.job(SUBMISSION, 0), ledger.cancels(SUBMISSION)
     line = UnendedLine(submission=SUBMISSION, index=0, region=job.region, child=child, cancels=cancels, item=item)
-    closer.look_at(line, SweepReport())
+    closer.look_at(line, PassReport())
     return existing(ledger.job(SUBMISSION, 0))

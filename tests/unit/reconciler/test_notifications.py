@@ -1,4 +1,4 @@
-"""Notifications: a sweep publishes each event of a submission, once unless it is killed, and never fails for it."""
+"""Notifications: a pass publishes each event of a submission, once unless it is killed, and never fails for it."""
 
 import json
 import time
@@ -12,8 +12,8 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 from moto.sns.models import sns_backends
 
 from tests.support.ledger_items import existing, job_key
+from tests.support.reconciler_world import World
 from tests.support.sample_deployment import ACCOUNT
-from tests.support.sweep import World
 from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Job
 from traingrid.job.state import JobState
@@ -35,7 +35,7 @@ SILENT = EndpointConnectionError(endpoint_url="https://sns.us-east-1.amazonaws.c
 
 
 class Killed(BaseException):
-    """Ends a sweep as the end of its process does."""
+    """Ends a pass as the end of its process does."""
 
 
 class Topic:
@@ -117,11 +117,11 @@ def test_the_end_of_a_submission_is_published_once_with_its_counts(
     submit(ledger, job)
     ends(ledger, 0, "Completed")
     ends(ledger, 1, "Stopped")
-    reconciler.sweep()
+    reconciler.run_pass()
     assert topic.messages == [], "a job runs"
     ends(ledger, 2, "Completed")
-    assert reconciler.sweep().notified == [f"{SUBMISSION} end 0"]
-    assert reconciler.sweep().notified == []
+    assert reconciler.run_pass().notified == [f"{SUBMISSION} end 0"]
+    assert reconciler.run_pass().notified == []
     assert topic.subjects() == [f"{SUBMISSION} has ended: 2 completed, 1 stopped"]
     assert topic.messages[0].commands == (f"traingrid status {SUBMISSION}",)
     assert topic.messages[0].console.endswith(f"#/jobs/traingrid-{SUBMISSION}-0-1")
@@ -132,9 +132,9 @@ def test_the_first_failure_is_published_while_other_jobs_run(
 ) -> None:
     submit(ledger, job)
     ends(ledger, 1, "Failed", failure="algorithm", reason="AlgorithmError: no\x1b[31m data")
-    reconciler.sweep()
+    reconciler.run_pass()
     ends(ledger, 0, "Failed")
-    reconciler.sweep()
+    reconciler.run_pass()
     (message,) = topic.messages
     assert message.subject.endswith(f"submission {SUBMISSION} has its first failed job")
     name = existing(ledger.job(SUBMISSION, 1)).name
@@ -150,8 +150,8 @@ def test_a_submission_that_ends_with_its_first_failure_causes_one_message(
 ) -> None:
     submit(ledger, job, lines=1)
     ends(ledger, 0, "Failed", reason="AlgorithmError: no data")
-    reconciler.sweep()
-    reconciler.sweep()
+    reconciler.run_pass()
+    reconciler.run_pass()
     assert topic.subjects() == [f"{SUBMISSION} has ended: 1 failed"]
     assert "AlgorithmError: no data" in topic.messages[0].email()
 
@@ -161,7 +161,7 @@ def test_a_job_without_training_job_is_investigated_in_the_log_of_its_child(
 ) -> None:
     submit(ledger, job, lines=1)
     ledger.record_job(job_key(0), {"state": JobState.FAILED, "reason": "Its Batch child is FAILED: no host"})
-    reconciler.sweep()
+    reconciler.run_pass()
     assert topic.messages[0].commands[-1] == f"traingrid logs {SUBMISSION} 0 --child"
     assert topic.messages[0].console == f"https://{HOME}.console.aws.amazon.com/sagemaker/home?region={HOME}#/jobs"
 
@@ -172,11 +172,11 @@ def test_the_end_after_a_retry_is_published_again(
     submit(ledger, job, lines=2)
     ends(ledger, 0, "Completed")
     ends(ledger, 1, "Failed")
-    reconciler.sweep()
+    reconciler.run_pass()
     retry(ledger, 1)
-    reconciler.sweep()
+    reconciler.run_pass()
     ends(ledger, 1, "Completed", attempt=2)
-    reconciler.sweep()
+    reconciler.run_pass()
     assert topic.subjects() == [
         f"{SUBMISSION} has ended: 1 completed, 1 failed",
         f"{SUBMISSION} has ended: 2 completed",
@@ -189,37 +189,37 @@ def test_each_percentage_of_a_budget_is_published_once_and_the_last_with_the_can
     submit(ledger, job, lines=2, budget=100.0)
     ends(ledger, 0, "Completed", billable_seconds=2 * HOUR)
     runs(world, ledger, 1, hours=0.1)
-    reconciler.sweep()
+    reconciler.run_pass()
     assert topic.messages == [], "$42 of $100"
     ledger.record_job(job_key(1), {"training_started_at": int(time.time() - 2.1 * HOUR)})
-    reconciler.sweep()
-    reconciler.sweep()
-    assert topic.subjects() == [f"{SUBMISSION} has spent 80 % of its budget"], "50 % passed in the same sweep"
+    reconciler.run_pass()
+    reconciler.run_pass()
+    assert topic.subjects() == [f"{SUBMISSION} has spent 80 % of its budget"], "50 % passed in the same pass"
     assert "Cost: $82.0" in topic.messages[0].email()
     ledger.record_job(job_key(1), {"training_started_at": int(time.time() - 3.5 * HOUR)})
-    reconciler.sweep()
+    reconciler.run_pass()
     assert topic.subjects()[1:] == [f"{SUBMISSION} has spent 100 % of its budget"]
     assert "the budget of $100.00 is reached" in dict(topic.messages[1].facts)["Cancel"]
 
 
-def test_a_killed_sweep_leaves_a_claim_after_which_the_message_is_published_again(
+def test_a_killed_pass_leaves_a_claim_after_which_the_message_is_published_again(
     reconciler: Reconciler, ledger: Ledger, job: Job, topic: Topic, later: Any
 ) -> None:
     submit(ledger, job, lines=1)
     ends(ledger, 0, "Completed")
     topic.dies = True
     with pytest.raises(Killed):
-        reconciler.sweep()
+        reconciler.run_pass()
     topic.dies = False
-    reconciler.sweep()
-    assert len(topic.messages) == 1, "the first sweep may still be running"
+    reconciler.run_pass()
+    assert len(topic.messages) == 1, "the first pass may still be running"
     later(CLAIM_SECONDS + 1)
-    reconciler.sweep()
-    reconciler.sweep()
+    reconciler.run_pass()
+    reconciler.run_pass()
     assert [message.identifier for message in topic.messages] == [f"traingrid-{SUBMISSION}-end-0"] * 2
 
 
-def test_a_sweep_that_dies_before_it_publishes_delays_the_message(
+def test_a_pass_that_dies_before_it_publishes_delays_the_message(
     reconciler: Reconciler, ledger: Ledger, job: Job, topic: Topic, later: Any
 ) -> None:
     submit(ledger, job, lines=1)
@@ -232,40 +232,40 @@ def test_a_sweep_that_dies_before_it_publishes_delays_the_message(
 
     reconciler.notifications = replace(sender, publish=dies)
     with pytest.raises(Killed):
-        reconciler.sweep()
+        reconciler.run_pass()
     reconciler.notifications = sender
     later(CLAIM_SECONDS + 1)
-    reconciler.sweep()
+    reconciler.run_pass()
     assert topic.subjects() == [f"{SUBMISSION} has ended: 1 completed"]
 
 
-def test_of_two_sweeps_at_once_one_publishes(reconciler: Reconciler, ledger: Ledger, job: Job, topic: Topic) -> None:
+def test_of_two_passes_at_once_one_publishes(reconciler: Reconciler, ledger: Ledger, job: Job, topic: Topic) -> None:
     submit(ledger, job, lines=1)
     ends(ledger, 0, "Completed")
     sender = reconciler.notifications
     assert sender
 
-    def while_another_sweeps(message: Message) -> None:
+    def during_another_pass(message: Message) -> None:
         reconciler.notifications = sender
-        reconciler.sweep()
+        reconciler.run_pass()
         topic.publish(message)
 
-    reconciler.notifications = replace(sender, publish=while_another_sweeps)
-    reconciler.sweep()
+    reconciler.notifications = replace(sender, publish=during_another_pass)
+    reconciler.run_pass()
     assert len(topic.messages) == 1
 
 
 @pytest.mark.parametrize("error", [DELETED, SILENT])
-def test_an_error_of_sns_fails_no_sweep_and_the_next_one_tries_again(
+def test_an_error_of_sns_fails_no_pass_and_the_next_one_tries_again(
     reconciler: Reconciler, ledger: Ledger, job: Job, topic: Topic, error: Exception
 ) -> None:
     submit(ledger, job, lines=1)
     ends(ledger, 0, "Completed")
     topic.fails = error
-    done = reconciler.sweep()
+    done = reconciler.run_pass()
     assert (done.notified, list(done.unsent), done.unreachable) == ([], [f"{SUBMISSION} end 0"], {})
     topic.fails = None
-    assert reconciler.sweep().notified == [f"{SUBMISSION} end 0"]
+    assert reconciler.run_pass().notified == [f"{SUBMISSION} end 0"]
 
 
 def test_lines_are_closed_while_sns_fails(
@@ -274,24 +274,24 @@ def test_lines_are_closed_while_sns_fails(
     submit(ledger, job, lines=2)
     ends(ledger, 0, "Failed")
     topic.fails, world.children = SILENT, {1: "FAILED"}
-    assert reconciler.sweep().closed == [f"traingrid-{SUBMISSION}-1-1"]
+    assert reconciler.run_pass().closed == [f"traingrid-{SUBMISSION}-1-1"]
 
 
 @pytest.mark.parametrize("error", [DELETED, SILENT])
-def test_a_sweep_gives_up_after_three_refusals_or_one_missing_answer(
+def test_a_pass_gives_up_after_three_refusals_or_one_missing_answer(
     reconciler: Reconciler, ledger: Ledger, job: Job, topic: Topic, error: Exception
 ) -> None:
     for number in range(5):
         submit(ledger, job, lines=1, submission=f"0000000{number}")
         ends(ledger, 0, "Completed", submission=f"0000000{number}")
     topic.fails = error
-    assert len(reconciler.sweep().unsent) == (3 if error is DELETED else 1)
+    assert len(reconciler.run_pass().unsent) == (3 if error is DELETED else 1)
 
 
-def test_a_sweep_without_time_publishes_nothing(reconciler: Reconciler, ledger: Ledger, job: Job, topic: Topic) -> None:
+def test_a_pass_without_time_publishes_nothing(reconciler: Reconciler, ledger: Ledger, job: Job, topic: Topic) -> None:
     submit(ledger, job, lines=1)
     ends(ledger, 0, "Completed")
-    reconciler.sweep(within=0.0)
+    reconciler.run_pass(within=0.0)
     assert topic.messages == []
 
 
@@ -301,7 +301,7 @@ def test_events_of_the_past_are_not_published(
     submit(ledger, job, lines=1)
     ends(ledger, 0, "Completed")
     later(FORGOTTEN_SECONDS + 1)
-    reconciler.sweep()
+    reconciler.run_pass()
     assert topic.messages == []
 
 
@@ -323,7 +323,7 @@ def test_a_grid_without_notifications_records_no_notice(
     reconciler.notifications = None
     submit(ledger, job, lines=1)
     ends(ledger, 0, "Completed")
-    reconciler.sweep()
+    reconciler.run_pass()
     assert existing(ledger.submission(SUBMISSION)).notices == {}
 
 
@@ -331,7 +331,7 @@ def test_a_notice_is_read_as_it_was_recorded(reconciler: Reconciler, ledger: Led
     submit(ledger, job, lines=1)
     ends(ledger, 0, "Completed")
     before = int(time.time())
-    reconciler.sweep()
+    reconciler.run_pass()
     kind: NoticeKind = "end"
     notice = existing(ledger.submission(SUBMISSION)).notices[kind]
     assert (notice.published, notice.occurrence) == (True, 0)

@@ -1,4 +1,4 @@
-"""Open work: a sweep reads open submissions, and a daily pass over the whole ledger adds those the index lacks."""
+"""Open work: a pass reads open submissions, and a daily scan over the whole ledger adds those the index lacks."""
 
 import math
 import time
@@ -11,19 +11,19 @@ import pytest
 
 from tests.support.ledger_items import job_key
 from tests.support.module_time import replace_time
-from tests.support.sweep import Region, World, a_reconciler, open_lines
+from tests.support.reconciler_world import Region, World, a_reconciler, open_lines
 from traingrid.backends.inventory import ALL, ListingTimeoutError, Window
 from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Job
 from traingrid.job.state import JobState
 from traingrid.late_request import CREATES_END_SECONDS, late_after_minutes, refusing
-from traingrid.ledger.grid_items import HistoryPass
+from traingrid.ledger.grid_items import HistoryScan
 from traingrid.ledger.ledger import AttemptFacts, Ledger
 from traingrid.ledger.timestamps import timestamp
-from traingrid.reconciler.open_work import PASS_SECONDS, RECENT_SECONDS, OpenWork, listed_since
+from traingrid.reconciler.open_work import RECENT_SECONDS, SCAN_SECONDS, OpenWork, listed_since
+from traingrid.reconciler.pass_report import PassReport
+from traingrid.reconciler.reach import Reach, UnreachedError
 from traingrid.reconciler.reconciler import Reconciler
-from traingrid.reconciler.sweep import SweepReport
-from traingrid.reconciler.sweep_coverage import Reach, UnreachedError
 from verification.model.table import ModelTable
 
 pytestmark = pytest.mark.usefixtures("aws")
@@ -58,19 +58,19 @@ def test_an_ended_submission_is_not_read_again_until_a_retry(
     end(ledger, "aaaaaaaa")
     assert set(ledger.open_marks()) == {"aaaaaaaa", SUBMISSION}
     some_time_ago(table)
-    reconciler.sweep()
+    reconciler.run_pass()
     assert set(ledger.open_marks()) == {SUBMISSION}
     ledger.claim_retry("aaaaaaaa", {"by": "Ada"})
     assert ledger.next_attempt(job_key(submission="aaaaaaaa"), FAILED, HOME, reopen="retry-1")
-    assert reconciler.sweep().lines == {JobState.IN_PROGRESS: 1, JobState.PENDING: 1}
+    assert reconciler.run_pass().lines == {JobState.IN_PROGRESS: 1, JobState.PENDING: 1}
 
 
-def test_a_submission_that_is_retried_while_a_sweep_ends_stays_open(
+def test_a_submission_that_is_retried_while_a_pass_ends_stays_open(
     world: World, deployment: Deployment, ledger: Ledger, job: Job
 ) -> None:
     open_lines(ledger, job, [HOME])
     end(ledger, SUBMISSION)
-    work, done = OpenWork(ledger=ledger, notifies=False), SweepReport()
+    work, done = OpenWork(ledger=ledger, notifies=False), PassReport()
     submissions, marks = work.read(float("inf"), Reach([HOME], done))
     assert submissions[SUBMISSION].has_ended
     ledger.claim_retry(SUBMISSION, {"by": "Ada"})
@@ -86,14 +86,14 @@ def test_a_submission_whose_retry_has_not_reopened_a_job_yet_stays_open(
     some_time_ago(table)
     is_late = late_after_minutes()
     ledger.claim_retry(SUBMISSION, {"by": "Ada"})
-    reconciler.sweep()
+    reconciler.run_pass()
     assert set(ledger.open_marks()) == {SUBMISSION}, "it sees no open job, but the mark is new"
     with refusing(is_late):
         assert ledger.next_attempt(job_key(), FAILED, HOME, reopen="retry-1")
-    assert reconciler.sweep().lines == {JobState.PENDING: 1}
+    assert reconciler.run_pass().lines == {JobState.PENDING: 1}
 
 
-def test_a_ledger_of_a_version_without_the_index_is_completed_by_the_first_sweep(
+def test_a_ledger_of_a_version_without_the_index_is_completed_by_the_first_pass(
     world: World, reconciler: Reconciler, ledger: Ledger, job: Job, table: ModelTable
 ) -> None:
     lines = open_lines(ledger, job, [HOME, HOME])
@@ -102,14 +102,14 @@ def test_a_ledger_of_a_version_without_the_index_is_completed_by_the_first_sweep
     older_version(table)
     before = {key: dict(item) for key, item in table.items.items()}
     world.ended = {lines[0]: "Completed"}
-    done = reconciler.sweep()
+    done = reconciler.run_pass()
     assert done.recorded == [lines[0]]
     assert done.history.startswith("complete: 1 pages, 2 submissions added")
     assert set(ledger.open_marks()) == {SUBMISSION}, "the other one has ended"
     kept = {key: table.items[key] for key in before}
     changed = {key for key in before if {**kept[key], "settled": 0} != {**before[key], "settled": 0}}
     assert changed == {(SUBMISSION, "job#00000")}, "no other item has changed, and none is lost"
-    assert reconciler.sweep().history == ""
+    assert reconciler.run_pass().history == ""
 
 
 def test_a_job_that_an_older_version_has_reopened_is_found_within_a_day(
@@ -118,15 +118,15 @@ def test_a_job_that_an_older_version_has_reopened_is_found_within_a_day(
     open_lines(ledger, job, [HOME])
     end(ledger, SUBMISSION)
     some_time_ago(table)
-    reconciler.sweep()
+    reconciler.run_pass()
     assert ledger.open_marks() == {}
     ledger.next_attempt(job_key(), FAILED, HOME, reopen="retry-1")
-    assert reconciler.sweep().lines == {}
-    ledger.record_history_pass(HistoryPass(completed_at=ledger.history_pass().completed_at - PASS_SECONDS))
-    assert reconciler.sweep().lines == {JobState.PENDING: 1}
+    assert reconciler.run_pass().lines == {}
+    ledger.record_history_scan(HistoryScan(completed_at=ledger.history_scan().completed_at - SCAN_SECONDS))
+    assert reconciler.run_pass().lines == {JobState.PENDING: 1}
 
 
-def test_a_pass_continues_where_the_last_sweep_has_stopped(
+def test_a_pass_continues_where_the_last_pass_has_stopped(
     ledger: Ledger, job: Job, table: ModelTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(4):
@@ -144,8 +144,8 @@ def test_a_pass_continues_where_the_last_sweep_has_stopped(
     monkeypatch.setattr(table, "scan_page", a_submission_each)
     work, progress = OpenWork(ledger=ledger, notifies=False), []
     for _ in range(5):
-        done = SweepReport()
-        work.continue_pass(0.0, Reach([HOME], done), done)
+        done = PassReport()
+        work.continue_scan(0.0, Reach([HOME], done), done)
         progress.append((len(ledger.open_marks()), done.history.partition(", begun")[0]))
     assert progress == [
         (1, "in progress: 1 pages, 1 submissions added"),
@@ -156,7 +156,7 @@ def test_a_pass_continues_where_the_last_sweep_has_stopped(
     ]
 
 
-def test_submissions_without_time_are_reported_and_read_by_later_sweeps(
+def test_submissions_without_time_are_reported_and_read_by_later_passes(
     world: World, reconciler: Reconciler, ledger: Ledger, job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(4):
@@ -172,12 +172,12 @@ def test_submissions_without_time_are_reported_and_read_by_later_sweeps(
     monkeypatch.setattr(Ledger, "whole", slowly)
     for module in ("traingrid.reconciler.open_work", "traingrid.reconciler.reconciler"):
         replace_time(monkeypatch, module, time=lambda: now[0])
-    for sweep in range(12):
-        now[0] = 1_795_000_000.0 + 300 * sweep
+    for number in range(12):
+        now[0] = 1_795_000_000.0 + 300 * number
         with pytest.raises(
             UnreachedError, match="the ledger: Reading the open submissions took too long; 3 were not read"
         ):
-            reconciler.sweep(within=30.0)
+            reconciler.run_pass(within=30.0)
     assert len(read) == 4
 
 
@@ -185,10 +185,10 @@ def test_a_mark_whose_claimant_died_is_removed_after_a_day(
     reconciler: Reconciler, ledger: Ledger, table: ModelTable
 ) -> None:
     ledger.mark_open(SUBMISSION)
-    reconciler.sweep()
+    reconciler.run_pass()
     assert set(ledger.open_marks()) == {SUBMISSION}
     table.items["open", SUBMISSION]["at"] = timestamp(1_790_000_000)
-    reconciler.sweep()
+    reconciler.run_pass()
     assert ledger.open_marks() == {}
 
 
@@ -201,10 +201,10 @@ def test_a_submission_with_a_damaged_item_stays_open(
     table.items[SUBMISSION, "job#00000"] |= change
     for _ in range(2):
         with pytest.raises(UnreachedError, match="job#00000"):
-            reconciler.sweep()
+            reconciler.run_pass()
 
 
-def test_the_reads_of_a_sweep_do_not_grow_with_the_history(
+def test_the_reads_of_a_pass_do_not_grow_with_the_history(
     world: World, deployment: Deployment, ledger: Ledger, job: Job, table: ModelTable
 ) -> None:
     reconciler, reads = a_reconciler(world, deployment, ledger), []
@@ -217,8 +217,8 @@ def test_the_reads_of_a_sweep_do_not_grow_with_the_history(
             ledger.open_job(name, job)
             end(ledger, name)
         some_time_ago(table)
-        reconciler.sweep()  # settles the new history
-        reads.append(items_read(table, reconciler.sweep))
+        reconciler.run_pass()  # settles the new history
+        reads.append(items_read(table, reconciler.run_pass))
     assert reads[0] == reads[1] == reads[2]
 
 
@@ -243,7 +243,7 @@ def test_training_jobs_are_listed_back_to_the_oldest_open_attempt(ledger: Ledger
 
     def days() -> float:
         work = OpenWork(ledger=ledger, notifies=False)
-        submissions, _ = work.read(float("inf"), Reach([HOME], SweepReport()))
+        submissions, _ = work.read(float("inf"), Reach([HOME], PassReport()))
         return round((now - listed_since(submissions.values(), now)) / day, 2)
 
     assert days() == 2
@@ -262,14 +262,14 @@ def test_an_old_training_job_of_an_ended_line_is_stopped_by_the_daily_pass(
 ) -> None:
     orphan = world.runs("ffffffff", 0, HOME)
     world.older, world.running = world.running, {}
-    assert reconciler.sweep().stopped == [orphan]
+    assert reconciler.run_pass().stopped == [orphan]
     assert all(abs(time.time() - before - RECENT_SECONDS) < 60 for before in world.listed_before)
     assert len(world.listed_before) == len(reconciler.regions)
-    reconciler.sweep()
+    reconciler.run_pass()
     assert len(world.listed_before) == len(reconciler.regions), "once a day"
 
 
-def test_the_daily_list_of_older_training_jobs_continues_in_the_next_sweep(
+def test_the_daily_list_of_older_training_jobs_continues_in_the_next_pass(
     world: World, reconciler: Reconciler, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = time.time()
@@ -291,6 +291,6 @@ def test_the_daily_list_of_older_training_jobs_continues_in_the_next_sweep(
 
     monkeypatch.setattr(Region, "listed", one_each)
     for _ in range(5):
-        reconciler.sweep()
+        reconciler.run_pass()
     assert asked == [2, 3, 10]
     assert len(world.stopped) == 3

@@ -1,4 +1,4 @@
-"""Sweeping: a sweep continues after errors, stops training jobs first, and leaves the rest to the next sweep."""
+"""Passes: a pass continues after errors, stops training jobs first, and leaves the rest to the next pass."""
 
 import time
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.ledger_items import job_key
-from tests.support.sweep import DENIED, SILENT, SLOW, Region, World, open_lines
+from tests.support.reconciler_world import DENIED, SILENT, SLOW, Region, World, open_lines
 from traingrid import names
 from traingrid.aws import clients
 from traingrid.aws.s3_uri import S3Uri
@@ -22,9 +22,9 @@ from traingrid.ledger.ledger import CANCEL_ALL, AttemptFacts, Ledger
 from traingrid.ledger.submission_item import Array
 from traingrid.reconciler import line_closer as closing
 from traingrid.reconciler import reconciler as reconciling
+from traingrid.reconciler.pass_order import rotated
+from traingrid.reconciler.reach import UnreachedError
 from traingrid.reconciler.reconciler import Reconciler
-from traingrid.reconciler.sweep_coverage import UnreachedError
-from traingrid.reconciler.sweep_order import rotated
 from traingrid.submission.files import jobs_key, normalised
 
 pytestmark = pytest.mark.usefixtures("aws")
@@ -60,7 +60,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 def unreached(reconciler: Reconciler, within: float = 3600.0) -> UnreachedError:
     with pytest.raises(UnreachedError) as raised:
-        reconciler.sweep(within)
+        reconciler.run_pass(within)
     return raised.value
 
 
@@ -74,7 +74,7 @@ def test_a_line_in_a_service_queue_is_counted_as_waiting(
     for index, name in enumerate(open_lines(ledger, job, ["us-east-1", "us-west-2"])):
         world.runs(SUBMISSION, index, ("us-east-1", "us-west-2")[index])
         ledger.record_job(job_key(index), {"phase": ("Queued", "Training")[index], "training_job": name})
-    assert reconciler.sweep().lines == {"Waiting": 1, "InProgress": 1}
+    assert reconciler.run_pass().lines == {"Waiting": 1, "InProgress": 1}
 
 
 def test_a_line_that_cannot_be_described_does_not_block_others(
@@ -138,7 +138,7 @@ def test_jobs_in_a_removed_region_are_found_while_lines_are_open(
     open_lines(ledger, job, [GONE])
     name = world.runs(SUBMISSION, 0, GONE)
     ledger.request_cancel(SUBMISSION, CANCEL_ALL, {"by": "Ada"})
-    assert reconciler.sweep().stopped == [name]
+    assert reconciler.run_pass().stopped == [name]
     assert world.described == [], "a job that is listed as running need not be described"
 
 
@@ -154,7 +154,7 @@ def test_an_unreadable_submission_does_not_block_others(
     file = S3Uri(reconciler.bucket, jobs_key("aaaaaaaa"))
     assert unreached(reconciler).done.unreachable == {f"Line 1 of {file}": "is not a job"}
     assert states(ledger) == ["Completed"]
-    assert reconciler.sweep().unreachable == {}, "its line has ended"
+    assert reconciler.run_pass().unreachable == {}, "its line has ended"
 
 
 @pytest.mark.parametrize("content", [None, b""])
@@ -225,39 +225,39 @@ def test_unwanted_jobs_are_stopped_before_lines_are_checked(
     open_lines(ledger, job, [HOME] * 3)
     orphan = world.runs("ffffffff", 0, HOME)
     world.on_look = lambda: world.stopped.append("too late")
-    assert reconciler.sweep().stopped == [orphan]
+    assert reconciler.run_pass().stopped == [orphan]
     assert world.stopped[0] == orphan
 
 
-def test_lines_without_time_are_checked_by_the_next_sweeps(
+def test_lines_without_time_are_checked_by_the_next_passes(
     world: World, reconciler: Reconciler, ledger: Ledger, job: Job, clock: Clock
 ) -> None:
     lines = open_lines(ledger, job, [HOME] * 40)
     world.on_look = clock.goes_on(1.0)
     began = clock.now // 300 * 300
-    for sweep in range(12):
-        clock.now = began + 300 * sweep
-        done = reconciler.sweep(within=13.5)  # three quarters are for checking lines
-        assert (len(world.described), done.left) == (11 * (sweep + 1), 29)
+    for number in range(12):
+        clock.now = began + 300 * number
+        done = reconciler.run_pass(within=13.5)  # three quarters are for checking lines
+        assert (len(world.described), done.left) == (11 * (number + 1), 29)
     assert set(world.described) == set(lines)
 
 
-def test_jobs_that_one_sweep_cannot_stop_are_stopped_by_the_next(
+def test_jobs_that_one_pass_cannot_stop_are_stopped_by_the_next(
     world: World, reconciler: Reconciler, clock: Clock
 ) -> None:
     orphans = [world.runs("ffffffff", index, HOME) for index in range(4)]
     world.on_stop = clock.goes_on(50.0)
-    assert reconciler.sweep(within=200.0).stopped == orphans[:3]
+    assert reconciler.run_pass(within=200.0).stopped == orphans[:3]
     world.running[HOME] = world.running[HOME][3:]
-    assert reconciler.sweep(within=200.0).stopped == orphans[3:]
+    assert reconciler.run_pass(within=200.0).stopped == orphans[3:]
 
 
-def test_a_sweep_without_a_time_limit_checks_everything(
+def test_a_pass_without_a_time_limit_checks_everything(
     world: World, reconciler: Reconciler, ledger: Ledger, job: Job, clock: Clock
 ) -> None:
     open_lines(ledger, job, [HOME] * 40)
     world.on_look = clock.goes_on(60.0)
-    assert (reconciler.sweep().left, len(world.described)) == (0, 40)
+    assert (reconciler.run_pass().left, len(world.described)) == (0, 40)
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 7, 100])
@@ -265,8 +265,8 @@ def test_rotation_reaches_everything_within_a_few_rounds(at_once: int) -> None:
     things = [f"{number:08x}-0" for number in range(1000)]
     seen: set[str] = set()
     rounds = 3 * 1000 // at_once
-    for sweep in range(4_000_000, 4_000_000 + rounds + 1):
-        seen.update(rotated(things, str, sweep)[:at_once])
+    for number in range(4_000_000, 4_000_000 + rounds + 1):
+        seen.update(rotated(things, str, number)[:at_once])
     assert seen == set(things)
 
 
@@ -276,7 +276,7 @@ def test_submissions_without_time_for_batch_calls_are_left(
     for submission in ("aaaaaaaa", "bbbbbbbb", "cccccccc"):
         open_lines(ledger, job, [HOME] * 2, submission)
     world.on_ask = clock.goes_on(60.0)
-    done = reconciler.sweep(within=200.0)
+    done = reconciler.run_pass(within=200.0)
     assert (done.left, len(world.described)) == (2, 4), "half of the time is for Batch, the rest for the lines"
 
 
@@ -306,7 +306,7 @@ def test_a_waiting_line_with_a_live_child_is_not_described(
     for index, name in enumerate((waiting, lost)):
         ledger.record_job(job_key(index), {"training_job": name})
     world.children = {1: "FAILED"}
-    assert reconciler.sweep().closed == [lost]
+    assert reconciler.run_pass().closed == [lost]
     assert waiting not in world.described
     assert states(ledger) == ["Waiting", "Failed"]
 
@@ -319,7 +319,7 @@ def test_a_childs_write_during_a_check_wins(world: World, reconciler: Reconciler
         ledger.record_job(job_key(), {"batch_child": "array:0", "state": JobState.IN_PROGRESS})
 
     world.on_look = child_goes_on
-    assert reconciler.sweep().closed == []
+    assert reconciler.run_pass().closed == []
     assert states(ledger) == ["InProgress"]
 
 
@@ -339,9 +339,9 @@ def test_a_child_that_opens_its_line_before_the_close_wins(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reconciler.ledger, "end_unopened", opened_just_now)
-        done = reconciler.sweep()
+        done = reconciler.run_pass()
     assert (done.closed, states(ledger)) == ([], ["Pending"])
-    assert names.training_job("traingrid", SUBMISSION, 0, 1) in reconciler.sweep().closed
+    assert names.training_job("traingrid", SUBMISSION, 0, 1) in reconciler.run_pass().closed
 
 
 def test_every_call_of_the_reconciler_times_out_within_a_minute(
@@ -379,5 +379,5 @@ def test_a_training_job_of_an_attempt_that_is_over_is_stopped_however_young_it_i
     assert ledger.next_attempt(job_key(0), failed, HOME)
     assert ledger.record_job(job_key(1), {"state": JobState.FAILED})
     reconciler.grace_seconds = reconciling.GRACE_SECONDS
-    assert reconciler.sweep().stopped == late[:2]
+    assert reconciler.run_pass().stopped == late[:2]
     assert orphan not in world.stopped, "its line may not have been written yet"

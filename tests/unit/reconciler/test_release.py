@@ -9,7 +9,7 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 
 from tests.support.ledger_items import existing, job_key
-from tests.support.sweep import World, a_reconciler, open_lines
+from tests.support.reconciler_world import World, a_reconciler, open_lines
 from traingrid.backends.inventory import Window
 from traingrid.backends.joint_inventory import JointInventory
 from traingrid.backends.training_job import TrainingJob
@@ -18,8 +18,8 @@ from traingrid.job.job import Job
 from traingrid.job.state import JobState
 from traingrid.kubernetes.errors import UnavailableError
 from traingrid.ledger.ledger import Ledger
+from traingrid.reconciler.reach import UnreachedError
 from traingrid.reconciler.reconciler import Reconciler
-from traingrid.reconciler.sweep_coverage import UnreachedError
 
 pytestmark = pytest.mark.usefixtures("aws")
 Opened: TypeAlias = Callable[[JobState], None]
@@ -52,7 +52,7 @@ def opened(ledger: Ledger, job: Job, monkeypatch: pytest.MonkeyPatch) -> Opened:
 def test_a_recorded_end_is_released(world: World, reconciler: Reconciler, opened: Opened) -> None:
     opened(JobState.COMPLETED)
     name = world.keeps(SUBMISSION, 0, HOME)
-    done = reconciler.sweep()
+    done = reconciler.run_pass()
     assert (world.released, done.released) == ([name], [name])
     assert done.counts()["TrainingJobsReleased"] == 1
 
@@ -63,20 +63,20 @@ def test_an_end_that_is_not_recorded_is_not_released(
 ) -> None:
     opened(state)
     world.keeps(SUBMISSION, 0, HOME)
-    assert reconciler.sweep().released == []
+    assert reconciler.run_pass().released == []
 
 
 def test_a_recorded_end_is_kept_for_the_grace_period(world: World, reconciler: Reconciler, opened: Opened) -> None:
     opened(JobState.COMPLETED)
     world.keeps(SUBMISSION, 0, HOME)
     reconciler.grace_seconds = 120.0
-    assert reconciler.sweep().released == []
+    assert reconciler.run_pass().released == []
 
 
 def test_an_orphan_is_released_once_it_has_ended_for_the_grace_period(world: World, reconciler: Reconciler) -> None:
     reconciler.grace_seconds = 120.0
     old, _ = world.keeps("eeeeeeee", 0, HOME), world.keeps("eeeeeeee", 1, HOME, ended_at=time.time())
-    assert reconciler.sweep().released == [old]
+    assert reconciler.run_pass().released == [old]
 
 
 def test_a_training_job_of_another_service_with_the_same_attempt_is_an_orphan(
@@ -84,18 +84,18 @@ def test_a_training_job_of_another_service_with_the_same_attempt_is_an_orphan(
 ) -> None:
     open_lines(ledger, job, [HOME])
     name = world.keeps(SUBMISSION, 0, HOME)
-    assert reconciler.sweep().released == [name]
+    assert reconciler.run_pass().released == [name]
 
 
 def test_the_stops_of_stopping_training_jobs_are_completed(world: World, reconciler: Reconciler) -> None:
     name = world.runs(SUBMISSION, 0, HOME, "Stopping")
-    reconciler.sweep()
+    reconciler.run_pass()
     assert world.completed == [name]
 
 
 def test_a_training_job_whose_hosts_may_wait_for_a_failed_one_is_checked(world: World, reconciler: Reconciler) -> None:
     name = world.runs(SUBMISSION, 0, HOME, may_hang=True)
-    reconciler.sweep()
+    reconciler.run_pass()
     assert world.completed == [name]
 
 
@@ -103,7 +103,7 @@ def test_a_cluster_that_does_not_answer_does_not_prevent_other_releases(world: W
     world.fails["ended us-east-1"] = EndpointConnectionError(endpoint_url="https://cluster")
     name = world.keeps("eeeeeeee", 0, "us-west-2")
     with pytest.raises(UnreachedError):
-        reconciler.sweep()
+        reconciler.run_pass()
     assert world.released == [name]
 
 
@@ -128,6 +128,6 @@ def test_a_cluster_that_cannot_be_listed_does_not_prevent_the_care_for_other_tra
 
     monkeypatch.setattr(reconciler, "inventory", Fake)
     with pytest.raises(UnreachedError, match="us-east-1 on Amazon EKS") as failed:
-        reconciler.sweep()
+        reconciler.run_pass()
     assert failed.value.done.stopped == [orphan]
     assert list(failed.value.done.unreachable) == ["us-east-1 on Amazon EKS"]

@@ -68,13 +68,15 @@ PARTS = {
             "grid",
             "backends",
             "manifest",
+            "models",
             "datasets",
             "submission",
+            "metrics",
             "audit",
             "deploy",
             "reconciler",
         ),
-        *("child", "catalog", "planner", "sweep", "merge", "api", "ui", "cli"),
+        *("child", "catalog", "planner", "sweep", "merge", "report", "api", "ui", "cli"),
     ),
     "localcloud": (
         *("processes", "credentials", "wire", "faults", "limits", "iam", "settings", "stored_log", "log_streams"),
@@ -98,6 +100,10 @@ PARTS = {
 }
 """Packages (and modules of localcloud and verification): each may import those before it when it is loaded, but none
 after it."""
+WINGS = {"catalog", "datasets", "merge", "planner", "report", "sweep", "ui"}
+"""Packages of traingrid for one feature each. Only the entrances import them, and a wing imports no other wing."""
+ENTRANCES = {"api", "cli"}
+BETWEEN_WINGS = {("planner", "catalog"), ("ui", "catalog")}
 TRAINING_PACKAGES = {
     "contract": {"contract"},
     "metric_history": {"contract", "metric_history"},
@@ -179,8 +185,12 @@ def test_imports_follow_the_direction_of_folders(part: str) -> None:
 
 def loaded(path: Path, top: str) -> set[str]:
     """Return the parts of a top-level package that a module imports when it is loaded."""
+    return parts_in(imports_of(path)[1], top)
+
+
+def parts_in(imports: Imports, top: str) -> set[str]:
     found = set()
-    for node in imports_of(path)[1]:
+    for node in imports:
         if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == top:
             names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
             found |= {name.split(".")[1] for name in names if name and "." in name}
@@ -192,6 +202,17 @@ def test_parts_import_only_those_below_them(top: str, part: str) -> None:
     above = set(PARTS[top][PARTS[top].index(part) + 1 :])
     modules = [*(ROOT / top / part).rglob("*.py"), *(ROOT / top).glob(f"{part}.py")]
     assert [(path.name, wrong) for path in modules for wrong in loaded(path, top) & above] == []
+
+
+@pytest.mark.parametrize("part", sorted({*PARTS["traingrid"]} - ENTRANCES))
+def test_only_an_entrance_imports_a_wing(part: str) -> None:
+    """No package of the center does, not even in a function or for a type."""
+    wings = {
+        (part, name)
+        for path in (ROOT / "traingrid" / part).rglob("*.py")
+        for name in parts_in(imports_of(path)[0], "traingrid") & WINGS - {part}
+    }
+    assert wings <= BETWEEN_WINGS
 
 
 @pytest.mark.parametrize("top", PARTS)

@@ -54,9 +54,9 @@ from traingrid.ledger.ledger import Ledger, cancel_of_job
 from traingrid.ledger.moves import MoveItem
 from traingrid.ledger.shortages import SHORTAGES, CapacityPool
 from traingrid.ledger.submission_item import Array
+from traingrid.metrics.history import MetricHistory
 from traingrid.submission import retry_plan
 from traingrid.submission.batch_children import Children
-from traingrid.submission.metric_history import MetricHistory
 from traingrid.ui.feed import Feed
 from traingrid.ui.poller import Poller
 from traingrid.ui.view import LedgerView
@@ -179,7 +179,7 @@ def test_a_damaged_daily_pass_is_reported_once_and_begins_again(
     for reader in (audited, on_the_page, swept):
         local.ledger._table.put({"submission": GRID, "item": HISTORY, **stored})
         assert is_damaged == any("'history'" in text for text in reader(local).reported)
-    assert local.ledger.history_pass().completed_at > time.time() - 60
+    assert local.ledger.history_scan().completed_at > time.time() - 60
     for reader in (audited, on_the_page, swept):
         assert not any("'history'" in text for text in reader(local).reported)
 
@@ -187,7 +187,7 @@ def test_a_damaged_daily_pass_is_reported_once_and_begins_again(
 def test_a_daily_pass_that_was_completed_in_the_future_begins_again(local: LocalGrid) -> None:
     local.ledger._table.put({"submission": GRID, "item": HISTORY, **PASSED, "after": {}, "completed_at": 4_000_000_000})
     assert swept(local).reported == []
-    assert local.ledger.history_pass().completed_at < 4_000_000_000
+    assert local.ledger.history_scan().completed_at < 4_000_000_000
 
 
 @each_row("damage", rows(SHORT, {*SHORT}))

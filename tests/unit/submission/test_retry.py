@@ -388,7 +388,7 @@ def test_the_command_fails_while_a_line_is_not_closed_yet(
         "of the job yet\n"
     )
     assert "1 job cannot be retried yet" in output.err
-    assert "within two sweeps" in output.err
+    assert "within two passes" in output.err
 
 
 def test_a_line_closed_before_its_array_existed_is_not_retried(
@@ -475,7 +475,7 @@ def test_an_interrupted_command_lists_submitted_and_remaining_jobs(
     assert ended.value.code == 130
     output = capsys.readouterr()
     assert output.out == f"submitted batch-{SUBMISSION}-retry-1: 2 jobs\n"
-    assert "after two sweeps of the reconciler" in output.err
+    assert "after two passes of the reconciler" in output.err
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from traingrid.job.job import Job
 from traingrid.job.state import JobState
 from traingrid.ledger.ledger import Ledger
 from traingrid.ledger.submission_item import Array
-from traingrid.submission import model_archives
+from traingrid.models import archives as model_archives
 from traingrid.submission.files import jobs_key, normalised
 from traingrid.submission.retry import Retrier
 

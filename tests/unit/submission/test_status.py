@@ -81,7 +81,7 @@ def test_a_failed_child_is_shown_with_its_reason_until_the_job_closes(
         ("Pending", "Terminated by Ada"),
         ("Pending", "ResourceLimitExceeded: no instances"),
     ]
-    assert status.jobs[0].phase == "child failed, closed within two sweeps"
+    assert status.jobs[0].phase == "child failed, closed within two passes"
     assert not status.ended
     for job in jobs:
         ledger.record_job(job_key(job.index), {"state": JobState.FAILED})

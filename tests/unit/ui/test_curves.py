@@ -7,8 +7,8 @@ import pytest
 
 from tests.support.local_page import SUBMISSION, LocalGrid
 from traingrid.errors import TraingridError, UsageError
-from traingrid.submission.metric_history import MetricHistory
-from traingrid.submission.metric_points import MetricPoint
+from traingrid.metrics.history import MetricHistory
+from traingrid.metrics.points import MetricPoint
 from traingrid.ui.curves import Curves
 
 

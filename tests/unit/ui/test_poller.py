@@ -20,7 +20,7 @@ from tests.support.module_time import replace_time
 from traingrid.grid.deployment import Deployment
 from traingrid.job.state import JobState
 from traingrid.ledger.damage import Damaged
-from traingrid.ledger.grid_items import HistoryPass
+from traingrid.ledger.grid_items import HistoryScan
 from traingrid.ledger.ledger import CANCEL_ALL, AttemptFacts, Ledger, LedgerItem
 from traingrid.ledger.submission_item import Array
 from traingrid.ui import poller as poller_module
@@ -153,7 +153,7 @@ def test_a_grid_whose_version_writes_no_marks_is_listed_more_often(
     assert state(feed)["rows"] == {}
     poller.read(everything=True)
     assert len(state(feed)["rows"]) == 1
-    local.ledger.record_history_pass(HistoryPass(completed_at=1))
+    local.ledger.record_history_scan(HistoryScan(completed_at=1))
     poller.read(everything=True)
     assert poller.full_seconds() == poller_module.SHORTEST_FULL_SECONDS
 

@@ -67,7 +67,7 @@ class EksInventory:
     def listed(self, state: str = "", submission: str = "", window: Window = ALL) -> Iterator[TrainingJob]:
         """See `Inventory.listed`.
 
-        A cluster keeps ended objects only for days, so each sweep lists all, and none is left for a list of older ones.
+        A cluster keeps ended objects only for days, so each pass lists all, and none is left for a list of older ones.
         For active states, only pods that run are read.
         """
         if window.before < math.inf:
@@ -156,7 +156,7 @@ class EksInventory:
                 cluster_job.kind, cluster_job.name, {"metadata": {"resourceVersion": version, **changed}}
             )
         except ApiError as error:
-            if error.code in (CONFLICT, NOT_FOUND):  # it has changed since; the next sweep reads it again
+            if error.code in (CONFLICT, NOT_FOUND):  # it has changed since; the next pass reads it again
                 return False
             raise
         return True

@@ -35,7 +35,7 @@ def home_event_bus(grid: GridSettings, account: str) -> Iterator[Finding]:
         except ClientError as error:
             if error.response["Error"]["Code"] != "ResourceNotFoundException":
                 raise
-            return finding("does not exist: only sweeps record the ends of training jobs whose child has died")
+            return finding("does not exist: only passes record the ends of training jobs whose child has died")
         statements = json_object(policy or "{}", f"the policy of {name}").get("Statement", [])
         senders = sorted({account, *grid.elsewhere().values()})
         lacking = [sender for sender in senders if not _is_allowed(sender, statements)]

@@ -1,6 +1,6 @@
 """Initial model check: `init_from` together with a line's channels and algorithm, without the ledger.
 
-`traingrid.submission.initial_models` checks the job that it names.
+`traingrid.models.initial_models` checks the job that it names.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from traingrid.manifest.problem import Problem
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from traingrid.algorithms.trainer_config import Problem as HyperparameterProblem
+    from traingrid.algorithms.trainer_config import HyperparameterProblem
     from traingrid.manifest.allowed import Rules
     from traingrid.manifest.line import Line
 

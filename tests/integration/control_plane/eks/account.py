@@ -136,6 +136,6 @@ def violations(account: ClusterAccount, line: Line) -> list[str]:
 
 
 def released(account: ClusterAccount, line: Line) -> bool:
-    """Sweep, and return True if no finalizer is left."""
-    account.reconciler().sweep()
+    """Run a pass, and return True if no finalizer is left."""
+    account.reconciler().run_pass()
     return not any("finalizers" in job["metadata"] for job in objects(account, line))

@@ -85,7 +85,7 @@ def test_the_reconciler_records_the_end_without_a_child(
 ) -> None:
     line = training_without_child(account, request, seconds=1)
     wait_until(lambda: objects(account, line)[0].get("status", {}).get("completionTime"))
-    account.reconciler().sweep()
+    account.reconciler().run_pass()
     assert line.item().state == "Completed"
     wait_until(lambda: released(account, line))
 

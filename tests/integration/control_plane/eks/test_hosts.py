@@ -89,7 +89,7 @@ def test_an_mpijob_whose_worker_fails_before_the_launcher_has_a_node_ends_with_i
             wait_until(lambda: list(account.cluster.all(MPI_JOB, labels=f"traingrid/submission={line.submission}")))
             child.kill()
             child.communicate()
-            wait_until(lambda: account.reconciler().sweep() and line.item().state == "Failed")
+            wait_until(lambda: account.reconciler().run_pass() and line.item().state == "Failed")
         else:
             ended(child)
     finally:

@@ -59,7 +59,7 @@ def test_a_stopped_line_does_not_keep_the_reason_of_its_suspension(
         assert [inventory.stop(job) for job in inventory.listed("InProgress", line.submission)] == [True]
 
     def is_stopped() -> bool:
-        account.reconciler().sweep()
+        account.reconciler().run_pass()
         return line.item().state == "Stopped"
 
     wait_until(is_stopped)
@@ -90,12 +90,12 @@ def test_pods_whose_object_is_gone_are_reported_by_name_and_stopped(
     orphan(account, line, MPI_JOB if kind == "mpijob" else JOB)
     (violation,) = [found for found in violations(account, line) if line.name in found]
     assert all(pod["metadata"]["name"] in violation for pod in pods_of(account, line)), violation
-    done = account.reconciler().sweep()
+    done = account.reconciler().run_pass()
     assert done.stopped == [f"{line.name}-1"]
     wait_until(lambda: not pods_of(account, line))
 
     def has_ended() -> bool:
-        account.reconciler().sweep()
+        account.reconciler().run_pass()
         return line.item().state == "Failed"
 
     wait_until(has_ended)

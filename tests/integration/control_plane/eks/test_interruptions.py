@@ -114,7 +114,7 @@ def test_a_lost_node_is_recorded_after_its_pod_is_gone(
     wait_until(lambda: not pods(account, line))
     kinds = [condition["type"] for condition in objects(account, line)[0]["status"]["conditions"]]
     assert kinds[-1] == ("Failed" if on_sigterm else "Complete")
-    account.reconciler().sweep()
+    account.reconciler().run_pass()
     assert (line.item().state, line.item().failure) == ("Failed", "lost_node"), line.item().reason
     wait_until(lambda: released(account, line))
     assert violations(account, line) == []

@@ -58,12 +58,12 @@ def test_a_cancelled_training_job_without_a_child_is_stopped_whatever_its_labels
     account.ledger.request_cancel(line.submission, CANCEL_ALL, {"by": "Ada", "reason": "wrong data"})
 
     def is_stopped() -> bool:
-        account.reconciler().sweep()
+        account.reconciler().run_pass()
         state = line.item().state
         assert state != "Stopped" or pods_of(account, line) == [], "it is recorded when its last pod has ended"
         return state == "Stopped"
 
-    done = account.reconciler().sweep()
+    done = account.reconciler().run_pass()
     assert done.stopped == [f"{line.name}-1"]
     wait_until(is_stopped)
     assert line.item().failure == "stopped_by_user"
@@ -81,7 +81,7 @@ def test_a_pod_that_its_controller_has_released_is_stopped_with_its_training_job
     account.ledger.request_cancel(line.submission, CANCEL_ALL, {"by": "Ada", "reason": "wrong data"})
 
     def is_stopped() -> bool:
-        account.reconciler().sweep()
+        account.reconciler().run_pass()
         return line.item().state == "Stopped" and pods_of(account, line) == []
 
     wait_until(is_stopped)

@@ -21,8 +21,8 @@ from traingrid.errors import UsageError
 from traingrid.job.initial_model import InitialModel
 from traingrid.job.job import Job, JobReplica
 from traingrid.job.state import JobState
-from traingrid.submission.metric_history import MetricHistory
-from traingrid.submission.metric_points import MetricPoint
+from traingrid.metrics.history import MetricHistory
+from traingrid.metrics.points import MetricPoint
 from traingrid.submission.status import JobStatus, SubmissionStatus
 
 REGION, OTHER, SUBMISSION = "eu-west-1", "us-east-1", "0123abcd"

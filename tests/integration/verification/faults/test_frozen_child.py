@@ -81,7 +81,7 @@ def frozen_after(grid: GridMachine, turns: int) -> Actor:
 def closed(grid: GridMachine) -> None:
     """Let minutes pass, and the reconciler close the line."""
     grid.turns.pass_time(130.0)
-    grid.programs.sweep()
+    grid.programs.run_pass()
 
 
 def retried(grid: GridMachine) -> bool:
@@ -137,7 +137,7 @@ def test_a_frozen_child_of_a_closed_line_leaves_nothing_running(place: Place) ->
         closed(grid)
         is_closed = state(grid) == JobState.FAILED
         thawed(grid, frozen)
-        assert not (is_closed and live(grid)), "the child stops its training job itself, without a sweep"
+        assert not (is_closed and live(grid)), "the child stops its training job itself, without a pass"
         if is_closed:
             for job in grid.active:
                 grid.move(job)
@@ -162,7 +162,7 @@ def test_a_child_stops_its_training_job_at_once_if_the_next_attempt_runs(
 
 
 @each_row("place", PLACES)
-def test_the_next_sweep_stops_the_training_job_of_a_child_that_was_killed_after_its_late_create(
+def test_the_next_pass_stops_the_training_job_of_a_child_that_was_killed_after_its_late_create(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retry_plan, "_in_flight", lambda _: {})
@@ -176,7 +176,7 @@ def test_the_next_sweep_stops_the_training_job_of_a_child_that_was_killed_after_
         while not frozen.ended and len(grid.active) < 2:
             grid.turns.give(frozen)
         frozen.kill()
-        grid.programs.sweep()
+        grid.programs.run_pass()
         assert [job.name[-2:] for job in live(grid)] == ["-2"]
 
 

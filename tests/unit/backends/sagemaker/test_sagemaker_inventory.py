@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.module_time import replace_time
-from tests.support.sweep import World, a_reconciler
+from tests.support.reconciler_world import World, a_reconciler
 from traingrid import names
 from traingrid.backends.inventory import ListingTimeoutError, Window
 from traingrid.backends.joint_inventory import JointInventory
@@ -18,7 +18,7 @@ from traingrid.backends.training_job import TrainingJob
 from traingrid.grid.deployment import Deployment
 from traingrid.ledger.ledger import Ledger
 from traingrid.reconciler.open_work import RECENT_SECONDS
-from traingrid.reconciler.sweep_coverage import UnreachedError
+from traingrid.reconciler.reach import UnreachedError
 
 HOME = "us-east-1"
 SECONDS_OF_A_PAGE = 0.5
@@ -110,13 +110,13 @@ def test_other_backends_are_listed_although_the_list_of_sagemaker_is_late(
     assert len(found) == 2
 
 
-def test_a_sweep_reports_a_list_that_is_late_and_uses_the_jobs_that_it_has(
+def test_a_pass_reports_a_list_that_is_late_and_uses_the_jobs_that_it_has(
     history: History, deployment: Deployment, ledger: Ledger, aws: None
 ) -> None:
     reconciler, began = a_reconciler(World(), deployment, ledger), history.now
     reconciler.regions, reconciler.inventory = [HOME], lambda _: inventory_of(history, deployment)
     with pytest.raises(UnreachedError, match="took too long; 1 training jobs were listed") as raised:
-        reconciler.sweep(within=40.0)
+        reconciler.run_pass(within=40.0)
     assert raised.value.done.running == 1
     assert history.now - began <= 40.0 * 0.75 + SECONDS_OF_A_PAGE, "a quarter is left for the work in progress"
     since = history.requests[0]["CreationTimeAfter"].timestamp()

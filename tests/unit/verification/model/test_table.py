@@ -8,7 +8,7 @@ import pytest
 from tests.support.ledger_items import existing, job_key
 from traingrid.grid.deployment import Deployment
 from traingrid.job.state import JobState
-from traingrid.ledger.grid_items import HistoryPass
+from traingrid.ledger.grid_items import HistoryScan
 from traingrid.ledger.ledger import AttemptFacts, Claim, Ledger, OpenMark, Precondition
 from traingrid.ledger.submission_item import Array
 from verification.model.table import Condition, ModelTable
@@ -96,8 +96,8 @@ def everything_that_a_ledger_does(ledger: Ledger) -> list[Any]:
     mark = ledger.open_marks()["0123abcd"]
     answers += [ledger.settle("0123abcd", OpenMark(mark="an earlier one", at="")), sorted(ledger.open_marks())]
     answers += [ledger.settle("0123abcd", mark), ledger.open_marks(), ledger.unsettled(None)]
-    ledger.record_history_pass(HistoryPass(began_at=1, after={"submission": "a", "item": "b"}))
-    answers += [ledger.history_pass(), len(list(ledger.whole("0123abcd")))]
+    ledger.record_history_scan(HistoryScan(began_at=1, after={"submission": "a", "item": "b"}))
+    answers += [ledger.history_scan(), len(list(ledger.whole("0123abcd")))]
     times = {
         "mark",
         "settled",

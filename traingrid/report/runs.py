@@ -6,19 +6,19 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from traingrid.api.report.elements import el, joined, text
-from traingrid.api.report.numbers import dollars, hours, number
-from traingrid.api.report.plot import MOST_POINTS, SERIES, Curve, plot, swatch
-from traingrid.api.report.tables import Heading, cell, counted_rest, section, table
+from traingrid.report.elements import el, joined, text
+from traingrid.report.numbers import dollars, hours, number
+from traingrid.report.plot import MOST_POINTS, SERIES, Curve, plot, swatch
+from traingrid.report.tables import Heading, cell, counted_rest, section, table
 from traingrid.text import counted, duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from traingrid.api.report.content import Content, Run
-    from traingrid.api.report.elements import Markup
-    from traingrid.api.report.tables import Cell
-    from traingrid.submission.metric_points import MetricPoint
+    from traingrid.metrics.points import MetricPoint
+    from traingrid.report.content import Content, Run
+    from traingrid.report.elements import Markup
+    from traingrid.report.tables import Cell
 
 MOST_ROWS = 1000
 """The most jobs in the report. A row has about 400 bytes."""

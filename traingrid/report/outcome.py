@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
-from traingrid.api.report.elements import el, text
-from traingrid.api.report.numbers import dollars, hours
-from traingrid.api.report.runs import STATES
-from traingrid.api.report.tables import Heading, cell, counted_rest, section, table
 from traingrid.job.state import JobState
+from traingrid.report.elements import el, text
+from traingrid.report.numbers import dollars, hours
+from traingrid.report.runs import STATES
+from traingrid.report.tables import Heading, cell, counted_rest, section, table
 from traingrid.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from traingrid.api.report.content import Content, Failed, Run
-    from traingrid.api.report.elements import Markup
-    from traingrid.api.report.tables import Cell
+    from traingrid.report.content import Content, Failed, Run
+    from traingrid.report.elements import Markup
+    from traingrid.report.tables import Cell
 
 _MOST_FAILED = 200
 """The most jobs that are listed for a failure class."""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import traingrid as tg
-from traingrid.api.metric_table import COLUMNS, metric_table
+from traingrid.metrics.table import COLUMNS, metric_table
 
 POINTS = [
     tg.MetricPoint(
@@ -39,7 +39,7 @@ class FakeDataFrame:
 
 
 def test_points_without_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("traingrid.api.metric_table.find_spec", lambda _: None)
+    monkeypatch.setattr("traingrid.metrics.table.find_spec", lambda _: None)
     assert metric_table(POINTS) == POINTS
 
 

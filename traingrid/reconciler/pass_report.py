@@ -1,36 +1,32 @@
-"""Sweep data: the submissions that a sweep of the reconciler reads from the ledger, and the sweep's results."""
+"""Pass report: the results of a pass of the reconciler."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from traingrid.aws.embedded_metrics import STOPPED_JOBS, SWEPT, UNREACHABLE, WAITING_LINES
 from traingrid.job.state import JobState
 
-if TYPE_CHECKING:
-    pass
-
 
 @dataclass
-class SweepReport:
-    """The results of one sweep; lists contain names of training jobs.
+class PassReport:
+    """The results of one pass; lists contain names of training jobs.
 
     Attributes:
         recorded: Training jobs whose state was recorded; the submission's id if its Batch jobs were recorded.
         closed: Lines that ended without a training job, by the name that it would have had.
-        stopped: Training jobs that the sweep stopped.
-        released: Ended training jobs that the sweep released, so that Amazon EKS may delete them.
+        stopped: Training jobs that the pass stopped.
+        released: Ended training jobs that the pass released, so that Amazon EKS may delete them.
         unreachable: Regions and submissions that could not be processed completely, and items of the ledger and files
-            that cannot be read, with the reasons. The sweep skips a Region that does not answer.
-        over_budget: The submissions that the sweep cancelled because their budgets are reached.
+            that cannot be read, with the reasons. The pass skips a Region that does not answer.
+        over_budget: The submissions that the pass cancelled because their budgets are reached.
         notified: The published notifications: the submission, the event and its occurrence.
-        unsent: Notifications that could not be published, with the reasons. The next sweeps try them again.
-        left: The number of lines for which there was no time; the next sweeps start at other lines.
-        lines: The number of unfinished lines at the start of the sweep, by state. A line in a service queue counts as
+        unsent: Notifications that could not be published, with the reasons. The next passes try them again.
+        left: The number of lines for which there was no time; the next passes start at other lines.
+        lines: The number of unfinished lines at the start of the pass, by state. A line in a service queue counts as
             Waiting, because it does not train.
         running: The number of active training jobs of the grid.
-        history: The progress of the daily pass over the whole ledger; empty if none was due.
+        history: The progress of the daily scan over the whole ledger; empty if none was due.
     """
 
     recorded: list[str] = field(default_factory=list)
@@ -47,7 +43,7 @@ class SweepReport:
     history: str = ""
 
     def counts(self) -> dict[str, float]:
-        """Return the values for graphs and alarms; every sweep has `SWEPT`, so that an alarm detects its absence."""
+        """Return the values for graphs and alarms; every pass has `SWEPT`, so that an alarm detects its absence."""
         of_clusters = {"TrainingJobsReleased": len(self.released)} if self.released else {}
         return {
             **of_clusters,
@@ -72,7 +68,7 @@ class SweepReport:
         return {name: counts[name] for name in (SWEPT, WAITING_LINES)} if at_rest else counts
 
     def sentence(self) -> str:
-        """Return a summary of the sweep for the log."""
+        """Return a summary of the pass for the log."""
         done = {"recorded": self.recorded, "closed": self.closed, "stopped": self.stopped}
         counts = ", ".join(f"{len(names)} {word}" for word, names in done.items())
-        return f"swept: {counts}, {len(self.unreachable)} unreachable, {self.left} lines left to the next sweep"
+        return f"swept: {counts}, {len(self.unreachable)} unreachable, {self.left} lines left to the next pass"

@@ -10,8 +10,8 @@ import pytest
 from localcloud.sagemaker.metrics import Metrics
 from traingrid.child.progress import MetricProgress
 from traingrid.job.metrics import metric_regex
-from traingrid.submission.metric_patterns import MetricPatterns, compiled
-from traingrid.submission.metric_points import LineReader, records_of_part
+from traingrid.metrics.patterns import MetricPatterns, compiled
+from traingrid.metrics.points import LineReader, records_of_part
 
 EXPLODING = (r"(?:a+)+=(.)", r"(a|aa)+$(.)", r"(.*,)*x(\d)", r"(.*)(.*)(.*)(.*)(.*)=(\d)")
 LINES = ("a" * 4000, "a," * 2000, "a" * 10**6)

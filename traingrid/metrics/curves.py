@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from traingrid.submission.metric_points import MetricPoint
+    from traingrid.metrics.points import MetricPoint
 
 _POSITIONS = frozenset({"epoch", "step"})
 """Metrics that are a place on the x-axis."""

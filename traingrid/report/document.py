@@ -10,18 +10,18 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from traingrid.api.report.content import read_content
-from traingrid.api.report.elements import Markup, el, joined, text
-from traingrid.api.report.outcome import failures_section, regions_section, tiles
-from traingrid.api.report.reproduce import reproduce_section
-from traingrid.api.report.runs import curves_section, other_runs_section, runs_section
-from traingrid.api.report.tables import counted_rest
 from traingrid.errors import UsageError
+from traingrid.report.content import read_content
+from traingrid.report.elements import Markup, el, joined, text
+from traingrid.report.outcome import failures_section, regions_section, tiles
+from traingrid.report.reproduce import reproduce_section
+from traingrid.report.runs import curves_section, other_runs_section, runs_section
+from traingrid.report.tables import counted_rest
 from traingrid.text import counted
 
 if TYPE_CHECKING:
     from traingrid.api.control_plane import ControlPlane
-    from traingrid.api.report.content import Content
+    from traingrid.report.content import Content
 
 _GENERATOR = '<meta name="generator" content="traingrid report'
 _FIRST_CHARACTERS = 2000
@@ -67,7 +67,7 @@ def _check(file: Path) -> None:
 
 def document(content: Content) -> str:
     """Return the HTML of a report."""
-    style = files("traingrid.api.report").joinpath("report.css").read_text()
+    style = files("traingrid.report").joinpath("report.css").read_text()
     title = f"{content.head.manifest.rpartition('/')[2]}: submission {content.head.submission}"
     head_element = el(
         "head",

@@ -17,8 +17,8 @@ from traingrid.job.state import JobState
 from traingrid.ledger.items import JobKey
 from traingrid.ledger.ledger import AttemptFacts, Ledger
 from traingrid.manifest.parse import parse
+from traingrid.metrics.history import MetricHistory
 from traingrid.submission.files import jobs_key, jobs_of_lines, normalised
-from traingrid.submission.metric_history import MetricHistory
 
 SUBMISSION = "0123abcd"
 LINE = {

@@ -6,7 +6,7 @@ from dataclasses import fields
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from traingrid.submission.metric_points import MetricPoint
+from traingrid.metrics.points import MetricPoint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

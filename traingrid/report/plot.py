@@ -7,8 +7,8 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from traingrid.api.report.elements import Markup, el, text
-from traingrid.api.report.numbers import number
+from traingrid.report.elements import Markup, el, text
+from traingrid.report.numbers import number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

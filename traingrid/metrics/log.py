@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from traingrid.aws.log_events import LogPosition, pages, stream_names
 from traingrid.backends.sagemaker.log import LOG_GROUP
-from traingrid.submission.metric_points import LineReader, Record
+from traingrid.metrics.points import LineReader, Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

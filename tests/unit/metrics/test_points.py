@@ -7,9 +7,9 @@ import pytest
 
 from traingrid.job import metrics
 from traingrid.job.metrics import metric_regex
-from traingrid.submission import metric_points
-from traingrid.submission.metric_patterns import LINE_CHARACTERS, searched_part
-from traingrid.submission.metric_points import LineReader, Record, records_of_part, without_superseded
+from traingrid.metrics import points
+from traingrid.metrics.patterns import LINE_CHARACTERS, searched_part
+from traingrid.metrics.points import LineReader, Record, records_of_part, without_superseded
 from training_container.launcher import metric_feed
 from training_container.metric_history import line_reader
 from training_container.metric_history.line_reader import LineReader as ImageReader
@@ -61,7 +61,7 @@ def test_a_line_of_a_log_gives_the_same_record_as_in_the_training_image(line: st
 def test_the_training_image_has_the_same_expressions() -> None:
     for name in ("NAME_START", "NUMBER", "NUMBER_END", "WORD_END"):
         assert getattr(line_reader, name) == getattr(metrics, name)
-    assert line_reader.POSITIONS == metric_points.POSITIONS
+    assert line_reader.POSITIONS == points.POSITIONS
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Reach: records errors of single lines and Regions during a sweep, so that the rest of the sweep continues."""
+"""Reach: records errors of single lines and Regions during a pass, so that the rest of the pass continues."""
 
 from __future__ import annotations
 
@@ -16,48 +16,48 @@ if TYPE_CHECKING:
 
     from traingrid.job.backend_traits import BackendName
     from traingrid.ledger.damage import Damaged
-    from traingrid.reconciler.sweep import SweepReport
+    from traingrid.reconciler.pass_report import PassReport
 
 _PATIENCE = 3
-"""The number of refusals after which this sweep skips a Region. A single unanswered call has the same effect."""
+"""The number of refusals after which this pass skips a Region. A single unanswered call has the same effect."""
 
 _SHOWN = 5
 
 _FAILURES = (BotoCoreError, ClientError, TraingridError, ValueError)
-"""Errors that do not end a sweep. ValueError is raised for data in the format of another version."""
+"""Errors that do not end a pass. ValueError is raised for data in the format of another version."""
 
 
 class UnreachedError(TraingridError):
-    """A sweep could not process all Regions and submissions.
+    """A pass could not process all Regions and submissions.
 
     Args:
-        done: What the sweep did.
+        done: What the pass did.
         next_step: The action of a person for the rest.
     """
 
-    def __init__(self, done: SweepReport, next_step: str) -> None:
+    def __init__(self, done: PassReport, next_step: str) -> None:
         reasons = [f"{where}: {why}" for where, why in done.unreachable.items()]
         more = f"; and {len(reasons) - _SHOWN} more" if len(reasons) > _SHOWN else ""
-        super().__init__(f"The sweep is incomplete: {'; '.join(reasons[:_SHOWN])}{more}.", next_step)
+        super().__init__(f"The pass is incomplete: {'; '.join(reasons[:_SHOWN])}{more}.", next_step)
         self.done = done
 
 
 class Reach:
-    """Records which Regions and submissions a sweep cannot reach.
+    """Records which Regions and submissions a pass cannot reach.
 
     Args:
         regions: The training Regions of the grid. Lines may be in other Regions that have left the grid.
-        done: The sweep in which errors are recorded, by Region or submission.
+        done: The pass in which errors are recorded, by Region or submission.
     """
 
-    def __init__(self, regions: Collection[str], done: SweepReport) -> None:
+    def __init__(self, regions: Collection[str], done: PassReport) -> None:
         self._regions = regions
         self._done = done
         self._failures: Counter[str] = Counter()
         self._repairs: dict[str, None] = {}
 
     def given_up(self, region: str) -> bool:
-        """Return True if this sweep makes no more calls in a Region."""
+        """Return True if this pass makes no more calls in a Region."""
         return self._failures[region] >= _PATIENCE
 
     @staticmethod
@@ -89,16 +89,16 @@ class Reach:
             self._note(f"submission {submission}", str(error))
 
     def damaged(self, part: Damaged) -> None:
-        """Record a part of the grid's record that cannot be read; the sweep continues without it."""
+        """Record a part of the grid's record that cannot be read; the pass continues without it."""
         self._repairs.setdefault(part.next_step)
         self._note(part.place, part.problem)
 
     def unread(self, submissions: int) -> None:
-        """Record that there was no time to read some submissions; the next sweep begins with others."""
+        """Record that there was no time to read some submissions; the next pass begins with others."""
         self._note("the ledger", f"Reading the open submissions took too long; {submissions} were not read")
 
     def too_slow(self, region: str, listed: int) -> None:
-        """Record that a Region did not list all its training jobs in time; the sweep processes those it listed."""
+        """Record that a Region did not list all its training jobs in time; the pass processes those it listed."""
         self._note(region, f"Listing its training jobs took too long; {listed} training jobs were listed")
 
     def raise_failures(self) -> None:
@@ -113,7 +113,7 @@ class Reach:
         regions = {place.partition(" ")[0] for place in self._failures}
         once_ours = sorted(regions.difference(self._regions))
         if not once_ours:
-            return " ".join([*self._repairs, "The next sweep retries this."])
+            return " ".join([*self._repairs, "The next pass retries this."])
         return (
             f"Jobs run in {', '.join(once_ours)}, which is no longer in grid.yaml, so the reconciler has no access to "
             "it: add it again and deploy, and remove it when `traingrid status` shows no unfinished jobs there."

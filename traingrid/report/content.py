@@ -8,14 +8,14 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from traingrid import __version__
-from traingrid.api.comparison import compared_metric, differing, is_lower_better, order
 from traingrid.errors import TraingridError
 from traingrid.job.failures import FAILURES
 from traingrid.job.state import JobState
 from traingrid.ledger.damage import Damaged
+from traingrid.metrics.comparison import compared_metric, differing, is_lower_better, order
+from traingrid.metrics.curves import by_job, last_curves
+from traingrid.metrics.history import MetricHistory
 from traingrid.submission.manifest_text import manifest_content
-from traingrid.submission.metric_curves import by_job, last_curves
-from traingrid.submission.metric_history import MetricHistory
 from traingrid.submission.status import read_submission, recorded_jobs
 from traingrid.submission.submitted_jobs import last_submitted_jobs
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from traingrid.job.job import Job
     from traingrid.ledger.items import JobItem
     from traingrid.ledger.submission_item import SubmissionItem
-    from traingrid.submission.metric_points import MetricPoint
+    from traingrid.metrics.points import MetricPoint
     from traingrid.submission.status import JobStatus
 
 MOST_CURVES = 50

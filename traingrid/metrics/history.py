@@ -22,8 +22,8 @@ from traingrid.job.job import in_region
 from traingrid.job.state import FINAL_STATES
 from traingrid.ledger.damage import readable, warn
 from traingrid.ledger.errors import UnknownSubmissionError
-from traingrid.submission.metric_log import MetricLog
-from traingrid.submission.metric_points import MetricPoint, Record, records_of_part, without_superseded
+from traingrid.metrics.log import MetricLog
+from traingrid.metrics.points import MetricPoint, Record, records_of_part, without_superseded
 from traingrid.submission.submitted_jobs import retried_jobs, submitted_jobs
 from traingrid.threads import in_order
 

@@ -10,7 +10,6 @@ from click.testing import CliRunner
 
 from tests.support.sample_deployment import SAMPLE
 from traingrid.api.control_plane import ControlPlane
-from traingrid.api.event_files import EventFiles
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli.main import cli
@@ -20,6 +19,7 @@ from traingrid.job.job import Job
 from traingrid.job.state import JobState
 from traingrid.ledger.ledger import Ledger
 from traingrid.manifest.parse import parse
+from traingrid.metrics.event_files import EventFiles
 from traingrid.submission.files import jobs_key, jobs_of_lines, normalised
 from traingrid.submission.status import JobStatus, SubmissionStatus
 
@@ -132,7 +132,7 @@ def test_an_unknown_submission_and_jobs_without_data_are_errors(
 ) -> None:
     with pytest.raises(UsageError, match="There is no submission 77777777"):
         EventFiles(plane=plane, submissions=["77777777"], folder=tmp_path).sync()
-    monkeypatch.setattr("traingrid.api.event_files.last_submitted_jobs", lambda *_: {})
+    monkeypatch.setattr("traingrid.metrics.event_files.last_submitted_jobs", lambda *_: {})
     with pytest.raises(TraingridError, match="No job of these submissions writes TensorBoard data"):
         EventFiles(plane=plane, submissions=["0123abcd"], folder=tmp_path).sync()
     assert contents(tmp_path) == {}

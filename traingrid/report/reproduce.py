@@ -7,17 +7,17 @@ from collections import defaultdict
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
-from traingrid.api.comparison import differing
-from traingrid.api.report.elements import el, text
-from traingrid.api.report.tables import Heading, cell, counted_rest, section, table
+from traingrid.metrics.comparison import differing
+from traingrid.report.elements import el, text
+from traingrid.report.tables import Heading, cell, counted_rest, section, table
 from traingrid.submission.manifest_text import lines_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from traingrid.api.report.content import Content
-    from traingrid.api.report.elements import Markup
     from traingrid.job.job import Job
+    from traingrid.report.content import Content
+    from traingrid.report.elements import Markup
 
 _MOST_LINES, _MOST_BYTES = 1000, 200_000
 _MOST_DIFFERENT = 200

@@ -16,14 +16,12 @@ from traingrid.job.state import JobState
 from traingrid.manifest.checks.queues import too_large_with_model
 from traingrid.manifest.errors import LineError, ManifestError
 from traingrid.manifest.problem import Problem, RefusedError, literal
-from traingrid.submission.model_fit import unfit
-from traingrid.submission.model_limits import check_copies, check_models, too_large_to_copy
-from traingrid.submission.submitted_jobs import last_submitted_job
+from traingrid.models.fit import unfit
+from traingrid.models.limits import check_copies, check_models, too_large_to_copy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from traingrid.aws.s3 import Storage
     from traingrid.grid.deployment import Deployment
     from traingrid.job.initial_model import InitialModel
     from traingrid.job.job import Job
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
     from traingrid.ledger.ledger import Ledger
     from traingrid.ledger.submission_item import SubmissionItem
     from traingrid.manifest.line import Line
-    from traingrid.submission.model_archives import ModelArchives
+    from traingrid.models.archives import ModelArchives
 
 _OTHER = "Name a completed job; `traingrid status SUBMISSION` lists them."
 
@@ -59,13 +57,13 @@ class InitialModels:
     """Finds the models of lines, and reads each job once.
 
     Attributes:
-        storage: Reads the lines of other submissions; None to read the ledger only.
+        submitted_job: Returns a job as it was last submitted, of any submission; None to read the ledger only.
         archives: Looks at the archives of the models; None for a caller that may not.
     """
 
     deployment: Deployment
     ledger: Ledger
-    storage: Storage | None = None
+    submitted_job: Callable[[SubmissionItem, JobItem], Job | None] | None = None
     archives: ModelArchives | None = None
     _found: dict[str, ModelSource | RefusedError] = field(default_factory=dict, init=False)
     _heads: dict[str, SubmissionItem | None] = field(default_factory=dict, init=False)
@@ -133,8 +131,7 @@ class InitialModels:
         if not item.artifact:
             reason = f"job {model.index} of submission {model.submission} has written no model"
             return RefusedError(reason, _OTHER)
-        bucket = self.deployment.manifest_bucket
-        job = last_submitted_job(self.storage, bucket, submission_item, item) if self.storage else None
+        job = self.submitted_job(submission_item, item) if self.submitted_job else None
         return ModelSource(head=submission_item, item=item, job=job)
 
     def _unreadable(self, regions: Sequence[str], source: ModelSource) -> Iterator[RefusedError]:

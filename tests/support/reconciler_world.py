@@ -1,4 +1,4 @@
-"""Sweeping: a reconciler with the real ledger, and with Batch and SageMaker under the control of a test."""
+"""Reconciler world: a reconciler with the real ledger, and with Batch and SageMaker under the control of a test."""
 
 import math
 from collections.abc import Callable, Iterator

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from traingrid.errors import UsageError
-from traingrid.submission.metric_curves import by_job, last_curves
-from traingrid.submission.metric_history import MetricHistory
+from traingrid.metrics.curves import by_job, last_curves
+from traingrid.metrics.history import MetricHistory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

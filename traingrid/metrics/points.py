@@ -9,8 +9,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from traingrid.job.metrics import NAME_START, NUMBER, NUMBER_END
+from traingrid.metrics.patterns import MetricPatterns, number, searched_part
 from traingrid.strict_json import json_object
-from traingrid.submission.metric_patterns import MetricPatterns, number, searched_part
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

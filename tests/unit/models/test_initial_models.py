@@ -19,20 +19,22 @@ from traingrid.grid.deployment import Deployment
 from traingrid.job.initial_model import InitialModel
 from traingrid.job.job import Job
 from traingrid.job.state import JobState
-from traingrid.ledger.items import JobKey
+from traingrid.ledger.items import JobItem, JobKey
 from traingrid.ledger.ledger import Ledger
-from traingrid.ledger.submission_item import Array
+from traingrid.ledger.submission_item import Array, SubmissionItem
 from traingrid.manifest.errors import ManifestError
 from traingrid.manifest.fields import LineSettings
 from traingrid.manifest.line import Line, job_of_line
 from traingrid.manifest.parse import parse
 from traingrid.merge.line import MergeRequest, merge_line
 from traingrid.merge.models import Model
-from traingrid.submission import model_archives, model_fit
+from traingrid.models import archives as model_archives
+from traingrid.models import fit as model_fit
+from traingrid.models.archives import ModelArchives
+from traingrid.models.initial_models import InitialModels
+from traingrid.models.limits import MAX_COPIED_BYTES, MAX_COPIES, MAX_MODELS
 from traingrid.submission.files import jobs_key, normalised, retry_key
-from traingrid.submission.initial_models import InitialModels
-from traingrid.submission.model_archives import ModelArchives
-from traingrid.submission.model_limits import MAX_COPIED_BYTES, MAX_COPIES, MAX_MODELS
+from traingrid.submission.submitted_jobs import last_submitted_job
 from training_container.trainer.config import Config
 from verification.model.table import ModelTable
 
@@ -68,10 +70,14 @@ def changed(deployment: Deployment, **grid: Any) -> Deployment:
     return replace(deployment, grid=type(deployment.grid).model_validate(document))
 
 
+def reader(storage: Storage, deployment: Deployment) -> Callable[[SubmissionItem, JobItem], Job | None]:
+    return partial(last_submitted_job, storage, deployment.manifest_bucket)
+
+
 @pytest.fixture
 def reading(ledger: Ledger, storage: Storage, deployment: Deployment) -> InitialModels:
     """Initial models that also read the lines of other submissions."""
-    return InitialModels(deployment=deployment, ledger=ledger, storage=storage)
+    return InitialModels(deployment=deployment, ledger=ledger, submitted_job=reader(storage, deployment))
 
 
 def artifact_of(lines: list[Line]) -> str | None:
@@ -176,7 +182,9 @@ def test_a_model_stays_where_the_line_of_its_job_keeps_its_data(
 ) -> None:
     trained(ledger, a_job())
     stored(storage, deployment, a_job(residency=("us",)))
-    models = InitialModels(deployment=changed(deployment, moves=True), ledger=ledger, storage=storage)
+    models = InitialModels(
+        deployment=changed(deployment, moves=True), ledger=ledger, submitted_job=reader(storage, deployment)
+    )
     found = reason(models, a_line(deployment, THERE))
     assert found == f"the model is in {HERE}, and its line allows the data only in us, not in {THERE}"
 
@@ -228,7 +236,7 @@ def test_another_number_of_classes_is_allowed_with_a_new_head(
 ) -> None:
     trained(ledger, a_job())
     stored(storage, deployment, a_job())
-    models = InitialModels(deployment=deployment, ledger=ledger, storage=storage)
+    models = InitialModels(deployment=deployment, ledger=ledger, submitted_job=reader(storage, deployment))
     line = a_line(deployment, hyperparameters={"classes": 5, "new_head": True})
     assert artifact_of(models.resolved([line])) == ARTIFACT
 
@@ -236,7 +244,7 @@ def test_another_number_of_classes_is_allowed_with_a_new_head(
 def test_a_script_may_begin_with_any_model(ledger: Ledger, storage: Storage, deployment: Deployment) -> None:
     trained(ledger, a_job())
     stored(storage, deployment, a_job(tensorboard=False))
-    models = InitialModels(deployment=deployment, ledger=ledger, storage=storage)
+    models = InitialModels(deployment=deployment, ledger=ledger, submitted_job=reader(storage, deployment))
     script = {"source": f"s3://{SAMPLE_BUCKETS[HERE]}/s/sourcedir.tar.gz", "entry_point": "train.py"}
     assert artifact_of(models.resolved([a_line(deployment, **script)])) == ARTIFACT
 
@@ -246,7 +254,7 @@ def test_the_line_of_a_retry_counts_not_the_first_one(ledger: Ledger, storage: S
     stored(storage, deployment, a_job())
     stored(storage, deployment, a_job(hyperparameters={"classes": "5"}), retry_key(TRAINED, 1))
     ledger.record_array(TRAINED, Array(batch_job="c", file="retry-1.jsonl", count=1))
-    models = InitialModels(deployment=deployment, ledger=ledger, storage=storage)
+    models = InitialModels(deployment=deployment, ledger=ledger, submitted_job=reader(storage, deployment))
     expected = "the hyperparameter classes is 10, and the model was trained with 5"
     assert reason(models, a_line(deployment)) == expected
 
@@ -333,7 +341,9 @@ def test_a_command_refuses_a_model_whose_archive_was_deleted(
 
     def models() -> InitialModels:
         archives = ModelArchives(deployment=deployment)
-        return InitialModels(deployment=deployment, ledger=ledger, storage=storage, archives=archives)
+        return InitialModels(
+            deployment=deployment, ledger=ledger, submitted_job=reader(storage, deployment), archives=archives
+        )
 
     assert reason(models(), line) == f"its archive {ARTIFACT} does not exist any more"
     s3.put_object(Bucket=uri.bucket, Key=uri.key, Body=b"weights")

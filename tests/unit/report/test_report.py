@@ -14,12 +14,12 @@ import pytest
 from tests.support.local_page import SUBMISSION, LocalGrid
 from tests.support.reported_submission import EPOCHS, NAMES, SCRIPT, curves, submit_reported
 from traingrid.api.grid import Grid
-from traingrid.api.report.plot import MOST_POINTS, Curve, plot, sampled
 from traingrid.api.submission import Submission
 from traingrid.errors import TraingridError, UsageError
 from traingrid.ledger.ledger import Ledger
-from traingrid.submission.metric_history import MetricHistory
-from traingrid.submission.metric_points import MetricPoint, records_of_part
+from traingrid.metrics.history import MetricHistory
+from traingrid.metrics.points import MetricPoint, records_of_part
+from traingrid.report.plot import MOST_POINTS, Curve, plot, sampled
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -211,7 +211,7 @@ def test_a_sampled_curve_keeps_its_extremes_and_its_last_point() -> None:
 def test_the_colours_are_those_of_the_page() -> None:
     page, report = (
         re.findall(r"^\s*(--[\w-]+:.*)$", (ROOT / "traingrid" / path).read_text(), re.MULTILINE)
-        for path in ("ui/static/page.css", "api/report/report.css")
+        for path in ("ui/static/page.css", "report/report.css")
     )
     assert page == report
     assert len(page) == 10

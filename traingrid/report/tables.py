@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from traingrid.api.report.elements import Child, Markup, el, text
+from traingrid.report.elements import Child, Markup, el, text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

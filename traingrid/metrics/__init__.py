@@ -1,0 +1,1 @@
+"""Metrics: the values that jobs report, and comparisons of jobs by them."""

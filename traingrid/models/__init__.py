@@ -1,0 +1,1 @@
+"""Models: the models of earlier jobs with which lines begin."""
