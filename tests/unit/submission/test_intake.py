@@ -196,8 +196,9 @@ def test_each_version_of_a_manifest_has_its_own_report(intake: Intake) -> None:
 
 def test_the_report_of_an_intake_of_an_earlier_version_is_found(intake: Intake) -> None:
     source = upload(intake, SAMPLE)
-    intake.storage.write_json(source.report, {"version": source.version, "state": "submitted"})
-    assert known_report(intake.storage, source.uri, source.version) == {"version": source.version, "state": "submitted"}
+    report = {"version": source.version, "state": "submitted", "submission": "0123abcd", "jobs": 4, "batch_job": "8c1f"}
+    intake.storage.write_json(source.report, report)
+    assert known_report(intake.storage, source.uri, source.version) == report
     assert known_report(intake.storage, source.uri, "another") is None
 
 
