@@ -331,6 +331,9 @@ def _exit(pod: Pod) -> _State:
 
 
 def _upload_failed(pod: Pod) -> _State:
+    if pod.has_unknown_upload:
+        text = f"The pod {pod.name} of host {pod.host + 1} was lost during its upload: {pod.results.error}"
+        return _failure(text, LOST_NODE.name)
     return _step_failed("The artifact upload failed", pod.results.error, pod.out_of_memory(RESULTS))
 
 
