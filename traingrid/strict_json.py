@@ -66,6 +66,12 @@ def member(fields: Mapping[str, Any], name: str, kind: type[Value], place: objec
     return _checked(fields.get(name), kind, f"JSON whose {name!r} is {_TYPES[kind]}", place)
 
 
+def check_members(fields: Mapping[str, Any], kinds: Mapping[str, type[Any]], place: object = "") -> None:
+    """Check that a JSON object has members of given types; see `member`."""
+    for name, kind in kinds.items():
+        member(fields, name, kind, place)
+
+
 def storable_object(text: str | bytes, place: object = "") -> dict[str, Any]:
     """Return a JSON object that every database and AWS accept.
 

@@ -12,7 +12,7 @@ from traingrid.job.observed import Seen
 from traingrid.job.ownership import conflict
 from traingrid.job.state import JobState
 
-FIRST_MOMENT = 1_800_000_000
+FIRST_MOMENT = 1_790_000_000
 """The time at which a fake clock begins, in seconds since 1970."""
 TRAINING = Seen(state=JobState.IN_PROGRESS, phase="Training", arn="arn:x")
 COMPLETED = Seen(

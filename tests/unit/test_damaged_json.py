@@ -1,5 +1,6 @@
 """Damaged JSON: a reader of text that others can write omits unreadable text, or reports its place."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ from traingrid.api.submit import known_report
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.backends.eks.pods import Pod, Results
 from traingrid.backends.queued import jobs as service_jobs
+from traingrid.cli import datasets
 from traingrid.datasets.record_index import stored_index
 from traingrid.errors import TraingridError
 from traingrid.job.job import Job
@@ -43,6 +45,14 @@ DAMAGED = {
     "latin-1": b'{"version": "\xe9"}',
 }
 REPORT = S3Uri("manifests", "x.csv")
+SUBMITTED = {"state": "submitted", "submission": "0123abcd", "jobs": 4, "batch_job": "8c1f"}
+_ERROR = {"line": 2, "field": "region", "value": "mars", "reason": "is no Region", "next_step": "Correct it."}
+REJECTED: dict[str, Any] = {"state": "rejected", "errors_in_total": 1, "errors": [_ERROR]}
+_TRIED = {"submission": "0123abcd", "jobs": 4, "submitted_jobs": 0, "reason": "r", "next_step": "n", "tries": 3}
+FAILED, RETRYING = {"state": "failed", **_TRIED}, {"state": "retrying", **_TRIED}
+_DATASET = {"dataset": "scans", "version": "1", "region": "us-east-1", "objects": 1, "bytes": 1}
+REGISTERED = {"state": "registered", **_DATASET, "manifests": {}, "errors": {}}
+REFUSED = {"state": "rejected", "error": "The marker is none.", "next_step": "Correct it."}
 
 
 @each_row("content", DAMAGED.items())
@@ -89,9 +99,37 @@ def test_a_damaged_report_of_the_intake_is_named(content: bytes) -> None:
         known_report(storage, REPORT, "1")
 
 
+@each_row("report", {report["state"]: report for report in (SUBMITTED, REJECTED, FAILED, RETRYING)}.items())
+def test_a_report_without_a_member_that_its_state_implies_is_named(report: dict[str, Any]) -> None:
+    for name in report:
+        for damaged in ({**report, name: None}, {key: value for key, value in report.items() if key != name}):
+            content = json.dumps({"version": "1", **damaged}).encode()
+            storage: Any = SimpleNamespace(read_versions=lambda *_, content=content: [content])
+            with pytest.raises(TraingridError, match=rf"x\.csv\S* must be JSON whose '{name}' is "):
+                known_report(storage, REPORT, "1")
+
+
+def test_an_error_of_a_rejected_manifest_without_its_members_is_named() -> None:
+    for errors in ([7], [{}], [{**REJECTED["errors"][0], "line": "two"}]):
+        content = json.dumps({"version": "1", **REJECTED, "errors": errors}).encode()
+        storage: Any = SimpleNamespace(read_versions=lambda *_, content=content: [content])
+        with pytest.raises(TraingridError, match=r"x\.csv\S* must be JSON whose "):
+            known_report(storage, REPORT, "1")
+
+
+@each_row("report", {report["state"]: report for report in (REGISTERED, REFUSED)}.items())
+def test_a_registration_without_a_member_that_its_state_implies_is_named(report: dict[str, Any]) -> None:
+    where, sha256 = S3Uri("manifests", "marker.report.json"), "ab"
+    for name in report:
+        content = json.dumps({"marker_sha256": sha256, **report, name: None}).encode()
+        home: Any = SimpleNamespace(current_version=lambda _: "2", read_if_exists=lambda _, content=content: content)
+        with pytest.raises(TraingridError, match=rf"marker\.report\.json must be JSON whose '{name}' is "):
+            datasets._report(home, where, "1", sha256)
+
+
 @each_row("content", DAMAGED.items())
 def test_a_report_beside_a_damaged_one_is_read(content: bytes) -> None:
-    report = b'{"version": "1", "state": "submitted"}'
+    report = json.dumps({"version": "1", **SUBMITTED}).encode()
     storage: Any = SimpleNamespace(read_versions=lambda *_: [content, report])
     found = known_report(storage, REPORT, "1")
     assert found

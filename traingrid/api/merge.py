@@ -13,6 +13,7 @@ from traingrid.api.submit import parsed, raise_unless_submitted
 from traingrid.api.submit_once import submit_once
 from traingrid.aws.s3_copy import CopyStore
 from traingrid.errors import TraingridError
+from traingrid.ledger.errors import ItemError
 from traingrid.ledger.moves import Moves
 from traingrid.manifest.json_lines import json_lines
 from traingrid.manifest.line import job_of_line
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from traingrid.aws.s3_copy import ObjectHead
     from traingrid.grid.deployment import Deployment
     from traingrid.job.job import Job
+    from traingrid.ledger.damage import Damaged
     from traingrid.merge.line import MergeRequest
     from traingrid.merge.models import Model
 
@@ -68,8 +70,15 @@ class OpenMerge:
         """
         deployment = self.plane.deployment
         recorded = MergeCopies(moves=Moves(deployment.table, deployment.grid.home), region=self.job.region)
+        damaged: list[Damaged] = []
         for copy in self.copies:
-            self._copy(copy, recorded, announce)
+            try:
+                self._copy(copy, recorded, announce)
+            except ItemError as error:
+                damaged.append(error.damaged)
+        if damaged:
+            text = " ".join(part.sentence for part in damaged)
+            raise TraingridError(f"{text} The other models are copied.", damaged[0].next_step)
         for copy in self.copies:
             recorded.hold(copy)
         once = submit_once(self.plane, self.key, self.manifest.encode())

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid import names
+from traingrid.api.intake_report import intake_report
 from traingrid.api.source_folders import packed
 from traingrid.aws.error_codes import PERMISSION_CODES
 from traingrid.aws.outage import is_outage
@@ -27,7 +28,7 @@ from traingrid.manifest.parse import MAX_BYTES, parse
 from traingrid.manifest.rows import too_large
 from traingrid.models.archives import ModelArchives
 from traingrid.models.initial_models import InitialModels
-from traingrid.strict_json import JsonError, json_object, member
+from traingrid.strict_json import JsonError
 from traingrid.submission.files import report_uri, submission_id
 from traingrid.submission.intake import ANSWERED_WITHIN
 from traingrid.submission.intake_failure import FAILED, RETRYING
@@ -279,8 +280,8 @@ def known_report(storage: Storage, uri: S3Uri, version: str) -> dict[str, Any] |
     for place, most in ((report_uri(uri, version), 1), (_report_of(uri), _REPORTS_LOOKED_AT)):
         for content in storage.read_versions(place, most):
             try:
-                report = json_object(content, place)
-                if member(report, "version", str, place) == version and member(report, "state", str, place):
+                report = intake_report(content, place)
+                if report["version"] == version:
                     return report
             except JsonError as error:
                 damage = damage or error

@@ -7,6 +7,7 @@ import time
 import uuid
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote_plus
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -111,6 +112,30 @@ class Storage:
             if error.response["Error"]["Code"] != "404":
                 raise
             return None
+
+    def of_event(self, uri: S3Uri, version: str | None = None) -> S3Uri:
+        """Return the object that an event of S3 names, whether its key is plain or URL-encoded.
+
+        AWS's user guide does not say which form EventBridge has
+        (https://docs.aws.amazon.com/AmazonS3/latest/userguide/ev-events.html), and AWS's Powertools decode the key
+        (S3EventBridgeNotificationObject of https://github.com/aws-powertools/powertools-lambda-python). A key that
+        exists as it is given wins.
+        """
+        decoded = S3Uri(uri.bucket, unquote_plus(uri.key))
+        if decoded == uri or self._exists(uri, version) or not self._exists(decoded, version):
+            return uri
+        return decoded
+
+    def _exists(self, uri: S3Uri, version: str | None) -> bool:
+        """Return True if an object, or the version of it, exists and may be read."""
+        try:
+            self._s3.head_object(Bucket=uri.bucket, Key=uri.key, **({"VersionId": version} if version else {}))
+        except ClientError as error:
+            # 403 without s3:ListBucket; 400 for the version of another object
+            if error.response["ResponseMetadata"]["HTTPStatusCode"] not in (400, 403, 404):
+                raise
+            return False
+        return True
 
     def first_version(self, uri: S3Uri) -> str | None:
         """Return the id of an object's oldest version, also of a deleted object; None if there is none."""

@@ -24,7 +24,7 @@ from traingrid.cli.folded_table import folded_table
 from traingrid.errors import TraingridError, UsageError
 from traingrid.ledger.damage import readable
 from traingrid.ledger.datasets import Datasets
-from traingrid.strict_json import json_object
+from traingrid.strict_json import check_members, json_object, member
 from traingrid.text import counted, printable
 
 if TYPE_CHECKING:
@@ -37,6 +37,12 @@ if TYPE_CHECKING:
 REPORTED_WITHIN = 1200.0
 """Seconds to wait for the report on a marker: the function's timeout of 15 minutes, and five minutes for its event."""
 _POLL_SECONDS = 1.0
+_MEMBERS: dict[str, dict[str, type[Any]]] = {
+    "registered": {"dataset": str, "version": str, "region": str, "objects": int, "bytes": int}
+    | {"manifests": dict, "errors": dict},
+    "rejected": {"error": str, "next_step": str},
+}
+"""The members that the state of a report implies."""
 
 
 def _rules(item: DatasetItem) -> str:
@@ -143,6 +149,7 @@ def _report(home: Storage, where: S3Uri, before: str | None, sha256: str) -> dic
         if home.current_version(where) not in (None, before):
             report = json_object(home.read_if_exists(where) or b"{}", where)
             if report.get("marker_sha256") == sha256:
+                check_members(report, _MEMBERS.get(member(report, "state", str, where), {}), where)
                 return report
         time.sleep(_POLL_SECONDS)
     message = f"The registration has not reported in {where} within {REPORTED_WITHIN:.0f} s."

@@ -10,7 +10,7 @@ import click
 
 from traingrid import names
 from traingrid.api.control_plane import ControlPlane
-from traingrid.audit.prune import Prune
+from traingrid.audit.prune import Prune, PruneReport
 from traingrid.aws.s3_copy import CopyStore
 from traingrid.aws.s3_delete import Deleter
 from traingrid.aws.s3_uri import S3Uri
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from traingrid.audit.copies import UnneededCopy
-    from traingrid.audit.prune import PruneReport
     from traingrid.cli.export import Output
     from traingrid.grid.deployment import Deployment
     from traingrid.ledger.moves import MoveItem
@@ -97,7 +96,11 @@ def _confirmed(output: Output) -> bool:
 
 def _removed(deployment: Deployment, copy: UnneededCopy, echo: Callable[[str], None]) -> PruneReport:
     """Remove a copy, print the result and return it."""
-    report = _prune(deployment, copy.item).run()
+    try:
+        report = _prune(deployment, copy.item).run()
+    except TraingridError as error:  # another process has changed its item, perhaps to one that cannot be read
+        echo(printable(f"{copy.item.target}: not removed. {error}"))
+        return PruneReport(result="changed")
     for sentence in _sentences(copy.item, report):
         echo(printable(sentence))
     return report

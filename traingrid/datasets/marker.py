@@ -107,7 +107,7 @@ class MarkerObject:
 
     @classmethod
     def from_event(cls, event: Mapping[str, Any], deployment: Deployment) -> Self | None:
-        """Read S3's "Object Created" event, whose keys are plain text, not URL-encoded.
+        """Read S3's "Object Created" event; `Registration.register` finds the object whose key is URL-encoded in it.
 
         Returns:
             None if the object is not a marker in one of the grid's data buckets in the event's Region.

@@ -54,6 +54,7 @@ class Registration:
             TraingridError: Other registrations of the version kept changing it; the caller tries again.
         """
         storage = self._in_region(marker_object.region)
+        marker_object = replace(marker_object, uri=storage.of_event(marker_object.uri))
         content = storage.read_if_exists(marker_object.uri)
         if content is None:
             return {"marker": str(marker_object.uri), "state": "ignored", "reason": "the marker does not exist"}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from traingrid.errors import TraingridError, UsageError
@@ -46,6 +48,16 @@ class ItemError(TraingridError):
             index=job_index(str(name)),
         )
         super().__init__(self.damaged.sentence, _RESTORE)
+
+
+@contextmanager
+def repaired_by(next_step: str) -> Iterator[None]:
+    """Give the errors of items in the block another next step than to restore the item."""
+    try:
+        yield
+    except ItemError as error:
+        error.next_step, error.damaged = next_step, replace(error.damaged, next_step=next_step)
+        raise
 
 
 def job_index(key: str) -> int | None:

@@ -8,11 +8,13 @@ table.
 from __future__ import annotations
 
 import re
+import time
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from traingrid.job.sizes import MAX_ARRAY, MAX_JOBS
 from traingrid.ledger.errors import ItemError
+from traingrid.ledger.timestamps import timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
 _TIME = re.compile(r"(?:19[7-9]\d|20\d\d)-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 _END_OF_2099 = 4_102_444_799
 _SHOWN = 40
+_CLOCKS_DIFFER_SECONDS = 3600
+"""How far a recorded time may be in the future. AWS refuses the requests of a clock that differs by 15 minutes, and of
+those who write, and those who read, one may be early and the other one late."""
 
 
 def _is_text(value: Any) -> bool:
@@ -41,8 +46,14 @@ def _is_iso(value: Any) -> bool:
     return True
 
 
+def _latest() -> float:
+    """Return the latest time that a correct clock has recorded; a later one would delay for years what waits for it."""
+    return time.time() + _CLOCKS_DIFFER_SECONDS
+
+
 def _is_time(value: Any) -> bool:
-    return isinstance(value, str) and _TIME.fullmatch(value) is not None and _is_iso(value)
+    is_time = isinstance(value, str) and _TIME.fullmatch(value) is not None and _is_iso(value)
+    return is_time and value <= timestamp(_latest())
 
 
 def _whole(least: int, greatest: int) -> Kind:
@@ -64,7 +75,7 @@ def map_of(kind: Kind) -> Kind:
 
 
 TEXT: Kind = ("a text", _is_text)
-TIME: Kind = ("a time from 1970 to 2099 in UTC", _is_time)
+TIME: Kind = ("a time in UTC from 1970 to the present", _is_time)
 TIME_OR_EMPTY: Kind = (f"{TIME[0]}, or empty", lambda value: value == "" or _is_time(value))
 ISO_TIME: Kind = ("a time in ISO 8601", _is_iso)
 ISO_TIME_OR_EMPTY: Kind = ("a time in ISO 8601, or empty", lambda value: value == "" or _is_iso(value))
@@ -78,6 +89,8 @@ BYTES: Kind = _whole(0, 10**18)
 SECONDS: Kind = _number(10**9)
 EPOCH: Kind = _number(_END_OF_2099)
 """Seconds since 1970; 0 if there is no time."""
+PAST: Kind = ("seconds since 1970, not in the future", lambda value: EPOCH[1](value) and value <= _latest())
+"""A time at which something has happened, or until which something is held for minutes; 0 if there is none."""
 DOLLARS: Kind = _number(10**20)
 """More than the most dollars that a line may have (`traingrid.manifest.values`), for the most instances."""
 FLAG: Kind = ("true or false", lambda value: isinstance(value, bool))

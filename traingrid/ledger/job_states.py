@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from traingrid.job.state import JobState
-from traingrid.ledger.field_types import ATTEMPT, COUNT, EPOCH, SECONDS, TEXT, check_types
+from traingrid.ledger.field_types import ATTEMPT, COUNT, PAST, SECONDS, TEXT, check_types
 from traingrid.ledger.items import index_of
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _TYPES = {
     **dict.fromkeys(("state", "region", "name", "phase", "failure", "reason"), TEXT),
     "attempt": ATTEMPT,
     "epochs": COUNT,
-    "training_started_at": EPOCH,
+    "training_started_at": PAST,
     "training_seconds": SECONDS,
 }
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Required, TypedDict
+from typing import TYPE_CHECKING, Any, Required, Self, TypedDict
 
 from traingrid.aws.clients import Maker, client
 from traingrid.aws.dynamodb import Table
@@ -19,6 +19,7 @@ from traingrid.job.backend_traits import DEFAULT_BACKEND, backend_field
 from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.ledger.damage import Damaged
 from traingrid.ledger.errors import ItemError, each
+from traingrid.ledger.field_types import TEXT, TIME_OR_EMPTY, check_types
 from traingrid.ledger.grid_items import GRID, HISTORY, LAUNCHING, HistoryScan, Pause
 from traingrid.ledger.items import JOB_PREFIX, SUBMISSION, JobItem, job_item
 from traingrid.ledger.job_states import RecordedState
@@ -49,6 +50,7 @@ _UNSETTLED = "( #item = :submission AND attribute_not_exists ( settled ) ) OR "
 _UNSETTLED += "( begins_with ( #item , :job ) AND NOT #state IN ( :final0 , :final1 , :final2 ) )"
 # The items of cancels and retries sort before those of jobs, so that `items` does not return them.
 _RETRY = "array#retry-"
+_MARK_TYPES = {"mark": TEXT, "at": TIME_OR_EMPTY}
 # The fields that belong to one attempt, and are removed when the next one begins.
 _OF_AN_ATTEMPT = (
     *("phase", "failure", "training_job", "training_job_arn", "artifact", "metrics", "progress", "progress_at"),
@@ -156,11 +158,24 @@ class OpenMark:
 
     Attributes:
         mark: A unique value, which changes whenever work of the submission begins.
-        at: The time at which it was written, after which work may begin; empty if no work begins because of it.
+        at: The time at which it was written, after which work may begin; empty if no work begins because of it, or if
+            the entry is damaged.
+        damage: The entry, if it cannot be read. The submission has open work then.
     """
 
-    mark: str
-    at: str
+    mark: str = ""
+    at: str = ""
+    damage: Damaged | None = None
+
+    @classmethod
+    def of(cls, item: Mapping[str, Any]) -> Self:
+        """Return the mark of a stored item, which may be damaged."""
+        try:
+            check_types(item, _MARK_TYPES, required=("mark",))
+        except ItemError as error:
+            step = "The next sweep writes it again, and removes it once the submission has ended."
+            return cls(damage=replace(error.damaged, next_step=step))
+        return cls(mark=item["mark"], at=item.get("at", ""))
 
 
 class Ledger:
@@ -355,7 +370,7 @@ class Ledger:
     def open_marks(self) -> dict[str, OpenMark]:
         """Return the marks of the submissions with open work, which passes read instead of all history."""
         marks = self._table.query(OPEN_SUBMISSIONS, "#item >= :value", " ")
-        return {item["item"]: OpenMark(mark=str(item.get("mark", "")), at=str(item.get("at", ""))) for item in marks}
+        return {item["item"]: OpenMark.of(item) for item in marks}
 
     def settle(self, submission: str, mark: OpenMark) -> bool:
         """Remove a submission, all of whose jobs have ended, from the index of open work.
@@ -399,7 +414,8 @@ class Ledger:
     def damaged_grid_items(self) -> list[Damaged]:
         """Return the items that concern more than one submission and cannot be read."""
         shortages = [shortage for shortage in self.shortages() if isinstance(shortage, Damaged)]
-        return [*(part.damage for part in self.grid_items() if part and part.damage), *shortages]
+        parts = (*self.grid_items(), *self.open_marks().values())
+        return [*(part.damage for part in parts if part and part.damage), *shortages]
 
     def open_job(self, submission: str, job: Job, regions: Sequence[str] = (), array_file: str = "") -> JobItem:
         """Create a job's item with its first attempt unless it exists, and return the item.

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from traingrid.job.failures import CAPACITY
 from traingrid.job.state import FINAL_STATES, JobState
-from traingrid.ledger.errors import ItemError
-from traingrid.ledger.field_types import COUNT, EPOCH, TEXT, check_types
+from traingrid.ledger.errors import ItemError, repaired_by
+from traingrid.ledger.field_types import COUNT, PAST, TEXT, check_types
 from traingrid.ledger.timestamps import timestamp
 
 if TYPE_CHECKING:
@@ -33,12 +33,13 @@ FORGOTTEN_SECONDS = 1800
 """The time after `until` after which a shortage that no job has probed is ignored, because it is too old."""
 
 _TYPES = {
-    **dict.fromkeys(("until", "since", "failed_at"), EPOCH),
+    **dict.fromkeys(("until", "since", "failed_at"), PAST),
     "failures": COUNT,
     "training_job": TEXT,
     "probe": TEXT,
 }
 _PARTS_OF_KEY = 3
+_DELETE = "Delete the item; children launch without it, and record a shortage again if there is one."
 _CLOCKS_DIFFER_SECONDS = 60
 """The difference between the clocks of two children that is tolerated; Amazon Time Sync keeps it below a second."""
 
@@ -93,9 +94,10 @@ class Shortage:
             ItemError: A required field is missing, or a field has another type.
         """
         key = item["item"].split("#")
-        if len(key) != _PARTS_OF_KEY:
-            raise ItemError(item, "item", "has a key that is not a Region, an instance type and an option")
-        check_types(item, _TYPES, required=_TYPES)
+        with repaired_by(_DELETE):
+            if len(key) != _PARTS_OF_KEY:
+                raise ItemError(item, "item", "has a key that is not a Region, an instance type and an option")
+            check_types(item, _TYPES, required=_TYPES)
         pool = CapacityPool(region=key[0], instance_type=key[1], spot=key[2] == "spot")
         return cls(pool=pool, **{name: item[name] for name in _TYPES})
 

@@ -9,11 +9,11 @@ from traingrid.ledger.field_types import (
     CHILDREN,
     COUNT,
     DOLLARS,
-    EPOCH,
     FLAG,
     JOBS,
     MAP,
     MAPS,
+    PAST,
     TEXT,
     TIME,
     TIME_OR_EMPTY,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _ARRAY_TYPES = {"batch_job": TEXT, "file": TEXT, "count": CHILDREN, "version": optional(TEXT)}
-_NOTICE_TYPES = {"occurrence": COUNT, "claimed_at": EPOCH, "published": FLAG}
+_NOTICE_TYPES = {"occurrence": COUNT, "claimed_at": PAST, "published": FLAG}
 _TYPES = {
     **dict.fromkeys(("state", "manifest", "sha256", "owner", "batch_job"), TEXT),
     "claimed_at": TIME,
@@ -35,7 +35,7 @@ _TYPES = {
     "updated_at": TIME_OR_EMPTY,
     "jobs": JOBS,
     "failed_tries": COUNT,
-    "claim_ends_at": EPOCH,
+    "claim_ends_at": PAST,
     "version": optional(TEXT),
     "children": CHILDREN,
     "budget_dollars": optional(DOLLARS),

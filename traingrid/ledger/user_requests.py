@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from traingrid.job.state import JobState
+from traingrid.ledger.errors import repaired_by
 from traingrid.ledger.field_types import TEXT, TIME, check_types
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
 CANCEL_PREFIX = "cancel#"
 """The prefix of the sort keys of cancels."""
+_CANCEL_AGAIN = "Run the same `traingrid cancel` again, which writes the item again."
 _TYPES = {"at": TIME, "by": TEXT, "reason": TEXT}
 
 
@@ -68,7 +70,8 @@ class Cancel:
         Raises:
             ItemError: A required field is missing, or a field has another type.
         """
-        check_types(item, _TYPES, required=("submission", "item", "at"))
+        with repaired_by(_CANCEL_AGAIN):
+            check_types(item, _TYPES, required=("submission", "item", "at"))
         scope = item["item"].removeprefix(CANCEL_PREFIX)
         return cls(
             submission=item["submission"],

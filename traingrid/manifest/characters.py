@@ -11,6 +11,10 @@ _FILLERS = "\u034f\u115f\u1160\u2800\u3164\uffa0"
 _HIDDEN = ("Cf", "Zl", "Zp")
 """Unicode's format characters, and separators of lines and paragraphs."""
 _DASHES = dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013\u2014\u2212\ufe63\uff0d"), "-")
+_QUOTES = "\u201c\u201d\u201e\u201f\u00ab\u00bb\uff02"
+_SINGLE_QUOTES = "\u2018\u2019\u201a\u201b\u2039\u203a\uff07"
+QUOTE_STEP = 'Replace the quotes by ", or remove them.'
+"""The next step for a typographic quote around a value."""
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
 
 
@@ -37,6 +41,18 @@ def invisible_in_name(name: str) -> str:
 def visible(name: str) -> str:
     """Return a name without the characters that `invisible_in_name` returns."""
     return "".join(sign for sign in name if sign.isprintable() and sign not in _FILLERS)
+
+
+def typographic_quote(text: str) -> str:
+    """Return the name of the typographic quote that begins or ends a text; empty if none does.
+
+    Only the characters " and ' quote a value. An apostrophe may end a word.
+    """
+    if text.isascii():
+        return ""
+    if text[0] in _QUOTES or text[0] in _SINGLE_QUOTES:
+        return character_name(text[0])
+    return character_name(text[-1]) if text[-1] in _QUOTES else ""
 
 
 def not_of_number(text: str) -> str:

@@ -10,6 +10,7 @@ from traingrid.manifest.channel import channel
 from traingrid.manifest.checks import CHECKS
 from traingrid.manifest.columns import unknown_field
 from traingrid.manifest.copy_source import copy_source
+from traingrid.manifest.entry_names import STEP, mixed_up
 from traingrid.manifest.errors import LineError
 from traingrid.manifest.fields import FIELDS, NO_SETTINGS, SETTINGS, LineSettings
 from traingrid.manifest.limits import broken_limit, most
@@ -184,6 +185,11 @@ class _Reading:
                 continue
             if field.read_entry:
                 settings[name] = self._entries(name, field.read_entry)
+                if name == "hyperparameters" and not self._row.csv:  # columns of CSV are checked once, in the header
+                    self.problems += [
+                        Problem(name, "", f"the hyperparameter {reason}", STEP, entry=entry)
+                        for entry, reason in mixed_up(settings[name])
+                    ]
             elif field.read:
                 settings[name] = self._read(name, self._in_region(field.read))
         if "training_plan" in self._row.values:

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 
 from traingrid.manifest.characters import character_name, invisible_in_name, visible
+from traingrid.manifest.entry_names import STEP, mixed_up
 from traingrid.manifest.errors import LineError, ManifestError, file_error
 from traingrid.manifest.fields import FIELDS, MAPPINGS
 from traingrid.text import shown
@@ -59,6 +60,11 @@ def columns_of(number: int, cells: list[str]) -> tuple[list[tuple[str, str] | No
             columns.append(None)
             if cell:
                 errors.append(error or unknown_field(number, cell, csv_form=True))
+    hyperparameters = [column[1] for column in columns if column and column[0] == "hyperparameters"]
+    for name, reason in mixed_up(hyperparameters):
+        place = 1 + columns.index(("hyperparameters", name))
+        text = f"the hyperparameter of column {place} {reason}"
+        errors.append(LineError(line=number, field="field", value=shown(f"hp.{name}"), reason=text, next_step=STEP))
     if "region" not in cells:
         if any(visible(cell).strip().lower() == "region" for cell in cells):
             raise ManifestError(errors)

@@ -126,8 +126,8 @@ class LineSettings:
     metrics: dict[str, str] | None = optional(
         metrics,
         "replaces the grid's list: names that the training prints as `name=value`, separated by blanks, with digits "
-        "only: `1,234.5`, `1/3`, `1:30`, `0x1f`, `1.5k` and `7B` are no values, but `3GB`, `5ms` and `5%` are, and a "
-        "blank ends a number. `val/loss=1` is a value of `val/loss`, not of `loss`. "
+        "only: `1,234.5`, `1 234,5`, `1/3`, `1:30`, `0x1f`, `1.5k` and `7B` are no values, but `3GB`, `5ms` and `5%` "
+        "are; otherwise a blank ends a number. `val/loss=1` is a value of `val/loss`, not of `loss`. "
         'In JSON also `{"name": "regular expression"}` of at most 500 characters, whose '
         "first group is the value. Without lookaround and backreferences, it is also read for the progress in "
         "`status` ([metric history](training.md#metric-history))",

@@ -6,6 +6,7 @@ import json
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
+from traingrid.manifest.characters import QUOTE_STEP, typographic_quote
 from traingrid.manifest.fields import MAPPINGS
 from traingrid.manifest.row import Row, unreadable
 from traingrid.text import shown
@@ -27,7 +28,9 @@ def json_row(number: int, text: str) -> Row | list[LineError]:
             text, object_pairs_hook=_unrepeated, parse_constant=_no_constant, parse_float=_finite, parse_int=_integer
         )
     except json.JSONDecodeError as error:
-        return [unreadable(number, text, f"invalid JSON: {error.msg} at character {error.pos + 1}", _EXAMPLE)]
+        quote = typographic_quote(text[error.pos : error.pos + 1])
+        reason = f"invalid JSON: {error.msg} at character {error.pos + 1}" + (f", which is {quote}" if quote else "")
+        return [unreadable(number, text, reason, QUOTE_STEP if quote else _EXAMPLE)]
     except _ChangedNumberError as error:
         return [unreadable(number, text, str(error), "Write it with 15 digits, or as JSON text in quotes.")]
     except ValueError as error:
@@ -36,7 +39,34 @@ def json_row(number: int, text: str) -> Row | list[LineError]:
         return [unreadable(number, text, "the JSON is nested too deeply", _EXAMPLE)]
     if not isinstance(values, dict):
         return [unreadable(number, text, "the line must be a JSON object", _EXAMPLE)]
-    return Row(number=number, values={name: _entries(name, value) for name, value in values.items()}, csv=False)
+    row = Row(number=number, values={name: _entries(name, value) for name, value in values.items()}, csv=False)
+    return _quoted(number, text, values) or row
+
+
+def _quoted(number: int, text: str, values: dict[str, Any]) -> list[LineError]:
+    """Return the error of the first field with a typographic quote around a text; none for almost all lines."""
+    if text.isascii() and "\\u" not in text:
+        return []
+    found = ((name, _typographic_quote(name, value)) for name, value in values.items())
+    return [
+        unreadable(number, text, f"{shown(name, 40)} has a text with {quote} around it", QUOTE_STEP)
+        for name, quote in found
+        if quote
+    ][:1]
+
+
+def _typographic_quote(*values: object) -> str:
+    """Return the name of a typographic quote around one of the texts in some values; empty if there is none."""
+    for value in values:
+        if isinstance(value, str):
+            quote = typographic_quote(value)
+        elif isinstance(value, dict):
+            quote = _typographic_quote(*value, *value.values())
+        else:
+            quote = _typographic_quote(*value) if isinstance(value, list) else ""
+        if quote:
+            return quote
+    return ""
 
 
 def _entries(name: str, value: object) -> object:

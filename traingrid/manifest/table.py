@@ -6,7 +6,7 @@ import csv
 import re
 from typing import TYPE_CHECKING, Any
 
-from traingrid.manifest.characters import character_name
+from traingrid.manifest.characters import QUOTE_STEP, character_name, typographic_quote
 from traingrid.manifest.columns import INDEX_STEP, OTHER_SEPARATORS, columns_of, is_header
 from traingrid.manifest.error_values import is_error_value, may_have_error_value
 from traingrid.manifest.row import Row, unreadable
@@ -39,6 +39,9 @@ def cells_of(number: int, text: str) -> list[str] | LineError:
         )
     if may_have_error_value(text) and (bad := next(filter(is_error_value, cells), "")):
         return unreadable(number, text, f"the cell {bad} is an error of the spreadsheet", "Correct its formula.")
+    for place, cell in () if text.isascii() else enumerate(cells, start=1):
+        if quote := typographic_quote(cell):
+            return unreadable(number, text, f"the cell of column {place} has {quote} around it", QUOTE_STEP)
     return cells
 
 

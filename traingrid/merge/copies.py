@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from traingrid.errors import TraingridError
+from traingrid.ledger.damage import Damaged, warn
 from traingrid.ledger.moves import MoveItem
 from traingrid.ledger.timestamps import now
 
@@ -85,7 +86,10 @@ class MergeCopies:
             submission: The submission of the merge, to which the transfer is attributed unless an earlier one has made
                 it.
         """
-        item = self.moves.find(str(copy.target))
+        item = self.moves.look_up(str(copy.target))
+        if isinstance(item, Damaged):  # the merge is submitted, so this is no error of the command
+            warn(item)
+            return
         if item is None or item.state != "copying":  # another command has recorded it
             return
         job = f"{submission}/0" if item.job == _trained(copy) else item.job

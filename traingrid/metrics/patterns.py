@@ -87,4 +87,4 @@ def number(text: str | None) -> float | None:
         value = float(text or "")
     except ValueError:  # a word such as "1e" or "-", or a group that took no part in the match
         return None
-    return value if math.isfinite(value) else None
+    return value if math.isfinite(value) and "_" not in (text or "") else None  # Python's 1_234 is no number elsewhere

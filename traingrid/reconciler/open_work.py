@@ -96,9 +96,13 @@ class OpenWork:
 
         Args:
             until: The time at which no more submissions are read, after at least one.
-            reach: Records submissions for which there was no time.
+            reach: Records submissions for which there was no time, and damaged marks, which are written again.
         """
         marks, submissions = self.ledger.open_marks(), dict[str, SubmissionState]()
+        for name, mark in marks.items():
+            if mark.damage:
+                reach.damaged(mark.damage)
+                self.ledger.mark_open(name)
         order = rotated(marks, str, int(time.time() // PASS_SECONDS))
         for number, name in enumerate(order):
             if number and time.time() >= until:
@@ -120,7 +124,7 @@ class OpenWork:
         for name, submission in submissions.items():
             if time.time() >= until:
                 return
-            if marks[name].at > newest:
+            if marks[name].damage or marks[name].at > newest:
                 continue  # a retry may have written the mark, and reopen a job now
             is_over = submission.has_ended and (not self.notifies or is_told(submission, now))
             if is_over or _is_abandoned(submission, marks[name], now):

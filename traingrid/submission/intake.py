@@ -8,7 +8,7 @@ import math
 import time
 from collections import deque
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -76,7 +76,7 @@ class ManifestVersion:
 
     @classmethod
     def from_event(cls, event: Mapping[str, Any]) -> Self | None:
-        """Read S3's "Object Created" event, whose keys are plain text, not URL-encoded.
+        """Read S3's "Object Created" event; `accept` finds the object whose key is URL-encoded in it.
 
         Returns:
             None for an object that is not a manifest: a folder marker or a report.
@@ -138,6 +138,7 @@ class Intake:
             TraingridError: The manifest cannot be read, or Batch does not accept the job. The report then has the state
                 "retrying", or "failed" if Lambda does not retry the event.
         """
+        source = replace(source, uri=self.storage.of_event(source.uri, source.version))
         if (previous := self._previous(source)) and previous.is_submitted:
             return self._reported_again(source, previous)
         claim = Claim(owner=owner, ends_at=math.ceil(time.time() + within), seconds=within)

@@ -12,12 +12,14 @@ import logging
 import math
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from traingrid.errors import TraingridError, UsageError
-from traingrid.job.state import UNLAUNCHED_STATES
+from traingrid.job.state import UNLAUNCHED_STATES, JobState
 from traingrid.manifest.json_lines import json_lines
+from traingrid.submission.status import UNREADABLE, JobStatus
 from traingrid.sweep.journal import (
     Begun,
     Ended,
@@ -37,7 +39,6 @@ from traingrid.sweep.trial_lines import key_of, name_of, trial_line
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from traingrid.submission.status import JobStatus
     from traingrid.sweep.journal import Entry, Journal
     from traingrid.sweep.spec import SweepSpec
     from traingrid.sweep.trial_jobs import TrialJobs
@@ -158,18 +159,25 @@ class Sweep:
             self._append(Submitted(batch=number, submission=submission))
 
     def _open_jobs(self) -> dict[int, JobStatus]:
-        """Return the jobs of the open trials."""
-        open_jobs = {}
+        """Return the jobs of the open trials; one that cannot be read has failed."""
+        open_jobs: dict[int, JobStatus] = {}
         by_name = {name_of(self.spec, trial.number): trial for trial in self._state.open}
         for submission in dict.fromkeys(trial.submission for trial in self._state.open):
-            for job in self.grid.jobs(submission):
-                if (trial := by_name.get(job.name)) and trial.submission == submission:
-                    open_jobs[trial.number] = job
+            trials = {name: trial for name, trial in by_name.items() if trial.submission == submission}
+            jobs = self.grid.jobs(submission)
+            nameless = [job for job in jobs if job.phase == UNREADABLE and job.name not in trials]
+            known = {job.name: job for job in jobs if job.name in trials}
+            # Which of the nameless jobs belongs to which trial is not known, and makes no difference: all have failed.
+            for name, job in zip_longest(sorted(trials.keys() - known.keys()), nameless):
+                if name:
+                    known[name] = job or _lost_job(name, trials[name].region)
+            open_jobs |= {trials[name].number: _failed_if_unreadable(job) for name, job in known.items()}
         return open_jobs
 
     def _record_ended(self, jobs: Mapping[int, JobStatus]) -> None:
         ended = {number: job for number, job in jobs.items() if job.ended}
-        curves = self._curves(ended) if ended else {}
+        readable = {number: job for number, job in ended.items() if job.phase != UNREADABLE}
+        curves = self._curves(readable) if readable else {}
         for number, job in ended.items():
             entry = Ended(
                 trial=number,
@@ -269,6 +277,16 @@ class Sweep:
 
     def _trial(self, number: int) -> Trial:
         return self._state.trials[number]
+
+
+def _failed_if_unreadable(job: JobStatus) -> JobStatus:
+    """Return a job whose item cannot be read as failed, so that no sweep waits for its end for ever."""
+    return replace(job, state=JobState.FAILED) if job.phase == UNREADABLE else job
+
+
+def _lost_job(name: str, region: str) -> JobStatus:
+    reason = "The submission of the trial cannot be read."
+    return JobStatus(index=0, region=region, name=name, state=JobState.PENDING, phase=UNREADABLE, reason=reason)
 
 
 def _finite(value: float | None) -> float | None:

@@ -33,7 +33,7 @@ class TrialJobs(Protocol):
         """
 
     def jobs(self, submission: str) -> Sequence[JobStatus]:
-        """Return the jobs of a submission."""
+        """Return the jobs of a submission; none if it cannot be read."""
 
     def curves(self, submission: str, indexes: Sequence[int], metric: str) -> Mapping[int, Sequence[tuple[int, float]]]:
         """Return epoch and value of a metric in the last attempt of some jobs, by index."""

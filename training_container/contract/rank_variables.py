@@ -5,9 +5,10 @@ Sources: Open MPI (https://docs.open-mpi.org/en/v5.0.x/tuning-apps/environment-v
 Without a launcher there is one rank on each host, numbered by the sorted names of the hosts (SM_HOSTS).
 """
 
-import json
 from collections.abc import Mapping
 from typing import NamedTuple
+
+from training_container import outside_json
 
 MARK_OUTPUT = "TRAINGRID_MARK_OUTPUT"
 """Set for ranks whose launcher neither marks their output nor reports their death, and that end with `train`."""
@@ -36,7 +37,7 @@ def position(environment: Mapping[str, str]) -> Position:
             texts = [environment.get(name, "") for name in names]
             return Position(*(int(text or default) for text, default in zip(texts, Position(), strict=True)))
     try:
-        hosts = sorted(json.loads(environment.get("SM_HOSTS", "[]")))
+        hosts = sorted(outside_json.loads(environment.get("SM_HOSTS", "[]")))
         return Position(rank=hosts.index(environment.get("SM_CURRENT_HOST")), size=len(hosts))
     except (ValueError, TypeError):
         return Position()

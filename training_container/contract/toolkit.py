@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Mapping
 
+from training_container import outside_json
 from training_container.contract import launch_options
 from training_container.contract.training_job import TrainingJob
 
@@ -79,7 +80,7 @@ def _training_environment(job: TrainingJob) -> dict[str, object]:
 def _decoded(text: str) -> object:
     """Return a hyperparameter as the toolkit does: JSON values become numbers, lists, true, ..."""
     try:
-        return json.loads(text)
+        return outside_json.loads(text)
     except ValueError:
         return text
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from training_container import outside_json
 from training_container.contract import launch_options
 from training_container.contract.launch_options import LaunchOptions
 
@@ -207,7 +208,7 @@ def _read_json(path: Path, default: dict[str, Any] | None = None) -> dict[str, A
     if default is not None and not path.exists():
         return default
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = outside_json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise ContractError(
             f"{path} is missing. SageMaker writes it before it starts `train`. "
@@ -226,7 +227,7 @@ def _text(value: object) -> str:
         return json.dumps(value)
     if len(value) >= 2 and value.startswith('"') and value.endswith('"'):
         try:
-            decoded = json.loads(value)
+            decoded = outside_json.loads(value)
         except ValueError:
             return value
         return decoded if isinstance(decoded, str) else value

@@ -19,6 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from training_container import outside_json
 from training_container.contract.stopping import STOPPED_STATUS
 from training_container.contract.training_job import TrainingJob
 from training_container.launcher.hosts import HostError
@@ -178,7 +179,7 @@ def _received(connection: socket.socket, timeout: float | None) -> dict[str, Any
             if not piece:
                 return None
             line += piece
-        message = json.loads(line)
+        message = outside_json.loads(line)
     except (OSError, ValueError):
         return None
     return message if isinstance(message, dict) else None

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 
+from training_container import outside_json
 from training_container.launcher.exit_status import in_words, likely_cause
 from training_container.launcher.stalls import StallWatch
 
@@ -112,7 +113,7 @@ class FailureWatch:
         _, prefix, report = line.partition(_PREFIX)
         if prefix:
             try:
-                self.failures.append(RankFailure(**json.loads(report), last_lines=tuple(self.tail)))
+                self.failures.append(RankFailure(**outside_json.loads(report), last_lines=tuple(self.tail)))
             except (ValueError, TypeError):
                 return True  # another rank wrote into the same line; the traceback is in the log anyway
             return False

@@ -1,11 +1,11 @@
 """Reports: the facts about each model in its report.json, and the checks that models can be merged. No TensorFlow."""
 
 import dataclasses
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
+from training_container import outside_json
 from training_container.merge.parts import MergeError, MergePart
 from training_container.trainer.config import Config
 
@@ -55,7 +55,7 @@ class Network:
 
 def _report(part: MergePart) -> Mapping[str, Any]:
     try:
-        report = json.loads((part.folder / "report.json").read_text(encoding="utf-8"))
+        report = outside_json.loads((part.folder / "report.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         report = None
     if not isinstance(report, dict) or "model" not in report:

@@ -10,7 +10,15 @@ from datetime import UTC, datetime
 NAME_START = r"(?:^|[^\w./-])(?:\x1b.[0-?]*[A-Za-z])*"
 NUMBER = r"[-+0-9.eE]*[0-9]"
 WORD_END = r"[\t-&();-@{-}]"
-NUMBER_END = rf"(?:$|{WORD_END}|[^\t-&()0-9;-Za-}}]+(?:$|[\t-&();-Za-}}]))"
+_GROUPED_END = r" (?:\d{3} )*(?:\d?\d?(?:$|\D)|\d{3}(?:$|[^ ,]|,(?:$|\D)))"
+NUMBER_END = rf"(?:$|[\t-\x1f!-&();-@{{-}}]|{_GROUPED_END}|[^\t-&()0-9;-Za-}}]+(?:$|[\t-&();-Za-}}]))"
+_JOINED = r"=[-+]?[0-9][0-9.]*[ ',_\u00a0\u2009\u2019\u202f][0-9]\S*"
+"""After a name, a number with a character that may group its digits."""
+_AMBIGUOUS = (
+    "The metric {} has no value in {!r}, because the number has other characters between its digits. Print it with "
+    "digits and one point only. Further lines of this metric are not reported."
+)
+_SHOWN = 80
 _GAP = r"(?:-|\W{0,2}[^\w.+\u2212-])"  # without a sign or a decimal point, which belong to the number
 POSITIONS = {
     name: re.compile(
@@ -27,16 +35,20 @@ class LineReader:
 
     Args:
         metrics: The regular expression of each metric, by name. The first group is the value.
-        warn: Receives a sentence for each regular expression that this Python rejects; its metric has no history.
+        warn: Receives a sentence for each regular expression that this Python rejects, whose metric has no history, and
+            for the first number of a metric whose digits are grouped.
     """
 
     def __init__(self, metrics: Mapping[str, str], warn: Callable[[str], None]) -> None:
+        self._warn, self._unwarned = warn, dict[str, re.Pattern[str]]()
         self._patterns: dict[str, re.Pattern[str]] = {}
         for name, regex in metrics.items():
             try:
                 self._patterns[name] = re.compile(regex)
             except (re.error, RecursionError, OverflowError) as error:
                 warn(f"The metric {name} has no history: its regular expression is not valid here: {error}.")
+            if regex.startswith(NAME_START):  # not a regular expression of the user
+                self._unwarned[name] = re.compile(NAME_START + re.escape(name) + _JOINED)
 
     def read(self, line: str, seconds: float) -> str | None:
         """Return a JSON object with the values in a line, its step and its epoch; None if it has no value.
@@ -49,6 +61,10 @@ class LineReader:
             seconds: Its time in seconds since 1970.
         """
         match_by_metric = {name: pattern.search(line) for name, pattern in self._patterns.items()}
+        for name in [name for name in self._unwarned if not match_by_metric[name] and f"{name}=" in line]:
+            if grouped := self._unwarned[name].search(line):
+                self._warn(_AMBIGUOUS.format(name, grouped[0].strip()[:_SHOWN]))
+                del self._unwarned[name]
         values = {
             name: value for name, match in match_by_metric.items() if match and (value := _value(match)) is not None
         }
@@ -69,7 +85,7 @@ def _value(match: re.Match[str]) -> float | None:
         value = float(match[1])
     except (ValueError, TypeError, IndexError):  # a word like "1e", a group that took no part, or no group
         return None
-    return value if math.isfinite(value) else None
+    return value if math.isfinite(value) and "_" not in match[1] else None  # Python's 1_234 is no number elsewhere
 
 
 def _position(value: float | None, pattern: re.Pattern[str], line: str) -> int | None:

@@ -6,10 +6,11 @@ The regular expressions are JSON, {"name": "regular expression"}, cut into sever
 of an environment variable to 512 characters (botocore's service model, TrainingEnvironmentValue).
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Self
+
+from training_container import outside_json
 
 PREFIX = "TRAINGRID_METRICS_"
 _DESTINATION = f"{PREFIX}S3"
@@ -60,7 +61,7 @@ def _metrics(environment: Mapping[str, str]) -> dict[str, str]:
     while (piece := environment.get(f"{PREFIX}{number}")) is not None:
         text, number = text + piece, number + 1
     try:
-        metrics = json.loads(text)
+        metrics = outside_json.loads(text)
     except ValueError as error:
         raise ValueError(f"{PREFIX}0 and the following variables are not JSON: {error}") from error
     if not isinstance(metrics, dict) or not all(isinstance(regex, str) for regex in metrics.values()):

@@ -1,12 +1,12 @@
 """Initial weights: begins a training with the weights of the model that an earlier job exported (`init_from`)."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import horovod.tensorflow as hvd
 import tensorflow as tf
 
+from training_container import outside_json
 from training_container.contract.training_job import Folders
 from training_container.script_api import initial_model
 from training_container.trainer.config import Config
@@ -59,14 +59,13 @@ def _report(folder: Path) -> dict[str, Any]:
         InitialModelError: It is missing or no report.
     """
     try:
-        report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        return dict(outside_json.loads((folder / "report.json").read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
         content = ", ".join(sorted(path.name for path in folder.iterdir())[:10]) or "nothing"
         raise InitialModelError(
             f"The initial model was not exported by this trainer: its archive has no report.json that can be read, but "
             f"{content}. Set init_from to a job of this trainer, or load the model in a script."
         ) from error
-    return dict(report)
 
 
 def _origin(report: dict[str, Any]) -> str:

@@ -104,6 +104,38 @@ def test_a_merge_copies_the_models_and_is_submitted_once(grid: tg.Grid, deployme
     assert (keys(deployment.manifest_bucket), keys(data), len(announced)) == (manifests, copies, 3)
 
 
+def test_models_are_copied_beside_one_whose_item_is_damaged(
+    grid: tg.Grid, deployment: Deployment, moves: Moves, intake: None
+) -> None:
+    tg.Submission(grid, SUBMISSION).merge(0, 1)
+    data = bucket(names.data_bucket, deployment, "us-east-1")
+    first, second = (f"s3://{data}/{key}" for key in keys(data))
+    for target in (first, second):
+        boto3.client("s3", "us-east-1").delete_object(Bucket=data, Key=target.removeprefix(f"s3://{data}/"))
+    moves._table.put({"submission": "moves", "item": first, "source": 7})
+    with pytest.raises(TraingridError, match=r"part-000-\S+'\) has .* The other models are copied"):
+        tg.Submission(grid, SUBMISSION).merge(0, 1)
+    assert [f"s3://{data}/{key}" for key in keys(data)] == [second]
+
+
+def test_a_merge_whose_item_is_damaged_after_its_submission_has_its_id(
+    grid: tg.Grid,
+    deployment: Deployment,
+    moves: Moves,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def intake(*_: object) -> dict[str, str]:
+        for item in list(moves.all()):
+            assert isinstance(item, MoveItem)
+            moves._table.put({"submission": "moves", "item": item.target, "source": 7})
+        return {"state": "submitted"}
+
+    monkeypatch.setattr("traingrid.api.submit_once.wait_for_report", intake)
+    assert tg.Submission(grid, SUBMISSION).merge(0, 1).id
+    assert caplog.text.count("has no field 'region'") == 2
+
+
 def test_another_method_is_another_submission_with_the_same_copies(
     grid: tg.Grid, deployment: Deployment, intake: None
 ) -> None:

@@ -158,7 +158,8 @@ def test_a_batch_that_an_interrupted_command_saw_rejected_is_submitted_again(
 ) -> None:
     uri = S3Uri(deployment.manifest_bucket, "manifests/sweeps/rates/000001-0.jsonl")
     version = uploaded_once(storage, uri, b"a")
-    storage.write_json(S3Uri(uri.bucket, f"{uri.key}.report.json"), {"version": version, "state": "rejected"})
+    report = {"version": version, "state": "rejected", "errors_in_total": 0, "errors": []}
+    storage.write_json(S3Uri(uri.bucket, f"{uri.key}.report.json"), report)
     monkeypatch.setattr("traingrid.api.submit_once.wait_for_report", lambda *_: {"state": "submitted"})
     again = S3Uri(uri.bucket, "manifests/sweeps/rates/000001-0-try2.jsonl")
     submitted = jobs(grid).submit("rates/000001-0.jsonl", b"a")

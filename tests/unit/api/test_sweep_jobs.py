@@ -24,7 +24,8 @@ def test_a_damaged_job_is_reported_once() -> None:
     announced: list[str] = []
     grid = sweep_jobs(lambda _submission: SimpleNamespace(jobs=TRIALS), announced)
     assert [len(grid.jobs("0a1b2c3d")), len(grid.jobs("0a1b2c3d"))] == [2, 2]
-    assert announced == [f"submission 0a1b2c3d, job 1: {DAMAGE} The sweep continues without it until it is restored."]
+    step = "It counts as failed; `traingrid cancel` stops what it trains."
+    assert announced == [f"submission 0a1b2c3d, job 1: {DAMAGE} {step}"]
 
 
 def test_the_jobs_of_a_damaged_submission_are_left_out() -> None:

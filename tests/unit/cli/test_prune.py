@@ -106,6 +106,24 @@ def test_a_job_that_is_submitted_after_the_list_keeps_its_copy(
     assert content() == CONTENT
 
 
+def test_a_copy_whose_item_is_damaged_after_the_list_is_named_and_the_others_are_removed(
+    moves: Moves, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = S3Uri(TARGET.bucket, "another-folder")
+    add(moves, other)
+    add(moves)
+
+    def damage(_output: str) -> bool:
+        moves._table.put({"submission": "moves", "item": str(other), "source": 7})
+        return True
+
+    monkeypatch.setattr("traingrid.cli.prune._confirmed", damage)
+    result = prune()
+    assert f"{other}: not removed. The ledger's item (submission 'moves', item '{other}')" in result.stdout
+    assert "1 of 2 copies could not be removed" in str(result.exception)
+    assert content() == {}
+
+
 def test_other_objects_of_the_folder_are_named(moves: Moves) -> None:
     add(moves)
     upload(boto3.client("s3", TARGET_REGION), {"notes.txt": b"mine"}, TARGET)

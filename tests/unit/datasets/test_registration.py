@@ -5,6 +5,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
+from urllib.parse import quote_plus
 
 import boto3
 import pytest
@@ -129,6 +130,14 @@ def test_an_invalid_marker_registers_nothing(s3: Any, content: bytes, reason: st
     assert report["next_step"]
     assert registered(deployment) == []
     assert manifests(s3, deployment) == {}
+
+
+def test_a_marker_is_found_by_a_plain_and_by_an_encoded_key(s3: Any, deployment: Deployment) -> None:
+    marker_object = upload(s3, folder="oslo 1+2")
+    encoded = replace(marker_object, uri=S3Uri(marker_object.uri.bucket, quote_plus(marker_object.uri.key, safe="/")))
+    assert encoded != marker_object
+    reports = [registering(deployment).register(given) for given in (encoded, marker_object)]
+    assert [(report["state"], report["marker"]) for report in reports] == [("registered", str(marker_object.uri))] * 2
 
 
 def test_a_rejected_marker_can_be_corrected(s3: Any, deployment: Deployment) -> None:

@@ -158,6 +158,18 @@ def test_a_container_whose_end_the_kubelet_does_not_know_is_lost(container: str)
     assert of_failed_pod(pod(phase="Failed", **containers)) == "lost_node"
 
 
+# The kubelet also reports it for a container that had ended (https://github.com/kubernetes/kubernetes/issues/104107).
+@pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
+def test_an_upload_whose_end_the_kubelet_does_not_know_is_lost(phase: str) -> None:
+    text = "The container could not be located when the pod was terminated"
+    lost = terminated(137, reason="ContainerStatusUnknown", message=text)
+    uploading = pod(phase=phase, train=terminated(0), results=lost)
+    for conditions in (FAILED, [{"type": "Complete"}]):
+        seen = seen_of(found(uploading, conditions=conditions))
+        assert (seen.state, seen.failure) == ("Failed", "lost_node")
+        assert text in seen.reason
+
+
 @pytest.mark.parametrize("code", sorted(INVALID_CREDENTIAL_CODES))
 def test_refused_credentials_have_a_next_step(code: str) -> None:
     assert of_refusal(code, "The security token included in the request is invalid.") is PERMISSION

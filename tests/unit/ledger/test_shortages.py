@@ -96,12 +96,12 @@ def test_a_shortage_never_holds_launches_for_longer_than_its_maximum(now: int, u
 
 def test_sentences_name_the_pool_the_job_and_the_time() -> None:
     assert short(POOL).sentence() == (
-        "No capacity for ml.p3.16xlarge (spot) in us-east-1 since 2027-01-15T08:00:00Z, last seen by "
-        f"{OTHER_JOB}. One job tests at 2027-01-15T08:01:40Z if there is capacity again."
+        "No capacity for ml.p3.16xlarge (spot) in us-east-1 since 2026-09-21T14:13:20Z, last seen by "
+        f"{OTHER_JOB}. One job tests at 2026-09-21T14:15:00Z if there is capacity again."
     )
     assert short(POOL, probe=PROBE).sentence() == (
-        f"No capacity for ml.p3.16xlarge (spot) in us-east-1 since 2027-01-15T08:00:00Z. {PROBE} tests until "
-        "2027-01-15T08:01:40Z at the latest if there is capacity again."
+        f"No capacity for ml.p3.16xlarge (spot) in us-east-1 since 2026-09-21T14:13:20Z. {PROBE} tests until "
+        "2026-09-21T14:15:00Z at the latest if there is capacity again."
     )
 
 

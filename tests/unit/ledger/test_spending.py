@@ -7,7 +7,7 @@ import pytest
 from traingrid.ledger.items import JobItem
 from traingrid.ledger.spending import ended_dollars, running_dollars
 
-NOW = 1_800_000_000
+NOW = 1_790_000_000
 ITEM: dict[str, Any] = {
     "submission": "0123abcd",
     "item": "job#00000",
@@ -15,7 +15,7 @@ ITEM: dict[str, Any] = {
     "state": "InProgress",
     "name": "x",
     "region": "us-east-1",
-    "opened_at": "2027-01-01T00:00:00Z",
+    "opened_at": "2026-09-01T00:00:00Z",
     "hourly_dollars": 10.0,
     "running_hourly_dollars": 4.0,
     "training_started_at": NOW - 3600,

@@ -71,6 +71,7 @@ def test_a_number_is_found_whatever_follows_it(printed: str, value: str) -> None
         *("0x1f", "0xff", "0X0", "0b101", "0o17"),
         *("1.5D-03", "1.5d+3", "1.5d0", "1.5f-3", "1.5*10^-3", "1.5*-3", "5**2", "10^3", "10^-3"),
         *("1/3", "45/50", "1:30", "1h30m", "5min30s", "1-2", "0.5+-0.1", "0.5+/-0.1", "1+2j", "1~2"),
+        *("1 234,5", "1 234 567,8", "12 345,67", "-1 234,5", "1\u00a0234,5", "1\u202f234,5", "1_234.5", "1\u2019234.5"),
         *("1\u00a0234", "1\u202f234", "1\u2009234", "1\u2019234", "1\u066c234", "1.5\u00d710", "0.5\u00b10.1"),
     ],
 )
@@ -83,6 +84,11 @@ def values_of(printed: str, name: str = "rate") -> list[str]:
     matches = [[match.group(1) for match in engine.finditer(metric_regex(name), printed)] for engine in (re, re2)]
     assert matches[0] == matches[1]
     return [text for text in matches[0] if number(text) is not None]
+
+
+@pytest.mark.parametrize("after", ["234", "34,5", "2345,6", "234, 5", "234,", "234 images", "200/500", "234 567", ""])
+def test_a_blank_that_does_not_group_digits_ends_a_number(after: str) -> None:
+    assert values_of(f"rate=1 {after}") == values_of(f"rate=1 {after} top1=0.5") == ["1"]
 
 
 @pytest.mark.parametrize("before", ASCII)

@@ -44,6 +44,7 @@ def left(*runs: list[str]) -> list[tuple[str, float, int | None]]:
         "Step 12k/40k loss=1",
         "epoch 1\u202f200 loss=1",
         "loss=nan",
+        "loss=1_234.5 epoch=1_0",
         "loss=1e999 epoch=2",
         "\x00\ufffd loss=-1",
         "step=99999999999999999 loss=1",
@@ -56,6 +57,24 @@ def test_a_line_of_a_log_gives_the_same_record_as_in_the_training_image(line: st
     parts = list(records_of_part(written.encode())) if written else []
     read = LineReader(METRICS).record(line, 1_795_449_600_250)
     assert parts == ([read] if read else [])
+
+
+@pytest.mark.parametrize("number", ["1 234,5", "1\u00a0234,5", "1\u202f234,5", "1'234.5", "1_234.5", "1,234.5"])
+def test_an_ambiguous_number_is_named_once_and_not_recorded(number: str) -> None:
+    warned: list[str] = []
+    loss = {"loss": metric_regex("loss")}
+    reader = ImageReader(loss, warned.append)
+    assert [reader.read(f"step=3 loss={number}", 0.0) for _ in range(3)] == [None] * 3
+    (sentence,) = warned
+    assert "The metric loss has no value in " in sentence
+    assert "digits and one point only" in sentence
+    assert LineReader(loss).record(f"step=3 loss={number}", 0) is None
+    assert reader.read("step=3 loss=1234.5", 0.0)
+
+
+@pytest.mark.parametrize("line", ["loss=1/3", "loss=nan", "loss=none 1", "val_loss=1,2", "loss= 1 2", "lossy=1,2"])
+def test_other_text_without_a_value_is_not_named(line: str) -> None:
+    assert ImageReader({"loss": metric_regex("loss")}, pytest.fail).read(line, 0.0) is None
 
 
 def test_the_training_image_has_the_same_expressions() -> None:

@@ -105,15 +105,15 @@ WINGS = {"catalog", "datasets", "merge", "planner", "report", "sweep", "ui"}
 ENTRANCES = {"api", "cli"}
 BETWEEN_WINGS = {("planner", "catalog"), ("ui", "catalog")}
 TRAINING_PACKAGES = {
-    "contract": {"contract"},
-    "metric_history": {"contract", "metric_history"},
-    "launcher": {"contract", "launcher", "metric_history", "trainer.config", "unpacking"},
+    "contract": {"contract", "outside_json"},
+    "metric_history": {"contract", "metric_history", "outside_json"},
+    "launcher": {"contract", "launcher", "metric_history", "outside_json", "trainer.config", "unpacking"},
     "ranks": {"contract", "launcher", "merge.options", "merge.parts", "ranks", "trainer.config"},
-    "merge": {"contract", "merge", "trainer", "unpacking"},
+    "merge": {"contract", "merge", "outside_json", "trainer", "unpacking"},
     "trainer.demux": {"trainer.demux"},
-    "trainer.checkpoints": {"trainer.checkpoints"},
+    "trainer.checkpoints": {"outside_json", "trainer.checkpoints"},
     "trainer.reporting": {"contract", "trainer.checkpoints", "trainer.config", "trainer.reporting", "trainer.timing"},
-    "trainer.data": {"contract", "trainer.cluster", "trainer.config", "trainer.data", "trainer.demux"},
+    "trainer.data": {"contract", "outside_json", "trainer.cluster", "trainer.config", "trainer.data", "trainer.demux"},
     "script_api": {
         *("contract", "script_api", "trainer.checkpoints.files", "trainer.data", "trainer.demux"),
         *("trainer.reporting.event_upload", "unpacking"),
@@ -129,6 +129,7 @@ WITHOUT_TENSORFLOW = (
     "merge.options",
     "merge.parts",
     "merge.reports",
+    "outside_json",
     "ranks",
     "script_api",
     "trainer.config",

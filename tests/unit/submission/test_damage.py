@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from tests.support.damage import (
+    AT,
     CANCELLED,
     COPIED,
     JOB,
@@ -44,22 +45,37 @@ from traingrid.audit import read_snapshot
 from traingrid.cli.status import _print_warnings
 from traingrid.errors import TraingridError
 from traingrid.job.state import JobState
-from traingrid.ledger import datasets, grid_items, items, moves, shortages, submission_item
+from traingrid.ledger import (
+    datasets,
+    field_types,
+    grid_items,
+    items,
+    moves,
+    shortages,
+    submission_item,
+    user_requests,
+)
 from traingrid.ledger.damage import Damaged
 from traingrid.ledger.datasets import DatasetItem
 from traingrid.ledger.errors import each
-from traingrid.ledger.grid_items import GRID, HISTORY, LAUNCHING
+from traingrid.ledger.grid_items import GRID, HISTORY, LAUNCHING, HistoryScan, Pause
+from traingrid.ledger.items import JobItem
 from traingrid.ledger.job_states import INDEXED
-from traingrid.ledger.ledger import Ledger, cancel_of_job
+from traingrid.ledger.ledger import Ledger, OpenMark, cancel_of_job
 from traingrid.ledger.moves import MoveItem
-from traingrid.ledger.shortages import SHORTAGES, CapacityPool
-from traingrid.ledger.submission_item import Array
+from traingrid.ledger.shortages import SHORTAGES, CapacityPool, Shortage
+from traingrid.ledger.submission_item import Array, SubmissionItem
+from traingrid.ledger.timestamps import epoch_seconds, timestamp
+from traingrid.ledger.user_requests import Cancel
 from traingrid.metrics.history import MetricHistory
+from traingrid.names import OPEN_SUBMISSIONS
 from traingrid.submission import retry_plan
 from traingrid.submission.batch_children import Children
 from traingrid.ui.feed import Feed
 from traingrid.ui.poller import Poller
 from traingrid.ui.view import LedgerView
+
+OF_SUBMISSION = {"submission": SUBMISSION, **SUBMITTED}
 
 
 @pytest.fixture
@@ -217,6 +233,83 @@ def test_a_damaged_copy_or_dataset_is_an_error_that_names_it(
     read, (stored, is_damaged) = damage
     parts = list(each(read, [{"submission": "moves", "item": "s3://b/copy", **stored}]))
     assert is_damaged == any(isinstance(part, Damaged) and "s3://b/copy" in part.place for part in parts)
+
+
+@each_row(
+    "kind",
+    [
+        ("job", (JobItem.read, {"submission": SUBMISSION, "item": "job#00001", **JOB}, items._JOB_TYPES)),
+        ("submission", (SubmissionItem.read, {"item": "submission", **OF_SUBMISSION}, submission_item._TYPES)),
+        ("cancel", (Cancel.read, {"submission": SUBMISSION, "item": "cancel#all", **CANCELLED}, user_requests._TYPES)),
+        ("pause", (Pause.read, {"submission": GRID, "item": LAUNCHING, **PAUSED}, grid_items._PAUSE_TYPES)),
+        ("shortage", (Shortage.read, {"submission": SHORTAGES, "item": "a#b#spot", **SHORT}, shortages._TYPES)),
+        ("copy", (MoveItem.read, {"submission": "moves", "item": "s3://b/c", **COPIED}, moves._TYPES)),
+    ],
+)
+def test_a_recorded_time_in_the_future_is_damage(
+    kind: tuple[Callable[[Mapping[str, Any]], object], dict[str, Any], dict[str, Any]],
+) -> None:
+    read, complete, types = kind
+    times = [
+        name for name, of in types.items() if of in (field_types.TIME, field_types.TIME_OR_EMPTY, field_types.PAST)
+    ]
+    assert times
+    for name in times:
+        for seconds, is_damaged in ((600, False), (7200, True), (10**9, True)):
+            moment = int(time.time()) + seconds
+            value = moment if types[name] is field_types.PAST else timestamp(moment)
+            (part,) = each(read, [{**complete, name: value}])
+            assert is_damaged == isinstance(part, Damaged), (name, seconds)
+
+
+@each_row(
+    "repair",
+    [
+        ("shortage", (Shortage.read, {"submission": SHORTAGES, "item": "a#b#spot"}, "Delete the item")),
+        ("key of a shortage", (Shortage.read, {"submission": SHORTAGES, "item": "a#b"}, "Delete the item")),
+        ("cancel", (Cancel.read, {"submission": SUBMISSION, "item": "cancel#all"}, "`traingrid cancel`")),
+        ("pause", (Pause.of, {"submission": GRID, "item": LAUNCHING}, "`traingrid pause`")),
+        ("daily scan", (HistoryScan.of, {"submission": GRID, "item": HISTORY, "pages": "x"}, "The next pass")),
+        ("mark", (OpenMark.of, {"submission": OPEN_SUBMISSIONS, "item": SUBMISSION}, "The next pass")),
+        ("copy", (MoveItem.read, {"submission": "moves", "item": "s3://b/c"}, "Restore the item")),
+        ("job", (JobItem.read, {"submission": SUBMISSION, "item": "job#00001"}, "Restore the item")),
+    ],
+)
+def test_the_next_step_of_a_damaged_item_repairs_it(
+    repair: tuple[Callable[[Mapping[str, Any]], Any], dict[str, Any], str],
+) -> None:
+    read, item, step = repair
+    (part,) = each(read, [item])
+    part = part if isinstance(part, Damaged) else part.damage
+    assert step in part.next_step
+
+
+def test_the_claim_of_a_notice_in_the_future_is_damage() -> None:
+    notice = {"occurrence": 0, "claimed_at": int(time.time()) + 7200}
+    (part,) = each(SubmissionItem.read, [{"item": "submission", **OF_SUBMISSION, "notice_end": notice}])
+    assert isinstance(part, Damaged)
+
+
+@each_row(
+    "damage",
+    [
+        ("in the future", {"mark": "m", "at": "2099-01-01T00:00:00Z"}),
+        ("no time", {"mark": "m", "at": "zzzz"}),
+        ("another type", {"mark": "m", "at": 7}),
+        ("without a mark", {"at": AT}),
+        ("another mark", {"mark": 7, "at": AT}),
+    ],
+)
+def test_a_damaged_mark_of_open_work_is_reported_and_expires(local: LocalGrid, damage: dict[str, Any]) -> None:
+    local.ledger._table.put({"submission": OPEN_SUBMISSIONS, "item": SUBMISSION, **damage})
+    named = f"(submission '{OPEN_SUBMISSIONS}', item '{SUBMISSION}')"
+    assert any(named in text for text in audited(local).reported)
+    assert any(named in text for text in swept(local).reported)
+    assert not any(named in text for text in swept(local).reported)
+    mark = local.ledger.open_marks()[SUBMISSION]
+    assert mark.damage is None
+    assert abs(epoch_seconds(mark.at) - time.time()) < 60
+    assert local.ledger.settle(SUBMISSION, mark)
 
 
 def test_the_rows_have_every_field_whose_type_is_checked() -> None:

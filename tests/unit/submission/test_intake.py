@@ -196,9 +196,35 @@ def test_each_version_of_a_manifest_has_its_own_report(intake: Intake) -> None:
 
 def test_the_report_of_an_intake_of_an_earlier_version_is_found(intake: Intake) -> None:
     source = upload(intake, SAMPLE)
-    intake.storage.write_json(source.report, {"version": source.version, "state": "submitted"})
-    assert known_report(intake.storage, source.uri, source.version) == {"version": source.version, "state": "submitted"}
+    report = {"version": source.version, "state": "submitted", "submission": "0123abcd", "jobs": 4, "batch_job": "8c1f"}
+    intake.storage.write_json(source.report, report)
+    assert known_report(intake.storage, source.uri, source.version) == report
     assert known_report(intake.storage, source.uri, "another") is None
+
+
+ENCODED = [
+    ("manifests/a b.csv", "manifests/a+b.csv"),
+    ("manifests/\u00fc+1.csv", "manifests/%C3%BC%2B1.csv"),
+    ("manifests/100%25.csv", "manifests/100%2525.csv"),
+]
+
+
+@pytest.mark.parametrize(("key", "encoded"), ENCODED)
+def test_a_manifest_is_found_by_a_plain_and_by_an_encoded_key(intake: Intake, key: str, encoded: str) -> None:
+    source = upload(intake, SAMPLE, key)
+    for given in (key, encoded):
+        named = replace(source, uri=S3Uri(source.uri.bucket, given))
+        report = intake.accept(named, owner="request-1")
+        assert (report["state"], report["manifest"]) == ("submitted", str(source.uri))
+    assert len(intake.batch.submitted) == 1  # type: ignore[attr-defined]  # a queue in memory
+
+
+@pytest.mark.parametrize(("decoded", "key"), ENCODED)
+def test_a_manifest_whose_plain_key_looks_encoded_wins(intake: Intake, decoded: str, key: str) -> None:
+    upload(intake, "mars,s3://ragab-ml/x\n", decoded)
+    source = upload(intake, SAMPLE, key)
+    report = intake.accept(source, owner="request-1")
+    assert (report["state"], report["manifest"]) == ("submitted", str(source.uri))
 
 
 def created(uri: S3Uri) -> dict[str, Any]:

@@ -26,7 +26,7 @@ def overview(ledger: Ledger, job: Job) -> SubmissionOverview:
         ledger.open_job(SUBMISSION, job.model_copy(update={"index": index, "name": f"job-{index}", "region": region}))
         state = _ENDED.get(index, JobState.IN_PROGRESS)
         ledger.record_job(job_key(index), {"state": state, "phase": "Training"} if index < 4 else {})
-    ledger.record_job(job_key(0), {"training_started_at": 1_800_000_000})
+    ledger.record_job(job_key(0), {"training_started_at": 1_790_000_000})
     head = ledger.submission(SUBMISSION)
     assert head
     return submission_overview(head, ledger)
@@ -46,7 +46,7 @@ def check(found: SubmissionOverview, region: str) -> None:
 def test_jobs_are_counted_by_region_and_state(ledger: Ledger, job: Job) -> None:
     found = overview(ledger, job)
     check(found, job.region)
-    assert found.running[0].elapsed(1_800_000_060) == 60
+    assert found.running[0].elapsed(1_790_000_060) == 60
 
 
 def test_a_cancelled_job_that_runs_is_marked(ledger: Ledger, job: Job) -> None:

@@ -12,7 +12,7 @@ from tests.unit.sweep.conftest import FakeGrid, KilledError, finished, loss, spe
 from traingrid.api.sweep import without_result
 from traingrid.errors import TraingridError, UsageError
 from traingrid.job.state import JobState
-from traingrid.submission.status import JobStatus
+from traingrid.submission.status import UNREADABLE, JobStatus
 from traingrid.sweep.journal import Ended, Entry
 from traingrid.sweep.state import state_of
 
@@ -167,6 +167,40 @@ def test_a_rejected_batch_is_drawn_again(grid: FakeGrid) -> None:
     finished(grid, spec())
     names = {name for name, times in grid.trained().items() if times}
     assert names == NAMES
+
+
+@pytest.mark.parametrize("name", ["rates-0001", "job 0"])
+def test_a_trial_whose_job_cannot_be_read_counts_as_failed(grid: FakeGrid, name: str) -> None:
+    """Its name is known as long as the file of submitted lines can be read."""
+
+    def damage(job: JobStatus) -> JobStatus:
+        if job.name != "rates-0001":
+            return job
+        return replace(job, name=name, state=JobState.PENDING, phase=UNREADABLE, metrics={}, reason="The item is none.")
+
+    grid.outcome = damage
+    state = state_of(finished(grid, spec(early_stopping={"min_trials": 2})).journal.refresh())
+    ended = state.trials[1].ended
+    assert ended is not None
+    assert (ended.state, ended.value, ended.reason) == ("Failed", None, "The item is none.")
+    assert len(state.complete) + len(grid.cancelled) == len(NAMES) - 1
+
+
+def test_the_trials_of_a_submission_that_cannot_be_read_count_as_failed(
+    grid: FakeGrid, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, damaged = FakeGrid.jobs, list[str]()
+
+    def jobs(grid: FakeGrid, submission: str) -> list[JobStatus]:
+        damaged[:] = damaged or ([submission] if grid.seen and submission not in grid.seen else [])
+        return [] if submission in damaged else read(grid, submission)
+
+    monkeypatch.setattr(FakeGrid, "jobs", jobs)
+    state = state_of(finished(grid, spec()).journal.refresh())
+    failed = [trial for trial in state.trials.values() if trial.ended and trial.ended.state == "Failed"]
+    assert failed
+    assert {trial.submission for trial in failed} == set(damaged)
+    assert len(state.complete) == len(NAMES) - len(failed)
 
 
 def test_a_sweep_of_the_same_name_with_another_search_is_refused(grid: FakeGrid) -> None:

@@ -346,6 +346,11 @@ class Pod:
         return Results(error=f"{how}: {lines[-1]}" if lines else how)
 
     @property
+    def has_unknown_upload(self) -> bool:
+        """True if the kubelet does not know how `results` ended; its upload may be complete or not."""
+        return bool(self._ended(RESULTS).get("reason") == _UNKNOWN_END)
+
+    @property
     def waits_since(self) -> float:
         """The time at which its present step before the training began, in seconds since 1970."""
         steps = [self._condition(name) for name in ("PodScheduled", "Initialized")]

@@ -124,16 +124,37 @@ def _state_of(cluster_job: ClusterJob, now: float) -> _State:
 
 
 def _noted(cluster_job: ClusterJob) -> _State | None:
-    """Return the end in the annotation `ENDED`; None without a valid one, because other programs can write it, too."""
+    """Return the end in the annotation `ENDED`; None without a valid one, because other programs can write it, too.
+
+    It must be one that the object, and the pods that are left, do not refute.
+    """
     if cluster_job.pods_left or not cluster_job.is_over:
         return None
     try:
         noted = json_object(cluster_job.annotations.get(labels.ENDED, ""))
         state = JobState(noted.pop("state"))
-        texts = {name: str(text) for name, text in noted.items()}
-        return _State(state=state, **texts) if state in FINAL_STATES else None
+        end = _State(state=state, **{name: str(text) for name, text in noted.items()})
     except (ValueError, KeyError, TypeError):
         return None
+    is_end = state in FINAL_STATES and end.failure in ("", *FAILURES)
+    return end if is_end and not _is_refuted(cluster_job, end) else None
+
+
+def _is_refuted(cluster_job: ClusterJob, end: _State) -> bool:
+    """Return True if a noted end has the model of another training job, or is a success of pods that failed."""
+    known = (_own_artifact(cluster_job), _artifact(cluster_job), "")
+    if end.artifact not in known:
+        return True
+    return end.state == JobState.COMPLETED and _has_failed_by_itself(cluster_job)
+
+
+def _has_failed_by_itself(cluster_job: ClusterJob) -> bool:
+    """Return True if a pod shows that its training failed, whatever is noted.
+
+    The kubelet may later report 137 for a container that it has lost, even if it had ended without an error
+    (https://github.com/kubernetes/kubernetes/issues/104107). Such an end is a disruption.
+    """
+    return any(pod.exit_code and not (pod.was_interrupted or pod.disruption) for pod in _deciding_pods(cluster_job))
 
 
 def _decided(cluster_job: ClusterJob, now: float) -> _State:
@@ -162,8 +183,7 @@ def _completed(cluster_job: ClusterJob) -> _State:
         )
     artifact = _artifact(cluster_job)
     if not cluster_job.pods:  # they are gone with their nodes; the path of the model is certain
-        artifact = f"{cluster_job.request.output.rstrip('/')}/{cluster_job.name}/output/model.tar.gz"
-        artifact = artifact if artifact.startswith("s3://") else ""
+        artifact = _own_artifact(cluster_job)
     return _State(state=JobState.COMPLETED, phase="Completed", artifact=artifact)
 
 
@@ -174,6 +194,12 @@ def _overtime(cluster_job: ClusterJob) -> _State:
     training are not lost" (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_StoppingCondition.html).
     """
     return _State(state=JobState.STOPPED, phase="MaxRuntimeExceeded", artifact=_artifact(cluster_job))
+
+
+def _own_artifact(cluster_job: ClusterJob) -> str:
+    """Return the place of the model, as the request in the pod template has it; empty if it has none."""
+    artifact = f"{cluster_job.request.output.rstrip('/')}/{cluster_job.name}/output/model.tar.gz"
+    return artifact if artifact.startswith("s3://") else ""
 
 
 def _artifact(cluster_job: ClusterJob) -> str:
@@ -223,9 +249,11 @@ def _stopped(cluster_job: ClusterJob) -> _State:
 def _failed(cluster_job: ClusterJob) -> _State:
     """Return the failure of the host that failed first, apart from those that were stopped because of it."""
     stopped_for = cluster_job.annotations.get(labels.STOPPED_FOR, "")
-    if stopped_for in FAILURES and stopped_for != CAPACITY.name:  # of a worker, whose pod may be gone
+    # Of a worker, whose pod may be gone. The deletion follows the note at once, so one without it is of another writer.
+    if cluster_job.deleted_at is not None and stopped_for in FAILURES and stopped_for != CAPACITY.name:
         return _stopped(cluster_job)
-    if labels.TRAINED in cluster_job.annotations or has_trained_in_time(cluster_job):
+    is_noted = labels.TRAINED in cluster_job.annotations and not _has_failed_by_itself(cluster_job)
+    if is_noted or has_trained_in_time(cluster_job):
         return _completed(cluster_job)
     is_late = any(pod.uploaded_late for pod in _deciding_pods(cluster_job))
 
@@ -303,6 +331,9 @@ def _exit(pod: Pod) -> _State:
 
 
 def _upload_failed(pod: Pod) -> _State:
+    if pod.has_unknown_upload:
+        text = f"The pod {pod.name} of host {pod.host + 1} was lost during its upload: {pod.results.error}"
+        return _failure(text, LOST_NODE.name)
     return _step_failed("The artifact upload failed", pod.results.error, pod.out_of_memory(RESULTS))
 
 

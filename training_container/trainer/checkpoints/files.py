@@ -24,6 +24,8 @@ from typing import Any
 
 import google_crc32c
 
+from training_container import outside_json
+
 STATE = "state.json"
 _WRITING = ".writing-"
 _NAME = re.compile(r"checkpoint-(\d{6,})-step-(\d{9,})")
@@ -131,7 +133,7 @@ def read_state(folder: Path) -> dict[str, Any]:
         BrokenCheckpointError: A file is missing or truncated, or state.json was modified.
     """
     try:
-        state = json.loads((folder / STATE).read_text(encoding="utf-8"))
+        state = outside_json.loads((folder / STATE).read_text(encoding="utf-8"))
         checksum = state.pop("crc32c")
     except FileNotFoundError:
         raise BrokenCheckpointError(f"{STATE} is missing") from None

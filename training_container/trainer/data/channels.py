@@ -16,11 +16,11 @@ Only `open` imports TensorFlow and Horovod, because scripts without them use the
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from training_container import outside_json
 from training_container.contract.training_job import Folders
 
 if TYPE_CHECKING:
@@ -166,13 +166,15 @@ def declared(folders: Folders) -> dict[str, dict[str, str]]:
     """Return each channel's settings from SageMaker: TrainingInputMode, S3DistributionType, ...
 
     Raises:
-        ChannelError: inputdataconfig.json is not JSON.
+        ChannelError: inputdataconfig.json has another form.
     """
     path = folders.config / "inputdataconfig.json"
     try:
-        channels: dict[str, dict[str, str]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        channels = outside_json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     except ValueError as error:
         raise ChannelError(f"{path} is not JSON: {error}.") from error
+    if not isinstance(channels, dict) or not all(isinstance(settings, dict) for settings in channels.values()):
+        raise ChannelError(f"{path} must contain a JSON object with an object for each channel.")
     return channels
 
 

@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from training_container import outside_json
+
 WITH_THE_DATA = "_records.json"
 """The name of an index in a channel's folder, in the format of `store`."""
 LEAST = 16
@@ -171,11 +173,11 @@ def stored(path: Path) -> Index:
     `stride` and `starts` of an entry are optional, so that a program can write the file that knows only counts.
     """
     try:
-        entries = json.loads(path.read_text(encoding="utf-8"))["files"]
+        entries = outside_json.loads(path.read_text(encoding="utf-8"))["files"]
         return {name: _entry(values) for name, values in entries.items()}
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
         print(f"{path} is not an index of records ({type(error).__name__}: {error}); records are counted.", flush=True)
         return {}
 

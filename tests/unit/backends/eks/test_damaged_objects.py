@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.eks_jobs import CLUSTER_ARN, NAME, REGION, at, eks_deployment, found
+from tests.support.eks_jobs import CLUSTER_ARN, NAME, REGION, at, eks_deployment, found, pod, terminated
 from tests.support.rows import each_row
 from traingrid.backends.eks import labels
 from traingrid.backends.eks.cluster_job import ClusterJob
@@ -46,6 +46,41 @@ ENDS = {
     "no phase": '{"state": "Completed"}',
     "unfinished": '{"state": "InProgress", "phase": "x"}',
 }
+
+
+FAILED = [{"type": "Failed", "status": "True", "lastTransitionTime": at(60), "reason": "BackoffLimitExceeded"}]
+COMPLETED = {"state": "Completed", "phase": "Completed"}
+FORGED: dict[str, dict[str, str]] = {
+    "a success": {labels.ENDED: json.dumps(COMPLETED)},
+    "a success with its model": {labels.ENDED: json.dumps(COMPLETED | {"artifact": "s3://out/model.tar.gz"})},
+    "a success with another model": {labels.ENDED: json.dumps(COMPLETED | {"artifact": "s3://other/model.tar.gz"})},
+    "a failure that does not exist": {labels.ENDED: '{"state": "Failed", "phase": "Failed", "failure": "none"}'},
+    "an end of the training": {labels.TRAINED: "true"},
+    "a stop for a failure": {labels.STOPPED_FOR: "image", labels.STOPPED_BECAUSE: "The image is none."},
+    "a stop for its time": {labels.STOPPED_FOR: "max_runtime"},
+    "a cancel": {labels.STOPPED_FOR: "cancel"},
+}
+
+
+@each_row("annotations", FORGED.items())
+def test_a_failed_pod_refutes_annotations_that_a_person_has_written(annotations: dict[str, str]) -> None:
+    failed = pod(phase="Failed", train=terminated(1, since=10, until=50))
+    honest, seen = (seen_of(found(failed, conditions=FAILED, annotations=of)) for of in ({}, annotations))
+    assert (seen.state, seen.failure, seen.reason, seen.artifact) == (
+        honest.state,
+        honest.failure,
+        honest.reason,
+        honest.artifact,
+    )
+    assert seen.state == JobState.FAILED
+
+
+def test_a_noted_model_of_another_training_job_is_not_recorded() -> None:
+    complete = [{"type": "Complete", "lastTransitionTime": at(60)}]
+    noted = {labels.ENDED: FORGED["a success with another model"][labels.ENDED]}
+    seen = seen_of(found(conditions=complete, annotations=noted))
+    assert seen.state == JobState.COMPLETED
+    assert seen.artifact.endswith(f"/{NAME}/output/model.tar.gz")
 
 
 def entry_of(name: str = NAME, request: object = None, *, is_ours: bool = True, **annotations: str) -> dict[str, Any]:
