@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from traingrid.algorithms.hyperparameter import Hyperparameter, one_of
-
-GPU_FAMILIES = ("p2", "p3", "p3dn", "g4dn", "g5")
-"""The GPU instance families that the pages of the three algorithms list: "P2, P3, G4dn, and G5 instances"
-(https://docs.aws.amazon.com/sagemaker/latest/dg/image-classification.html#IC-instances). p3dn counts as P3."""
 
 MODEL = "application/x-sagemaker-model"
 """The content type of the channel `model`, which continues the training of an earlier model."""
@@ -128,12 +124,7 @@ class Algorithm:
     def _canonical(self, use: Use) -> Use:
         """Return the job with aliases of hyperparameters replaced."""
         renamed = {self.aliases.get(name, name): value for name, value in use.hyperparameters.items()}
-        return Use(
-            hyperparameters=renamed,
-            channels=use.channels,
-            instance_type=use.instance_type,
-            instance_count=use.instance_count,
-        )
+        return replace(use, hyperparameters=renamed)
 
     def _of_hyperparameters(self, use: Use) -> Iterator[BrokenRule]:
         by_name = {hyperparameter.name: hyperparameter for hyperparameter in self.hyperparameters}
@@ -143,8 +134,7 @@ class Algorithm:
             if hyperparameter is None:
                 yield self._unknown(name, value, (*by_name, *self.aliases))
             elif reason := hyperparameter.problem(value):
-                step = f"Write {hyperparameter.allowed}."
-                yield BrokenRule(field="hyperparameters", entry=name, value=value, reason=reason, next_step=step)
+                yield invalid(name, value, reason, f"Write {hyperparameter.allowed}.")
         for hyperparameter in self.hyperparameters:
             if hyperparameter.required and hyperparameter.name not in values:
                 yield missing(hyperparameter.name, f"{self.name} requires it", hyperparameter.allowed)
@@ -152,8 +142,7 @@ class Algorithm:
     def _unknown(self, name: str, value: str, names: tuple[str, ...]) -> BrokenRule:
         near = difflib.get_close_matches(name, names, n=1)
         step = f"Did you mean {near[0]}?" if near else f"Remove it; the hyperparameters are {', '.join(names)}."
-        reason = f"{self.name} has no hyperparameter of this name"
-        return BrokenRule(field="hyperparameters", entry=name, value=value, reason=reason, next_step=step)
+        return invalid(name, value, f"{self.name} has no hyperparameter of this name", step)
 
     def _of_channels(self, use: Use) -> Iterator[BrokenRule]:
         for name, rule in self.channels.items():
@@ -198,7 +187,11 @@ class Algorithm:
             )
 
 
+def invalid(name: str, value: str, reason: str, next_step: str) -> BrokenRule:
+    """Return the violation of a hyperparameter's value."""
+    return BrokenRule(field="hyperparameters", entry=name, value=value, reason=reason, next_step=next_step)
+
+
 def missing(name: str, reason: str, allowed: str) -> BrokenRule:
     """Return the violation of a hyperparameter that a job must set."""
-    step = f"Set {name} to {allowed}."
-    return BrokenRule(field="hyperparameters", entry=name, reason=reason, next_step=step)
+    return invalid(name, "", reason, f"Set {name} to {allowed}.")

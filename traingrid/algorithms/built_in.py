@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from traingrid.algorithms import xgboost
-from traingrid.algorithms.image_classification import IMAGE_CLASSIFICATION
-from traingrid.algorithms.object_detection import OBJECT_DETECTION
-from traingrid.algorithms.registries import VISION, XGBOOST
+from traingrid.algorithms import images, xgboost
+from traingrid.algorithms.algorithm import Algorithm
+from traingrid.algorithms.hyperparameter import Hyperparameter
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
-    from traingrid.algorithms.algorithm import Algorithm
+_PAGES = "https://docs.aws.amazon.com/sagemaker/latest/dg"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,19 +47,61 @@ class BuiltIn:
         return f"{self.registries[region]}.dkr.ecr.{region}.amazonaws.com/{self.image}"
 
 
-NAMES = ("image-classification", "object-detection", "xgboost")
-"""The algorithms whose rules are known."""
+VERSIONS = {"image-classification": ("1",), "object-detection": ("1",), "xgboost": xgboost.VERSIONS}
+"""The versions of each algorithm whose rules are known."""
 
 
+@cache
 def built_in(name: str, version: str) -> BuiltIn | None:
     """Return an algorithm, or None if the rules of this algorithm or version are not known."""
-    vision = {"image-classification": IMAGE_CLASSIFICATION, "object-detection": OBJECT_DETECTION}
-    if name in vision and version == "1":
-        return BuiltIn(algorithm=vision[name], repository=name, version=version, registries=VISION)
-    if name == "xgboost" and version in xgboost.VERSIONS:
-        rules = xgboost.xgboost(version)
-        return BuiltIn(algorithm=rules, repository="sagemaker-xgboost", version=version, registries=XGBOOST)
-    return None
+    if version not in VERSIONS.get(name, ()):
+        return None
+    is_xgboost = name == "xgboost"
+    algorithm = _xgboost(version) if is_xgboost else _image_algorithm(name)
+    registries = {region: accounts[is_xgboost] for region, accounts in _tables()["registries"].items()}
+    repository = "sagemaker-xgboost" if is_xgboost else name
+    return BuiltIn(algorithm=algorithm, repository=repository, version=version, registries=registries)
+
+
+@cache
+def _tables() -> dict[str, dict[str, Any]]:
+    return tomllib.loads((Path(__file__).parent / "built_in.toml").read_text())
+
+
+def _xgboost(version: str) -> Algorithm:
+    return Algorithm(
+        name="xgboost",
+        source=f"{_PAGES}/xgboost_hyperparameters.html",
+        hyperparameters=tuple(_hyperparameters("xgboost", version)),
+        aliases={"learning_rate": "eta", "min_split_loss": "gamma", "reg_lambda": "lambda", "reg_alpha": "alpha"},
+        channels=xgboost.channels(version),
+        rules=(*xgboost.RULES, *(partial(rule, version=version) for rule in xgboost.RULES_OF_VERSIONS)),
+    )
+
+
+def _image_algorithm(name: str) -> Algorithm:
+    classifies = name == "image-classification"
+    labels = "lst" if classifies else "annotation"
+    return Algorithm(
+        name=name,
+        source=f"{_PAGES}/{'IC-Hyperparameter' if classifies else 'object-detection-api-config'}.html",
+        hyperparameters=(*_hyperparameters("images", "1"), *_hyperparameters(name, "1")),
+        channels=images.channels(labels),
+        instance_families=images.GPU_FAMILIES,
+        rules=(partial(images.one_format, labels=labels), images.replicated_pipes)
+        + (images.CLASSIFICATION_RULES if classifies else ()),
+    )
+
+
+def _hyperparameters(table: str, version: str) -> Iterator[Hyperparameter]:
+    order = VERSIONS.get(table, (version,))
+    for name, row in _tables()[table].items():
+        values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}
+        since, until = values.pop("since", order[0]), values.pop("until", order[-1])
+        for first, choices in values.pop("more_choices", {}).items():
+            values["choices"] += tuple(choices) if order.index(first) <= order.index(version) else ()
+        if order.index(since) <= order.index(version) <= order.index(until):
+            yield Hyperparameter(name=name, **values)
 
 
 def of_image(image: str) -> BuiltIn | None:

@@ -20,11 +20,7 @@ _RANGES = {"Integer": "IntegerParameterRangeSpecification", "Continuous": "Conti
 
 
 def described(reply: Mapping[str, Any]) -> Algorithm:
-    """Return the rules of an algorithm resource.
-
-    Args:
-        reply: The reply of DescribeAlgorithm.
-    """
+    """Return the rules of an algorithm resource."""
     training = reply["TrainingSpecification"]
     return Algorithm(
         name=str(reply["AlgorithmName"]),

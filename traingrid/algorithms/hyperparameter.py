@@ -22,7 +22,6 @@ class Hyperparameter:
         least: The smallest value of an integer or a number; None for no limit.
         greatest: The largest value of an integer or a number; None for no limit.
         excludes: The limits that are not values themselves: "least", "greatest" or both.
-        choices: The values of a choice.
         form: The regular expression that a text matches completely; empty if any text is valid.
         example: A text of that form, for the error message.
     """

@@ -1,4 +1,4 @@
-"""Image algorithms: the rules that image-classification and object-detection share.
+"""Image algorithms: the channels of image-classification and object-detection, and rules of more than one value.
 
 Sources: https://docs.aws.amazon.com/sagemaker/latest/dg/image-classification.html#IC-inputoutput and
 https://docs.aws.amazon.com/sagemaker/latest/dg/object-detection.html#object-detection-inputoutput.
@@ -8,92 +8,51 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traingrid.algorithms.algorithm import MODEL, BrokenRule, ChannelRule, Use
-from traingrid.algorithms.hyperparameter import Hyperparameter
+from traingrid.algorithms.algorithm import MODEL, BrokenRule, ChannelRule, Use, invalid, missing
+from traingrid.algorithms.hyperparameter import one_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 RECORDIO = "application/x-recordio"
 IMAGES = ("image/png", "image/jpeg", "application/x-image")
-FLAG = ("0", "1")
-SWITCH = ("True", "False")
-"""The values of `early_stopping`, with a capital letter as the pages write them."""
+GPU_FAMILIES = ("p2", "p3", "p3dn", "g4dn", "g5")
+"""The GPU instance families of both pages: "P2, P3, G4dn, and G5 instances"
+(https://docs.aws.amazon.com/sagemaker/latest/dg/image-classification.html#IC-instances). p3dn counts as P3."""
+
+_PRETRAINED_LAYERS = ("18", "34", "50", "101", "152", "200")
+_DEFAULT_EPOCHS = 30
 
 
-def positive(name: str, *, required: bool = False, least: int = 1) -> Hyperparameter:
-    """Return a whole number of at least 1, or of at least `least`."""
-    return Hyperparameter(name=name, kind="integer", required=required, least=least)
-
-
-def fraction(name: str, *excludes: str) -> Hyperparameter:
-    """Return a number from 0 to 1."""
-    ends = tuple(end for end in ("least", "greatest") if end in excludes)
-    return Hyperparameter(name=name, kind="number", least=0, greatest=1, excludes=ends)
-
-
-def choice(name: str, *choices: str) -> Hyperparameter:
-    """Return a hyperparameter with a list of values."""
-    return Hyperparameter(name=name, kind="choice", choices=choices)
-
-
-def text(name: str, form: str = "", example: str = "") -> Hyperparameter:
-    """Return a hyperparameter with a text of a form."""
-    return Hyperparameter(name=name, kind="text", form=form, example=example)
-
-
-EPOCHS = text("lr_scheduler_step", r"\d+(\s*,\s*\d+)*", '"10,20"')
-SHARED = (
-    positive("num_classes", required=True),
-    positive("num_training_samples", required=True),
-    choice("early_stopping", *SWITCH),
-    positive("early_stopping_min_epochs"),
-    positive("early_stopping_patience"),
-    fraction("early_stopping_tolerance"),
-    positive("epochs"),
-    choice("kv_store", "dist_sync", "dist_async"),
-    positive("mini_batch_size"),
-    choice("use_pretrained_model", *FLAG),
-    EPOCHS,
-)
-"""The hyperparameters with the same rule on both pages."""
-
-
-def image_channels(labels: str) -> dict[str, ChannelRule]:
+def channels(labels: str) -> dict[str, ChannelRule]:
     """Return the channels of an algorithm whose image format has labels in a channel named `{train,validation}_labels`.
 
     Args:
         labels: The ending of these channels: "lst" or "annotation".
     """
-    data = {"File": (RECORDIO, *IMAGES), "Pipe": (RECORDIO,)}
+    data, image = {"File": (RECORDIO, *IMAGES), "Pipe": (RECORDIO,)}, ChannelRule(content_types={"File": IMAGES})
+    required = ChannelRule(required=True, content_types=data)
     return {
-        "train": ChannelRule(required=True, content_types=data),
-        "validation": ChannelRule(required=True, content_types=data),
-        f"train_{labels}": ChannelRule(content_types={"File": IMAGES}),
-        f"validation_{labels}": ChannelRule(content_types={"File": IMAGES}),
+        **dict.fromkeys(("train", "validation"), required),
+        **dict.fromkeys((f"train_{labels}", f"validation_{labels}"), image),
         "model": ChannelRule(content_types={"File": (MODEL,)}),
     }
 
 
-def one_format(labels: str) -> Callable[[Use], Iterator[BrokenRule]]:
-    """Return the rule that all channels have the same format, and that the image format has its label channels."""
-    ending = f"_{labels}"
-
-    def rule(use: Use) -> Iterator[BrokenRule]:
-        train, validation = (use.channels[name].mime for name in ("train", "validation"))
-        if (train == RECORDIO) != (validation == RECORDIO):
-            reason = f"its format differs from that of the channel train, {train}"
-            step = f"Write content_type {RECORDIO} for both channels, or an image type for both."
-            yield BrokenRule(field="inputs", entry="validation", value=validation, reason=reason, next_step=step)
-        for name in (f"train{ending}", f"validation{ending}"):
-            if train != RECORDIO and name not in use.channels:
-                reason = f"the content_type {train} requires the channel {name}"
-                yield BrokenRule(field="inputs", reason=reason, next_step=f"Add {name}, or write {RECORDIO}.")
-            if train == RECORDIO and name in use.channels:
-                reason = f"RecordIO contains the labels, so there is no channel {name}"
-                yield BrokenRule(field="inputs", entry=name, reason=reason, next_step="Remove this channel.")
-
-    return rule
+def one_format(use: Use, labels: str) -> Iterator[BrokenRule]:
+    """Yield the channels with another format than the channel train, and those that its format misses or excludes."""
+    train, validation = (use.channels[name].mime for name in ("train", "validation"))
+    if (train == RECORDIO) != (validation == RECORDIO):
+        reason = f"its format differs from that of the channel train, {train}"
+        step = f"Write content_type {RECORDIO} for both channels, or an image type for both."
+        yield BrokenRule(field="inputs", entry="validation", value=validation, reason=reason, next_step=step)
+    for name in (f"train_{labels}", f"validation_{labels}"):
+        if train != RECORDIO and name not in use.channels:
+            reason = f"the content_type {train} requires the channel {name}"
+            yield BrokenRule(field="inputs", reason=reason, next_step=f"Add {name}, or write {RECORDIO}.")
+        if train == RECORDIO and name in use.channels:
+            reason = f"RecordIO contains the labels, so there is no channel {name}"
+            yield BrokenRule(field="inputs", entry=name, reason=reason, next_step="Remove this channel.")
 
 
 def replicated_pipes(use: Use) -> Iterator[BrokenRule]:
@@ -107,3 +66,42 @@ def replicated_pipes(use: Use) -> Iterator[BrokenRule]:
             reason = "the algorithm shards a stream of RecordIO between the instances itself"
             step = "Write distribution FullyReplicated for this channel."
             yield BrokenRule(field="inputs", entry=name, value=channel.distribution, reason=reason, next_step=step)
+
+
+def _pretrained(use: Use) -> Iterator[BrokenRule]:
+    """A pretrained network exists only with certain numbers of layers and one image size."""
+    values = use.hyperparameters
+    if values.get("use_pretrained_model") != "1":
+        return
+    if values.get("num_layers", "152") not in _PRETRAINED_LAYERS:
+        step = f"Write {one_of(_PRETRAINED_LAYERS)}, or use_pretrained_model 0."
+        reason = "there is no pretrained network with this number of layers"
+        yield invalid("num_layers", values["num_layers"], reason, step)
+    shape = values.get("image_shape", "3,224,224")
+    if [int(part) for part in shape.split(",")] != [3, 224, 224]:
+        step = "Write 3,224,224, or use_pretrained_model 0."
+        yield invalid("image_shape", shape, "pretrained networks have a fixed image size", step)
+
+
+def _checkpoints(use: Use) -> Iterator[BrokenRule]:
+    hyperparameters = use.hyperparameters
+    epochs = int(hyperparameters.get("epochs", _DEFAULT_EPOCHS))
+    if int(hyperparameters.get("checkpoint_frequency", 1)) > epochs:
+        step = f"Write a whole number of at most {epochs}."
+        value = hyperparameters["checkpoint_frequency"]
+        yield invalid("checkpoint_frequency", value, f"must not exceed epochs, which is {epochs}", step)
+
+
+def _resize(use: Use) -> Iterator[BrokenRule]:
+    """Images need `resize`, which must be larger than the network's input in both dimensions."""
+    values, mime = use.hyperparameters, use.channels["train"].mime
+    if mime != RECORDIO and "resize" not in values:
+        yield missing("resize", f"the content_type {mime} requires it", "a whole number of at least 1")
+    larger = max(int(part) for part in values.get("image_shape", "3,224,224").split(",")[1:])
+    if "resize" in values and int(values["resize"]) < larger:
+        step = f"Write a whole number of at least {larger}."
+        yield invalid("resize", values["resize"], "must not be smaller than the height or width of image_shape", step)
+
+
+CLASSIFICATION_RULES = (_pretrained, _checkpoints, _resize)
+"""The rules of image-classification alone."""

@@ -1,30 +1,18 @@
-"""xgboost: the published rules of the algorithm, for each version of its image.
+"""xgboost: the channels of each version of the algorithm, and the rules of more than one value.
 
-Hyperparameters: https://docs.aws.amazon.com/sagemaker/latest/dg/xgboost_hyperparameters.html lists the most common
-ones. The complete list with types and ranges, which the container checks before it trains, is public, with a tag for
-each version (https://github.com/aws/sagemaker-xgboost-container,
-src/sagemaker_xgboost_container/algorithm_mode/hyperparameter_validation.py). Where both have a range, the narrower one
-applies. Channels: channel_validation.py and data_utils.py beside it. Instances:
+Source: the checks of the container (https://github.com/aws/sagemaker-xgboost-container, a tag for each version) in
+src/sagemaker_xgboost_container/: algorithm_mode/hyperparameter_validation.py, channel_validation.py, data_utils.py,
+constants/xgb_constants.py and xgb_content_types.py. Instances:
 https://docs.aws.amazon.com/sagemaker/latest/dg/xgboost.html#Instance-XGBoost.
 """
 
 from __future__ import annotations
 
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING
 
-from traingrid.algorithms.algorithm import Algorithm, BrokenRule, ChannelRule, Use, missing
-from traingrid.algorithms.hyperparameter import Hyperparameter, one_of
-from traingrid.algorithms.xgboost_values import (
-    CSV,
-    LIBSVM,
-    METRICS,
-    OBJECTIVES,
-    PARQUET,
-    PROTOBUF,
-    TREE_UPDATERS,
-    UPDATERS,
-)
+from traingrid.algorithms.algorithm import BrokenRule, ChannelRule, Use, invalid, missing
+from traingrid.algorithms.hyperparameter import one_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,124 +20,45 @@ if TYPE_CHECKING:
 VERSIONS = ("1.2-1", "1.2-2", "1.3-1", "1.5-1", "1.7-1", "3.0-5", "3.2-0")
 """The versions with these rules. Earlier ones accept other hyperparameters and are deprecated."""
 
+LIBSVM = ("text/libsvm", "text/x-libsvm", "libsvm")
+CSV = ("text/csv", "csv")
+PARQUET = ("application/x-parquet", "parquet")
+PROTOBUF = ("application/x-recordio-protobuf", "recordio-protobuf")
+
+METRICS = (
+    *("accuracy", "auc", "aucpr", "balanced_accuracy", "f1", "f1_binary", "f1_macro", "map", "ndcg", "precision"),
+    *("precision_macro", "precision_micro", "r2", "recall", "recall_macro", "recall_micro"),
+    *("aft-nloglik", "cox-nloglik", "error", "gamma-deviance", "gamma-nloglik", "interval-regression-accuracy"),
+    *("logloss", "mae", "mape", "merror", "mlogloss", "mphe", "mse", "poisson-nloglik", "rmse", "rmsle"),
+    "tweedie-nloglik",
+)
+_METRICS_SINCE = {
+    "1.2-2": ("f1_binary", "f1_macro"),
+    "1.3-1": (
+        *("balanced_accuracy", "mape", "precision", "precision_macro", "precision_micro"),
+        *("recall", "recall_macro", "recall_micro"),
+    ),
+}
+
+_TREE_UPDATERS = ("grow_colmaker", "distcol", "grow_histmaker", "grow_local_histmaker")
+"""The updaters of which a job can have only one, because they grow trees; the last one only up to version 1.5-1."""
+
+UPDATERS = (*_TREE_UPDATERS, "grow_skmaker", "sync", "refresh", "prune", "shotgun", "coord_descent")
+
 _ACCELERATED = ("p", "g", "trn", "inf")
-_LIST = r"[^,\s]+(\s*,\s*[^,\s]+)*"
 _DEFAULT_OBJECTIVE = "reg:squarederror"
 
 
-@cache
-def xgboost(version: str) -> Algorithm:
-    """Return the rules of a version.
-
-    Raises:
-        KeyError: The version is not one of VERSIONS.
-    """
-    if version not in VERSIONS:
-        raise KeyError(version)
+def channels(version: str) -> dict[str, ChannelRule]:
+    """Return the channels of a version."""
     files, streams = (*LIBSVM, *CSV, *PARQUET, *PROTOBUF), (*CSV, *PARQUET, *PROTOBUF)
     modes = {"File": files, "FastFile": files} | ({} if _at_least(version, "3.2-0") else {"Pipe": streams})
     channel = partial(ChannelRule, content_types=modes, default=LIBSVM[0])
-    return Algorithm(
-        name="xgboost",
-        source="https://docs.aws.amazon.com/sagemaker/latest/dg/xgboost_hyperparameters.html",
-        hyperparameters=(*_numbers(), *_choices(version), *_texts()),
-        aliases={"learning_rate": "eta", "min_split_loss": "gamma", "reg_lambda": "lambda", "reg_alpha": "alpha"},
-        channels={"train": channel(required=True), "validation": channel()},
-        rules=(
-            _num_class,
-            _tree_methods,
-            _lists,
-            partial(_instances, version=version),
-            partial(_dask, version=version),
-        ),
-    )
+    return {"train": channel(required=True), "validation": channel()}
 
 
 def _at_least(version: str, minimum: str) -> bool:
     return VERSIONS.index(version) >= VERSIONS.index(minimum)
-
-
-def _number(name: str, least: float | None = None, greatest: float | None = None, *excludes: str) -> Hyperparameter:
-    ends = tuple(end for end in ("least", "greatest") if end in excludes)
-    return Hyperparameter(name=name, kind="number", least=least, greatest=greatest, excludes=ends)
-
-
-def _integer(name: str, least: float, greatest: float | None = None, *, required: bool = False) -> Hyperparameter:
-    return Hyperparameter(name=name, kind="integer", least=least, greatest=greatest, required=required)
-
-
-def _numbers() -> tuple[Hyperparameter, ...]:
-    return (
-        _integer("num_round", 1, required=True),
-        _integer("num_class", 2),
-        _integer("csv_weights", 0, 1),
-        _integer("early_stopping_rounds", 1),
-        _integer("max_bin", 0),
-        _integer("max_depth", 0),
-        _integer("max_leaves", 0),
-        _integer("nthread", 1),
-        _integer("num_parallel_tree", 1),
-        _integer("one_drop", 0, 1),
-        _integer("refresh_leaf", 0, 1),
-        _integer("seed", 1 - 2**31, 2**31 - 2),
-        _integer("verbosity", 0, 3),
-        _number("aft_loss_distribution_scale", 0),
-        _number("alpha", 0),
-        _number("base_score", 0),
-        _number("colsample_bylevel", 0, 1, "least"),
-        _number("colsample_bynode", 0, 1, "least"),
-        _number("colsample_bytree", 0, 1, "least"),
-        _number("eta", 0, 1),
-        _number("gamma", 0),
-        _number("lambda", 0),
-        _number("lambda_bias", 0, 1),
-        _number("max_delta_step", 0),
-        _number("min_child_weight", 0),
-        _number("rate_drop", 0, 1),
-        _number("scale_pos_weight", 0, None, "least"),
-        _number("sketch_eps", 0, 1, "least", "greatest"),
-        _number("skip_drop", 0, 1),
-        _number("subsample", 0, 1, "least"),
-        _number("tweedie_variance_power", 1, 2, "least", "greatest"),
-    )
-
-
-def _choices(version: str) -> tuple[Hyperparameter, ...]:
-    switch = ("true", "false")
-    values: dict[str, tuple[str, ...]] = {
-        "aft_loss_distribution": ("normal", "logistic", "extreme"),
-        "booster": ("gbtree", "gblinear", "dart"),
-        "deterministic_histogram": switch,
-        "dsplit": ("row", "col"),
-        "grow_policy": ("depthwise", "lossguide"),
-        "normalize_type": ("tree", "forest"),
-        "objective": (*OBJECTIVES, *(("reg:absoluteerror",) if _at_least(version, "3.0-5") else ())),
-        "predictor": ("auto", "cpu_predictor", "gpu_predictor"),
-        "process_type": ("default", "update"),
-        "sample_type": ("uniform", "weighted"),
-        "save_model_on_termination": switch,
-        "tree_method": ("auto", "exact", "approx", "hist", "gpu_hist"),
-    }
-    if _at_least(version, "1.3-1"):
-        values["sampling_method"] = ("uniform", "gradient_based")
-    if _at_least(version, "1.7-1"):
-        values["use_dask_gpu_training"] = switch
-    else:
-        values["single_precision_histogram"] = switch
-    hyperparameters = [Hyperparameter(name=name, kind="choice", choices=choices) for name, choices in values.items()]
-    return (*hyperparameters, *([_integer("prob_buffer_row", 2)] if _at_least(version, "1.3-1") else []))
-
-
-def _texts() -> tuple[Hyperparameter, ...]:
-    forms = {
-        "eval_metric": (_LIST, '"rmse,mae"'),
-        "interaction_constraints": (r"\[\s*\[[\d\s,]+\](\s*,\s*\[[\d\s,]+\])*\s*\]", '"[[1,2],[3,4,5]]"'),
-        "monotone_constraints": (r"\(\s*-?[01](\s*,\s*-?[01])*\s*,?\s*\)", '"(0,1,-1)"'),
-        "updater": (_LIST, '"grow_histmaker,prune"'),
-    }
-    return tuple(
-        Hyperparameter(name=name, kind="text", form=form, example=example) for name, (form, example) in forms.items()
-    )
 
 
 def _num_class(use: Use) -> Iterator[BrokenRule]:
@@ -168,39 +77,43 @@ def _tree_methods(use: Use) -> Iterator[BrokenRule]:
     for name, methods in supported.items():
         if name in hyperparameters and hyperparameters.get("tree_method") not in methods:
             reason = "only some tree methods support constraints"
-            yield _violation(
+            yield invalid(
                 name, hyperparameters[name], reason, f"Set tree_method to {one_of(methods)}, or remove {name}."
             )
     if hyperparameters.get("tree_method") == "gpu_hist" and not use.family.startswith(_ACCELERATED):
         step = "Write an instance type with a GPU, or another tree_method."
-        yield _violation("tree_method", "gpu_hist", f"{use.instance_type} has no GPU", step)
+        yield invalid("tree_method", "gpu_hist", f"{use.instance_type} has no GPU", step)
 
 
-def _lists(use: Use) -> Iterator[BrokenRule]:
+def _lists(use: Use, version: str) -> Iterator[BrokenRule]:
     hyperparameters = use.hyperparameters
-    yield from _metrics(hyperparameters.get("eval_metric", ""), hyperparameters.get("objective", _DEFAULT_OBJECTIVE))
-    updaters = [word.strip() for word in hyperparameters.get("updater", "").split(",") if word.strip()]
-    if unknown := [word for word in updaters if word not in UPDATERS]:
-        yield _violation("updater", unknown[0], "not a valid value", f"Write {one_of(UPDATERS)}.")
-    growing = [word for word in updaters if word in TREE_UPDATERS]
+    objective = hyperparameters.get("objective", _DEFAULT_OBJECTIVE)
+    yield from _metrics(hyperparameters.get("eval_metric", ""), objective, version)
+    updaters = tuple(word for word in UPDATERS if word != "grow_local_histmaker" or not _at_least(version, "1.7-1"))
+    words = hyperparameters.get("updater", updaters[0]).split(",")
+    if unknown := [word for word in words if word not in updaters]:
+        yield invalid("updater", unknown[0], "not a valid value", f"Write {one_of(updaters)}.")
+    growing = [word for word in words if word in _TREE_UPDATERS]
     if len(growing) > 1:
         step = f"Keep one of {', '.join(growing)}."
-        yield _violation("updater", hyperparameters["updater"], "only one updater can grow trees", step)
+        yield invalid("updater", hyperparameters["updater"], "only one updater can grow trees", step)
 
 
-def _metrics(value: str, objective: str) -> Iterator[BrokenRule]:
+def _metrics(value: str, objective: str, version: str) -> Iterator[BrokenRule]:
     """Check the evaluation metrics; `error`, `ndcg` and `map` may have a threshold, such as error@0.7."""
-    for metric in filter(None, (word.strip() for word in value.split(","))):
+    later = {word for since, words in _METRICS_SINCE.items() if not _at_least(version, since) for word in words}
+    metrics = tuple(metric for metric in METRICS if metric not in later)
+    for metric in filter(None, value.split(",")):
         name, at, threshold = metric.partition("@")
         has_threshold = name in ("error", "ndcg", "map") and threshold.replace(".", "", 1).isdigit()
-        if metric not in METRICS and not (at and has_threshold):
-            yield _violation("eval_metric", metric, "not a valid metric", f"Write {one_of(METRICS)}.")
+        if metric not in metrics and not (at and has_threshold):
+            yield invalid("eval_metric", metric, "not a valid metric", f"Write {one_of(metrics)}.")
         elif metric == "auc" and not objective.startswith(("binary:", "rank:")):
             step = "Write an objective that begins with binary: or rank:, or another eval_metric."
-            yield _violation("eval_metric", metric, f"auc does not apply to the objective {objective}", step)
+            yield invalid("eval_metric", metric, f"auc does not apply to the objective {objective}", step)
         elif metric == "aft-nloglik" and objective != "survival:aft":
             step = "Write the objective survival:aft, or another eval_metric."
-            yield _violation("eval_metric", metric, f"aft-nloglik does not apply to the objective {objective}", step)
+            yield invalid("eval_metric", metric, f"aft-nloglik does not apply to the objective {objective}", step)
 
 
 def _instances(use: Use, version: str) -> Iterator[BrokenRule]:
@@ -226,7 +139,7 @@ def _dask(use: Use, version: str) -> Iterator[BrokenRule]:
     if use.hyperparameters.get("tree_method") not in methods or not use.family.startswith(_ACCELERATED):
         reason = "it requires a GPU instance and a tree method for GPUs"
         step = f"Set tree_method to {one_of(methods)} and write a GPU instance type, or remove it."
-        yield _violation("use_dask_gpu_training", "true", reason, step)
+        yield invalid("use_dask_gpu_training", "true", reason, step)
     for name, channel in use.channels.items():
         if channel.input_mode == "Pipe" or (channel.mime or LIBSVM[0]) not in (*CSV, *PARQUET):
             reason = "use_dask_gpu_training requires files of CSV or Parquet"
@@ -238,5 +151,6 @@ def _dask(use: Use, version: str) -> Iterator[BrokenRule]:
             yield BrokenRule(field="inputs", entry=name, value=channel.distribution, reason=reason, next_step=step)
 
 
-def _violation(name: str, value: str, reason: str, step: str) -> BrokenRule:
-    return BrokenRule(field="hyperparameters", entry=name, value=value, reason=reason, next_step=step)
+RULES = (_num_class, _tree_methods)
+RULES_OF_VERSIONS = (_lists, _instances, _dask)
+"""The rules that differ between versions."""

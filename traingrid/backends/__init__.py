@@ -82,9 +82,6 @@ def inventory_of(deployment: Deployment, region: str, make: Maker = gentle, role
     """Return the training jobs of a grid in a Region, which may have left the grid, on all backends that it has.
 
     Args:
-        deployment: The deployment.
-        region: The Region.
-        make: Makes the clients.
         role: The ARN of the process's role, if it is not that of the deployment's `part`; for errors of a cluster.
     """
     settings = deployment.grid.regions.get(region)

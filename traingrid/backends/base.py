@@ -82,7 +82,6 @@ class Backend(Describer, Protocol):
         """Request that a training job stop, without waiting. A training job that has ended does not change.
 
         Args:
-            name: The training job's name.
             reason: The reason, which a service that can store it returns in later descriptions.
         """
 
@@ -101,7 +100,6 @@ class Backend(Describer, Protocol):
         """Yield (host, line) of the log lines after `position`, and update `position`.
 
         Args:
-            name: The training job's name.
             position: The position up to which the log was read.
             to_end: Read to the end of the log; otherwise one page of each stream, and more only if a page is large.
             discover: List the streams; otherwise read only those in `position`.
@@ -127,7 +125,6 @@ class ReadableLogs(Protocol):
         """Yield the pages of a log stream after `position`, and update `position` with each.
 
         Args:
-            stream: The log stream.
             position: The position up to which each stream was read.
             limit: The maximum number of lines of a page.
             since: The time from which lines are read, in milliseconds since 1970; 0 for all.

@@ -59,7 +59,6 @@ class Details:
     """The description of a training job, with facts that its entry in a list lacks.
 
     Attributes:
-        state: Its state.
         started_at: The time in seconds since 1970 at which it started on its instances; None before.
         ended_at: The time in seconds since 1970 at which it ended; None while it runs, and if it never started.
         artifact: The S3 URI of the model; empty if there is none.

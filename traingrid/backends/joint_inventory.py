@@ -20,12 +20,7 @@ if TYPE_CHECKING:
 
 
 class PartlyListedError(TraingridError):
-    """The training jobs of one backend could not be listed; those of the backends before it were.
-
-    Args:
-        backend: The backend.
-        error: The error.
-    """
+    """The training jobs of one backend could not be listed; those of the backends before it were."""
 
     def __init__(self, backend: BackendName, error: Exception) -> None:
         super().__init__(f"The training jobs on {TRAITS[backend].service} cannot be listed: {error}")

@@ -23,16 +23,12 @@ class TrainingJob:
     """A training job with a name of a grid.
 
     Attributes:
-        name: Its name.
         identity: The parts of the name: submission, index, attempt.
-        region: Its Region.
         state: SageMaker's TrainingJobStatus.
         created_at: CreationTime in seconds since 1970.
-        arn: Its ARN.
         ended_at: TrainingEndTime in seconds since 1970; None while it runs, and if it never started to train.
         details: Its details, if the world was read with them.
         ours: Whether it has the grid's tag; None if the tags were not read, because the job matches its line.
-        backend: The service that runs it.
         may_hang: True if a host has failed and others may wait for it, or one may not start or end in time, which
             `Inventory.complete_stop` finds out.
         orphaned_pods: The names of its pods, if its object on EKS is gone and only they are left.
@@ -86,7 +82,6 @@ def is_ours(inventory: Inventory, job: TrainingJob, item: JobItem | None) -> boo
 
     Args:
         inventory: The inventory that has listed the training job.
-        job: The training job.
         item: The ledger's item of its line; None if there is none.
     """
     recorded = attempts(item).get(job.identity.attempt)

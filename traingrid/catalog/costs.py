@@ -34,10 +34,8 @@ class Cost:
     Attributes:
         runs: The number of runs, including earlier attempts.
         billable_hours: Hours that SageMaker bills, summed over instances.
-        estimated: The planned cost of training.
         actual: The cost of training that has ended.
         transfer: The cost of copying data to the Regions of jobs.
-        orchestration: The cost of the Batch children.
         unpriced: The number of ended runs whose price is unknown.
         unpriced_transfers: The number of transfers whose price is unknown.
     """

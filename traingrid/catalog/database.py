@@ -152,9 +152,6 @@ class ConflictError(TraingridError):
 def answers(name: str) -> Iterator[None]:
     """Convert the database's errors.
 
-    Args:
-        name: The catalog's name for messages.
-
     Raises:
         TraingridError: The database does not answer, or refuses a statement.
     """

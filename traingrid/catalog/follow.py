@@ -48,7 +48,6 @@ class Changes:
         jobs: The indexes of the jobs by submission.
         submissions: Submissions whose own item has changed: lines were submitted, or submitted again.
         datasets: Dataset versions: name and version.
-        moves: The folders that data is copied to.
     """
 
     jobs: Mapping[str, Collection[int]]

@@ -59,7 +59,6 @@ def read_capacity(
     Args:
         account: The account of Regions without one.
         acting_in: Returns the role to assume in a Region of another account.
-        today: The day of the refresh.
     """
     quotas: list[dict[str, Any]] = []
     plans: list[dict[str, Any]] = []

@@ -70,7 +70,6 @@ def read_prices(grid: GridSettings, acting_in: Callable[[str], ActingRole | None
 
     Args:
         acting_in: Returns the role to assume in a Region of another account.
-        today: The day of the refresh.
 
     Raises:
         TraingridError: The caller may not read price lists, or a price list has an unknown form.

@@ -35,7 +35,6 @@ def let_follow(catalog: Catalog, iam_role: str) -> None:
 
     Args:
         catalog: A catalog in Aurora DSQL, with a user who may create roles.
-        iam_role: The ARN of the function's role.
 
     Raises:
         TraingridError: The database does not answer, or does not find the IAM role.

@@ -64,8 +64,6 @@ class GridRecords:
     """The records of a grid.
 
     Attributes:
-        bucket: The manifest bucket.
-        moves: The copies between Regions.
         orchestrator: The size of the Batch children, which determines their cost.
     """
 

@@ -52,18 +52,13 @@ class Attempt:
     """An attempt at a job.
 
     Attributes:
-        grid: The grid's name.
-        submission: The submission's id.
         number: The number of the attempt, from 1.
         job: The job to train, with the S3 URIs of the attempt's Region.
         batch_child: The id of the Batch child that watches the training job; empty if none does.
         array_file: The S3 object that the child's array was submitted with.
         backend: The backend that runs the training job.
-        backend_name: Its name.
         candidates: The places in which the job may train, in order.
         request: The name of this process's requests for the training job, in the ledger.
-        ledger: The ledger that records the attempt.
-        clock: The clock.
     """
 
     grid: str
@@ -134,7 +129,6 @@ class Attempt:
         """Record facts of this attempt in the ledger.
 
         Args:
-            facts: The facts.
             answered: Whether none of this process's requests for the training job can be in flight any more.
 
         Returns:
@@ -180,9 +174,7 @@ class Attempt:
         """Start the next attempt if no child has requested a training job of this one.
 
         Args:
-            failure: The failure class to record.
             reason: The reason, as a sentence.
-            target: The place of the next attempt.
             on_demand: Use on-demand instances from the next attempt on.
         """
         tried, (region, backend) = self.outcome(failure, JobState.STOPPED, reason), target

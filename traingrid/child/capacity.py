@@ -50,11 +50,7 @@ _MOST_TURNS = 2
 
 @dataclass(kw_only=True)
 class Capacity:
-    """The known shortages, as one attempt uses them.
-
-    Attributes:
-        attempt: The attempt.
-    """
+    """The known shortages, as one attempt uses them."""
 
     attempt: Attempt
     _is_probe: bool | None = field(default=None, init=False)  # None: another child launched the training job
@@ -76,10 +72,6 @@ class Capacity:
         A requested training job may exist and start later, even if its request was refused: another child of this line
         may have sent a second request.
 
-        Args:
-            item: The job's item.
-            shortage: The shortage in the current Region.
-
         Returns:
             True if this attempt is over.
         """
@@ -99,10 +91,6 @@ class Capacity:
         """Return the time until the attempt reads the shortage again.
 
         A line that has found no capacity before waits longer than the others, so that another line probes.
-
-        Args:
-            item: The job's item.
-            shortage: The shortage.
         """
         before = min(item.failures_since_retry.count(CAPACITY.name), _MOST_TURNS)
         left = max(shortage.until - self.attempt.clock.wall(), 0.0)

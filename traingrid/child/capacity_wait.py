@@ -28,11 +28,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(kw_only=True)
 class CapacityWait:
-    """The time within which the training job of an attempt must get its instances.
-
-    Attributes:
-        attempt: The attempt.
-    """
+    """The time within which the training job of an attempt must get its instances."""
 
     attempt: Attempt
     _since: float | None = field(default=None, init=False)  # when the training job was created
@@ -42,9 +38,6 @@ class CapacityWait:
         """Return True if another candidate follows, to which the job may move.
 
         The last candidate waits without limit, and so does a job that has no attempt left.
-
-        Args:
-            item: The job's item.
         """
         job, candidates = self.attempt.job, self.attempt.candidates
         if not job.capacity_wait_seconds or self.attempt.candidate not in candidates[:-1]:
@@ -52,11 +45,7 @@ class CapacityWait:
         return may_try_again(CAPACITY, item.failures_since_retry, job.retries, len(candidates))
 
     def is_over(self, item: JobItem) -> bool:
-        """Return True if the training job should be looked at and perhaps stopped.
-
-        Args:
-            item: The job's item.
-        """
+        """Return True if the training job should be looked at and perhaps stopped."""
         if self._is_stopped:
             return False
         if item.stopped_for:

@@ -38,11 +38,6 @@ class Requests:
     def claimed(self, attempt: Attempt, item: JobItem, claim: JobFacts) -> bool:
         """Claim the attempt for a request; a training job that was seen is only looked up.
 
-        Args:
-            attempt: The attempt.
-            item: The job's item.
-            claim: The fields to record.
-
         Returns:
             False if the attempt is over.
         """

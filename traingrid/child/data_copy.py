@@ -78,9 +78,7 @@ class CopyOrder:
     """The data to copy.
 
     Attributes:
-        source: The folder.
         target: The folder that it is copied to, in the Region of the attempt.
-        from_region: The Region of the source.
         only: The name of the only object to copy; empty to copy all objects.
         max_bytes: The maximum size; 0 for any size.
     """
@@ -124,10 +122,7 @@ class DataCopy:
     """Copies the data of one attempt.
 
     Attributes:
-        attempt: The attempt.
-        moves: The ledger's items of copies.
         folders: The folders, and the stores of their Regions.
-        from_region: The Region of the source.
         begin: Returns a new copy of the folders.
     """
 

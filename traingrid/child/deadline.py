@@ -27,7 +27,6 @@ def is_late(job: Job, wall: float) -> bool:
     keep their spot instances, because on-demand instances may not be part of their share.
 
     Args:
-        job: The job.
         wall: The time in seconds since 1970.
     """
     if not job.spot or not job.finish_by or job.launch != "direct":
@@ -38,10 +37,6 @@ def is_late(job: Job, wall: float) -> bool:
 
 def leave_spot(attempt: Attempt, item: JobItem) -> bool:
     """Start the next attempt with on-demand instances if a spot job is late and no training job was requested.
-
-    Args:
-        attempt: The attempt.
-        item: The job's item.
 
     Returns:
         True if this attempt is over.

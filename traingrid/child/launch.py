@@ -67,9 +67,7 @@ def launch(attempt: Attempt, item: JobItem, capacity: Capacity) -> Launched:
     Waits as long as a quota, a shortage of capacity, throttling or a service error prevents the creation.
 
     Args:
-        attempt: The attempt.
         item: The job's ledger item before the launch.
-        capacity: The known shortages of capacity.
     """
     # A rejected request leaves no phase. With a phase, a training job may exist that is not visible yet.
     unresolved, tries, holds = bool(item.training_job and item.phase), 0, 0

@@ -28,12 +28,7 @@ _LAST_TRIES = 8
 
 @dataclass(kw_only=True)
 class LogFollower:
-    """Reads the log of one attempt's training job incrementally.
-
-    Attributes:
-        attempt: The attempt.
-        pace: The intervals between reads.
-    """
+    """Reads the log of one attempt's training job incrementally."""
 
     attempt: Attempt
     pace: Pace

@@ -92,12 +92,7 @@ def _run(environment: Mapping[str, str], sigterm: Sigterm) -> int:
 
 
 def exit_code(item: JobItem, array_file: str = "") -> int:
-    """Return a child's exit code: TRAINED also for a job that needs no more watching or belongs to another array.
-
-    Args:
-        item: The job's item.
-        array_file: The file of the child's array.
-    """
+    """Return a child's exit code: TRAINED also for a job that needs no more watching or belongs to another array."""
     if item.state in (JobState.COMPLETED, JobState.IN_PROGRESS) or not item.is_of_array(array_file):
         return TRAINED
     failure = FAILURES.get(item.failure)

@@ -59,18 +59,13 @@ class Supervisor:
     """Supervises one job.
 
     Attributes:
-        grid: The grid's name.
-        submission: The submission's id.
         job: The job, in the form for its first Region.
         backend_in: Returns the backend with a name in a Region.
-        ledger: The ledger.
         batch_child: The id of this Batch child; empty without one.
         array_file: The file of its array, as named by `traingrid.submission.files.array_file`; empty without one.
         until_started: Whether to watch only until the training job runs.
         copy_data: Copies the data and the initial model of an attempt into its Region, and returns True if they are
             verified; returns False if the attempt is over. Only called for a job that needs one of them.
-        pace: The intervals between calls of AWS.
-        clock: The clock.
     """
 
     grid: str

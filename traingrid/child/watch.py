@@ -43,10 +43,8 @@ class Watch:
     """Watches one attempt.
 
     Attributes:
-        attempt: The attempt.
         until_started: Whether to watch only until the training job runs.
         asked_at: The time of the first create request, by the attempt's clock; None if another child sent it.
-        pace: The intervals between calls of AWS.
         on_start: Called when the training job runs; may be called repeatedly.
         capacity_wait: The time within which the training job must get its instances; None to wait without limit.
     """

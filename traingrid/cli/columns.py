@@ -64,7 +64,6 @@ class Schema(Generic[Row]):
     Attributes:
         row: The thing that each row describes.
         columns: The columns, in the order of JSON, CSV and the table.
-        names: The keys of JSON and CSV.
     """
 
     def __init__(self, row: str, *columns: Column[Row]) -> None:

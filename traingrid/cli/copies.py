@@ -30,7 +30,6 @@ def folders_in_use(deployment: Deployment, *, is_complete: bool = True) -> Folde
     """Read the ledger and the submissions, and return the folders that open jobs read.
 
     Args:
-        deployment: The grid.
         is_complete: Read the whole ledger, for a caller that deletes folders: the index of open work lacks jobs that a
             version without it has reopened within the last day.
     """

@@ -99,7 +99,6 @@ def marker_of(options: dict[str, Any], attributes: Sequence[str], files: Sequenc
     Args:
         options: The marker's fields except `bytes`, `objects` and `attributes`; None and empty ones are omitted.
         attributes: Words of the form NAME=VALUE, whose values are text.
-        files: The files of the folder.
 
     Raises:
         UsageError: An attribute is not of that form, or is given twice.
@@ -119,12 +118,6 @@ def marker_of(options: dict[str, Any], attributes: Sequence[str], files: Sequenc
 
 def register(deployment: Deployment, region: str, folder: S3Uri, marker: bytes) -> dict[str, Any]:
     """Upload the marker of a dataset whose objects are uploaded, and wait for its report.
-
-    Args:
-        deployment: The grid.
-        region: The Region of the folder.
-        folder: The folder of the dataset.
-        marker: The content of the marker.
 
     Returns:
         The report, with the state "registered".

@@ -35,11 +35,7 @@ class OutputOption(click.Option):
 
 
 def output_option(*schemas: Schema[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return the decorator that adds --output to a command.
-
-    Args:
-        schemas: The rows that the command writes.
-    """
+    """Return the decorator that adds --output to a command."""
 
     def add(command: Callable[..., None]) -> Callable[..., None]:
         choice = click.Choice(["table", "json", "csv"])
@@ -67,8 +63,6 @@ def write_rows(rows: Iterable[Row], schema: Schema[Row], output: Output, *, at_o
     Args:
         rows: The rows. Values of columns are strings, numbers, Booleans, dates, None, or lists, mappings and
             dataclasses of these.
-        schema: The columns of the rows.
-        output: The format.
         at_once: Whether a reader of JSON gets each row as soon as it is known.
     """
     values = map(schema.of, rows)

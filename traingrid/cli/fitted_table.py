@@ -77,7 +77,6 @@ def fitted_table(
         title: The title; empty for none.
         columns: All columns from left to right. Those without a heading are not in the table, and those without any
             text are left out, except the `least`.
-        rows: The rows.
         width: The width of the terminal in characters.
         least: The number of the most important columns that are shown in any terminal.
     """

@@ -131,7 +131,6 @@ def print_lines(lines: Iterator[LogLine], *, is_one_job: bool, timestamps: bool,
     """Print lines with their hosts and the indexes of their jobs, in a colour for each job; return their number.
 
     Args:
-        lines: The lines.
         is_one_job: Omit the indexes.
         timestamps: Print the times.
         at_once: Print each line when it comes, not some thousand lines together.

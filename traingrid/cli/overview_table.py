@@ -26,7 +26,6 @@ def overview_tables(overview: SubmissionOverview, width: int) -> Iterator[tuple[
     """Yield the tables of an overview with their titles: the numbers of jobs, the failed jobs and the running jobs.
 
     Args:
-        overview: The overview.
         width: The width of the terminal in characters.
     """
     yield f"submission {overview.submission}: {overview.total:,} jobs", numbers_table(overview, width)

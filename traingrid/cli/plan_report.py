@@ -111,8 +111,6 @@ def report(plan: Plan, facts: Facts, output: Output = "table") -> None:
     """Print a plan.
 
     Args:
-        plan: The plan.
-        facts: The facts that it used.
         output: The format of the choices; sentences are then on standard error.
     """
     echo = sentences(output)

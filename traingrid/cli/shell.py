@@ -119,9 +119,6 @@ class Session:
     """A started session.
 
     Attributes:
-        region: Its Region.
-        endpoint: The URL of Systems Manager.
-        parameters: The parameters of StartSession.
         reply: The plugin's part of the reply: SessionId, TokenValue and StreamUrl.
     """
 
@@ -145,7 +142,6 @@ def start_session(region: str, target: str, reason: str) -> Session:
     """Start a session with a container.
 
     Args:
-        region: The Region of the training job.
         target: The container, in Session Manager's form.
         reason: The reason, which Session Manager records.
 

@@ -45,7 +45,6 @@ def status_table(status: SubmissionStatus, width: int = _WIDE, now: float | None
     """Return the table of all jobs of a submission, one row each, with the columns that fit.
 
     Args:
-        status: The submission.
         width: The width of the terminal in characters.
         now: The time in seconds since 1970; by default the current time.
     """

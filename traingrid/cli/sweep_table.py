@@ -69,10 +69,7 @@ def trial_rows(
     """Return the rows of trials.
 
     Args:
-        spec: The specification.
-        trials: The trials.
         jobs: The jobs of the trials that have not ended, by number.
-        best: The best trial.
     """
     return [_row(spec, trial, jobs.get(trial.number), is_best=trial == best) for trial in trials]
 
@@ -81,7 +78,6 @@ def sweep_table(spec: SweepSpec, rows: Sequence[TrialRow], width: int) -> Fitted
     """Return the table of trials, one row each, with the columns that fit.
 
     Args:
-        spec: The specification.
         rows: The trials, in their order.
         width: The width of the terminal in characters.
     """

@@ -96,11 +96,7 @@ def _sentence(details: Any) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class MarkerObject:
-    """A marker in a data bucket of the grid.
-
-    Attributes:
-        region: The bucket's Region.
-    """
+    """A marker in a data bucket of the grid."""
 
     region: str
     uri: S3Uri

@@ -30,7 +30,6 @@ class Rule:
 
     Attributes:
         group: The API group; empty for the core group.
-        resources: The plurals of the resources.
     """
 
     group: str = ""

@@ -23,7 +23,6 @@ def answer(request: Mapping[str, str], status: str, *, reason: str = "", data: M
         request: The request, or the fields of it in `REPEATED`, with the resource's PhysicalResourceId.
         status: SUCCESS or FAILED.
         reason: The reason of a failure, which the deployment shows.
-        data: The resource's attributes.
 
     Raises:
         OSError: CloudFormation did not accept the response. Lambda retries an asynchronous event.

@@ -19,7 +19,6 @@ class GuardedChange:
 
     Attributes:
         what: The change, as the beginning of a sentence.
-        why: The effect of the change on jobs.
         way_back: How to deploy without the change.
         region: The Region whose jobs it concerns; "" for all jobs.
         always: True if it is rejected even without open jobs.

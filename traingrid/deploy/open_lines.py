@@ -41,7 +41,6 @@ class OpenLines:
     """Finds the lines that have not ended.
 
     Attributes:
-        bucket: The manifest bucket.
         batch_status: Returns Batch's status of a job by its id; empty if Batch no longer knows the job.
     """
 

@@ -77,7 +77,6 @@ class RegionGuard:
     """Answers the requests of CloudFormation.
 
     Attributes:
-        regions: Its training Regions.
         open_lines: Returns the unfinished lines.
         stack_status: Returns the status of a stack by its id.
     """

@@ -45,7 +45,6 @@ class Retained:
         holds: Its purpose.
         gigabytes: Its size; None if it is not known yet.
         dollars: Its monthly cost at the list prices of us-east-1; None if it is not known.
-        remove: The command that deletes it permanently.
     """
 
     region: str
@@ -62,7 +61,6 @@ def retained(grid: GridSettings, account: str) -> list[Retained]:
 
     Args:
         grid: The grid; only its name and Regions are used, and the Regions of its buckets are added.
-        account: The account of the credentials.
 
     Raises:
         ClientError: The caller lacks a permission, or a Region is disabled.

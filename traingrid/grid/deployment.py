@@ -30,8 +30,6 @@ class Deployment:
     Attributes:
         grid: The configuration of the deployed grid.
         account: The id of the home Region's AWS account.
-        table: The name of the ledger table.
-        manifest_bucket: The name of the bucket for manifests.
         images: The tag, "@" and the digest of each training image that the deployment built, by target.
         frameworks: AWS's own training images that the deployment found, by alias.
         job_queue: The name or ARN of the Batch job queue; empty in processes that submit no jobs.
@@ -119,7 +117,6 @@ class Deployment:
 
         Args:
             image: An alias of grid.yaml, or the URI of an image.
-            region: The training Region.
 
         Raises:
             KeyError: `image` is neither an alias nor a URI.

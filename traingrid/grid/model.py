@@ -357,23 +357,13 @@ class GridSettings(GridPart):
         return [region for region in self.regions if region != self.home or region in self.elsewhere()]
 
     def output_key(self, account: str, region: str) -> str:
-        """Return the ARN of the KMS key, or of its alias, for results in `region`; empty with S3-managed keys.
-
-        Args:
-            account: The account of the Region.
-            region: The training Region.
-        """
+        """Return the ARN of the KMS key, or of its alias, for results in `region`; empty with S3-managed keys."""
         if self.encryption.kind == "s3":
             return ""
         return self.encryption.keys.get(region) or f"arn:aws:kms:{region}:{account}:{names.data_key(self.name)}"
 
     def data_buckets(self, account: str, region: str) -> tuple[str, ...]:
-        """Return the buckets that jobs in `region` may read: the grid's own and those listed in grid.yaml.
-
-        Args:
-            account: The account of the Region.
-            region: The training Region.
-        """
+        """Return the buckets that jobs in `region` may read: the grid's own and those listed in grid.yaml."""
         return (names.data_bucket(self.name, account, region), *self.regions[region].data_buckets)
 
     def to_environment(self, *, rules: bool = False) -> str:

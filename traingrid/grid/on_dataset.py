@@ -51,7 +51,6 @@ def filled(value: Any, facts: dict[str, str]) -> Any:
     """Return a template with the values of its placeholders.
 
     Args:
-        value: A JSON value.
         facts: The values by placeholder.
 
     Raises:

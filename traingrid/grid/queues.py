@@ -79,7 +79,6 @@ def refuse_launch(
     Args:
         launch: The default `launch`.
         share: The default `share`.
-        shares: The grid's shares.
         queues: The service queue of each Region; None for a Region without one.
     """
     if launch == "queued" and (without := [region for region, queue in queues.items() if queue is None]):

@@ -132,7 +132,6 @@ def refuse_volumes(regions: Mapping[str, Region], grid: str, home: str | None) -
     """Raise an error for a volume of a bucket from which jobs of its Region may not read data.
 
     Args:
-        regions: The training Regions.
         home: The home Region's account, if it is given.
     """
     for region, settings in regions.items():

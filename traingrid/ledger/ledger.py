@@ -173,7 +173,7 @@ class OpenMark:
         try:
             check_types(item, _MARK_TYPES, required=("mark",))
         except ItemError as error:
-            step = "The next sweep writes it again, and removes it once the submission has ended."
+            step = "The next pass writes it again, and removes it once the submission has ended."
             return cls(damage=replace(error.damaged, next_step=step))
         return cls(mark=item["mark"], at=item.get("at", ""))
 

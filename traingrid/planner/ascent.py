@@ -100,7 +100,6 @@ class _Scales:
 
     Attributes:
         hours: The mean cost of an instance-hour of each pool, as a column.
-        accelerators: The mean cost of an accelerator-hour.
         most_budget: The price of the budget at which every job would rather stay unplaced.
     """
 

@@ -60,7 +60,6 @@ class PlannableLine:
     """A line with everything that a plan may choose for it.
 
     Attributes:
-        job: Its job with the grid's defaults.
         deadline: The hours until its deadline.
         durations: The duration on each allowed instance type.
         skipped: Allowed instance types that are left out, because no past run shows a duration.

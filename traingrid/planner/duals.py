@@ -68,7 +68,6 @@ def cheapest(costs: NDArray[np.float64], starts: NDArray[np.int64]) -> NDArray[n
     """Return the index of each job's cheapest choice, of equal ones the first.
 
     Args:
-        costs: The costs of the choices of all jobs.
         starts: The index of each job's first choice, and at the end the number of choices.
     """
     least = np.minimum.reduceat(costs, starts[:-1])

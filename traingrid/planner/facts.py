@@ -54,7 +54,6 @@ class DatasetReplica:
     """A dataset version in one Region.
 
     Attributes:
-        uri: The folder of the channels.
         size: The bytes, or None if they are unknown.
         objects: The number of objects, or None if it is unknown.
     """

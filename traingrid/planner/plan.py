@@ -35,7 +35,6 @@ class Assignment:
 
     Attributes:
         pool: The Region, instance type and purchase option.
-        place: The data's place in the Region.
         compute: The dollars of all instances.
         verdict: The reason, as a sentence without a full stop.
     """
@@ -64,7 +63,6 @@ class Plan:
 
     Attributes:
         shortages: The lines that could not be placed, with the limit that prevents it.
-        pools: The pools that were considered.
         gap: The share of the cost that a better plan could save at most, counting penalties of unplaced lines.
         bound: The lower bound of the cost in dollars, with these penalties.
     """

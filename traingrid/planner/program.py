@@ -26,7 +26,6 @@ class Program:
     Attributes:
         jobs: The jobs, in ascending order.
         choices: Their choices, in ascending order; each job has at least one.
-        room: The limits for these jobs.
     """
 
     problem: PlacementProblem
@@ -49,7 +48,6 @@ class Program:
 
         Args:
             start: The index of each of the jobs' choice in an assignment that keeps the limits.
-            seconds: The time limit.
             nodes: The maximum number of nodes of the search tree.
             gap: The relative gap at which the search may end.
         """

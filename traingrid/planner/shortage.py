@@ -49,11 +49,7 @@ class Remainder:
 
 
 def shortages(unplaced: Sequence[PlannableLine], facts: Facts, remainder: Remainder) -> Iterator[PlacementShortage]:
-    """Yield a shortage for each unplaced line, in their order; instances that earlier lines lack are added up.
-
-    Args:
-        remainder: The limits of the plan and their rest.
-    """
+    """Yield a shortage for each unplaced line, in their order; instances that earlier lines lack are added up."""
     search = _ShortageSearch(facts, remainder)
     for candidate in unplaced:
         reason, next_step = search.reason(candidate)

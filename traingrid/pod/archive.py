@@ -33,9 +33,6 @@ def upload_folder(s3: Any, folder: Path, target: S3Uri, key_id: str = "") -> boo
     """Upload the archive of a folder, and return True; return False, without an upload, if it has no files.
 
     Args:
-        s3: The client.
-        folder: The folder.
-        target: The archive's bucket and key.
         key_id: The KMS key of the object; the bucket's default encryption if empty.
 
     Raises:

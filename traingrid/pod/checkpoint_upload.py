@@ -48,7 +48,6 @@ class CopiedFile:
     Attributes:
         modified: The file's time of modification, in nanoseconds.
         size: Its size in bytes.
-        etag: The ETag of the object.
         written: True if this host wrote the object; False if the file was downloaded from it.
     """
 
@@ -91,9 +90,7 @@ class CheckpointUpload:
 
     Attributes:
         s3: The client, which several threads may share.
-        folder: The folder.
         target: The prefix in S3.
-        record: The record.
         is_main: True for the main host.
     """
 
@@ -208,9 +205,7 @@ def record_restored(folder: Path, etags: dict[str, str], record: CheckpointRecor
     """Record downloaded files, which need not be copied.
 
     Args:
-        folder: The folder.
         etags: The ETag of each object, by its path in the folder.
-        record: The record.
     """
     for path, etag in etags.items():
         modified, size = _state(folder / path)

@@ -57,7 +57,6 @@ class Downloads:
 
         Args:
             objects: The objects. They are read as the download proceeds, because there may be millions.
-            folder: The folder.
             title: The name of the data in the log.
 
         Raises:

@@ -51,12 +51,7 @@ def upload_error(detail: str) -> PodError:
 
 
 def explained(error: Exception, request: Mapping[str, Any]) -> str:
-    """Return the reason of an error, with the role or the setting that the user can change.
-
-    Args:
-        error: The error of a call to AWS or of a file.
-        request: The CreateTrainingJob request.
-    """
+    """Return the reason of an error, with the role or the setting that the user can change."""
     role = request.get("RoleArn", "")
     if isinstance(error, NoCredentialsError | CredentialRetrievalError):
         return (

@@ -27,11 +27,8 @@ class Host:
     """One host of a training job.
 
     Attributes:
-        request: The CreateTrainingJob request.
         hosts: The names of all hosts; the main host is the first.
-        name: The name of this host.
         base: The folder that is /opt/ml in the training container.
-        region: The Region.
     """
 
     request: Mapping[str, Any]

@@ -32,7 +32,6 @@ def run(arguments: Sequence[str], environment: Mapping[str, str], training_ended
 
     Args:
         arguments: The command: "prepare" or "results".
-        environment: The environment variables of the container.
         training_ended: Set when the training has ended.
     """
     termination_log = Path(environment.get(TERMINATION_LOG) or "/dev/termination-log")

@@ -31,7 +31,6 @@ class StoredObject:
         place: Its bucket and key.
         size: Its size in bytes.
         etag: Its ETag, with the quotation marks.
-        path: Its path in the folder.
     """
 
     place: S3Uri
@@ -57,7 +56,6 @@ def objects_of(s3: Any, source: Mapping[str, Any]) -> Iterator[StoredObject]:
     """Yield the objects of a channel with the type S3Prefix or ManifestFile, in an order that is the same on all hosts.
 
     Args:
-        s3: The client.
         source: The channel's S3DataSource
             (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_S3DataSource.html).
 

@@ -40,7 +40,6 @@ class Peers:
     earlier may have ended its training, and with it its name, while this one still downloads its data.
 
     Args:
-        host: The host of this pod.
         resolves: Returns True if a name resolves.
     """
 
@@ -87,9 +86,6 @@ def wait_limit(host: Host) -> float | None:
 
     With MPI and torchrun, no host ends before all have joined. Otherwise the program of one may end before another one
     has looked for it, whose wait must then end by itself.
-
-    Args:
-        host: The host of this pod.
     """
     hyperparameters = host.request.get("HyperParameters") or {}
     joined = any(hyperparameters.get(name) == "true" for name in JOINING)
@@ -97,11 +93,7 @@ def wait_limit(host: Host) -> float | None:
 
 
 def resolves_now(name: str) -> bool:
-    """Return True if a name has an address at this moment.
-
-    Args:
-        name: The name of a host.
-    """
+    """Return True if a name has an address at this moment."""
     try:
         return bool(socket.getaddrinfo(name, None))
     except OSError:  # the name is not known yet, or the name server does not answer

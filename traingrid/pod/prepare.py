@@ -33,7 +33,6 @@ def prepare(host: Host, s3: Any) -> None:
     """Create the files of a host, and download its data. It may run again, from the start, after an interruption.
 
     Args:
-        host: The host.
         s3: The client, which `CALLS_AT_ONCE` threads may share.
 
     Raises:

@@ -71,10 +71,8 @@ def collect(host: Host, s3: Any, training_ended: Event, termination_log: Path) -
     artifacts even when the training job fails" (https://github.com/aws/sagemaker-python-sdk/pull/746).
 
     Args:
-        host: The host.
         s3: The client, which several threads may share.
         training_ended: Set by SIGTERM.
-        termination_log: The file of the termination message.
     """
     copy = _checkpoint_copy(host, s3)
     saved = f"; checkpoints of {copy.folder} are copied to {copy.target}" if copy else ""

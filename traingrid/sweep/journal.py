@@ -46,7 +46,6 @@ class NewTrial(BaseModel):
         number: Its number in the sweep, from 0.
         line: The position of its base line.
         region: The Region of its base line.
-        parameters: Its searched hyperparameters.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -92,7 +91,6 @@ class StoppedEarly(_Entry):
 
     Attributes:
         epoch: The epoch at which the rule was applied.
-        best: The trial's best value so far.
         median: The median of the completed trials' best values.
     """
 
@@ -108,10 +106,8 @@ class Ended(_Entry):
 
     Attributes:
         index: The index of its job in its submission.
-        state: The final state of its job.
         region: The Region in which it trained.
         value: The last value of the objective's metric; None if there is none.
-        metrics: The names of all metrics that it reported.
         curve: Epoch and value of the objective's metric.
         seconds: Seconds of training.
         dollars: Its cost; 0 without a budget.
@@ -131,12 +127,7 @@ class Ended(_Entry):
 
 
 class OutOfBudget(_Entry):
-    """The decision to submit no more trials, and to cancel the open ones, until the specification has a higher budget.
-
-    Attributes:
-        dollars: The cost of the trials.
-        budget: The budget that they have cost.
-    """
+    """The decision to submit no more trials and to cancel the open ones until the specification has a higher budget."""
 
     kind: Literal["out_of_budget"] = "out_of_budget"
     dollars: float
@@ -156,7 +147,6 @@ class Journal:
 
     Args:
         storage: S3 in the home Region.
-        bucket: The manifest bucket.
 
     Attributes:
         entries: All entries that have been read or written, by their number.

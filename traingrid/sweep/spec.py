@@ -120,7 +120,6 @@ class SweepSpec(SpecPart):
         lines: The base lines, with the fields of a manifest; each trial uses one of them.
         search: The searched hyperparameters, such as `hp.learning_rate`.
         strategy: "grid" (all combinations), "random" or "optuna" (needs the extra `sweep`).
-        objective: The metric and its direction.
         trials: The number of trials; with grid by default all combinations.
         parallel: The maximum number of trials that wait or run at the same time.
         early_stopping: The rule that stops trials early; None stops none.

@@ -53,7 +53,6 @@ class SpecFile:
 
     Attributes:
         path: The path of the file; that of a specification without a file is only its name.
-        document: The lines of its keys.
     """
 
     path: Path

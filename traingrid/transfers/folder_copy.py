@@ -37,7 +37,6 @@ class FolderCopy:
     """A copy of one folder.
 
     Attributes:
-        folders: The two folders.
         objects: Copies single objects.
         threads: The number of objects to copy at once.
     """

@@ -31,8 +31,6 @@ class Pair:
 
     Attributes:
         name: The key below the folder.
-        source: The object of the source.
-        target: The object of the target.
     """
 
     name: str

@@ -39,8 +39,6 @@ class DownloadedModel:
     """A model on this machine.
 
     Attributes:
-        source: The URI of its archive.
-        bytes: The size of the archive.
         result: "downloaded", or "kept" if the folder already had this model.
     """
 

@@ -43,7 +43,6 @@ class Sizes:
 
     Attributes:
         in_one_piece: An object that is larger is copied in parts, so that each request takes seconds.
-        part: The size of a part.
         largest: The maximum size of an object that S3 copies in one request.
         smallest_part: The minimum size of a part except the last one.
     """
@@ -77,10 +76,7 @@ class ObjectCopy:
     """Copies objects between two Regions.
 
     Attributes:
-        source_store: The store of the sources' Region.
-        target_store: The store of the targets' Region.
         threads: The number of parts of an object to copy at once.
-        sizes: The sizes of requests.
         target_has_kms: True if the targets' bucket encrypts with a key of KMS, so that their ETags are not comparable.
         sleep: Waits for a number of seconds.
     """
@@ -98,7 +94,6 @@ class ObjectCopy:
         Args:
             source: The object.
             etag: Its ETag in the listing of its folder.
-            target: The copy.
             stopped: Returns True if copying must end.
 
         Returns:

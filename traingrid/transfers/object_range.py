@@ -41,8 +41,6 @@ class ObjectRange:
         """Write the bytes into the file, unless `stop` is set before.
 
         Args:
-            s3: The client.
-            retries: The limits of an outage.
             stop: Set to end the download after the next chunk.
             progress: Receives the position after each chunk.
 

@@ -30,7 +30,6 @@ def evidence(source: ObjectHead, target: ObjectHead, mark: str) -> Evidence | No
     """Return the evidence that one object is a copy of another, or None if it is not.
 
     Args:
-        source: The object.
         target: The object that may be its copy.
         mark: The source's mark (`mark_of`).
     """

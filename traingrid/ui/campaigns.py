@@ -53,7 +53,6 @@ class Campaigns:
     """Reads the catalog periodically.
 
     Args:
-        view: The shown submissions and jobs.
         read_facts: Reads the catalog; returns None if the grid has none.
         changed: Called after each read.
 

@@ -62,7 +62,6 @@ def unopened_row(submission: str, job: Job, cancels: Mapping[str, Cancel]) -> Ro
     """Return the row of a job that no child has opened.
 
     Args:
-        job: The job as it was submitted.
         cancels: The recorded cancels of its submission, by scope.
     """
     return _pending(submission, job.index) | {

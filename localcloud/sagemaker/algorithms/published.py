@@ -9,8 +9,8 @@ from typing import Any
 
 from localcloud.ecr import pulls
 from localcloud.ecr.process_images import ProcessImage
+from localcloud.sagemaker.algorithms import xgboost_container
 from traingrid.algorithms.built_in import BuiltIn, is_known_image, of_image
-from traingrid.algorithms.xgboost_values import METRICS
 
 _CHECKOUT = Path(__file__).resolve().parents[3]
 _NUMBER = r"([-+0-9.eE]+)"
@@ -61,6 +61,7 @@ def metric_definitions(image_uri: str) -> list[dict[str, Any]]:
         return []
     if algorithm.algorithm.name == "xgboost":
         return [
-            {"Name": f"validation:{name}", "Regex": rf".*\[[0-9]+\].*#011validation-{name}:(\S+)"} for name in METRICS
+            {"Name": f"validation:{name}", "Regex": rf".*\[[0-9]+\].*#011validation-{name}:(\S+)"}
+            for name in xgboost_container.record()["lists"]["eval_metric"]
         ]
     return _VISION[algorithm.algorithm.name]

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from localcloud.sagemaker.algorithms import image_learner, table_learner
+from localcloud.sagemaker.algorithms import image_learner, table_learner, xgboost_container
 from localcloud.sagemaker.algorithms.job import AlgorithmJob, JobError
 from traingrid.algorithms.algorithm import ChannelUse, Use
 from traingrid.algorithms.built_in import built_in
@@ -59,6 +59,8 @@ def _check(job: AlgorithmJob, name: str, version: str) -> None:
     if algorithm is None:
         message = f"there is no stand-in for {name} {version}"
         raise JobError(message)
+    if name == "xgboost" and (problem := xgboost_container.problem(job.hyperparameters, version)):
+        raise JobError(problem)
     uses = {
         channel: ChannelUse(
             content_type=config.get("ContentType", ""),

@@ -12,10 +12,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from localcloud.sagemaker.algorithms.job import AlgorithmJob, JobError
-from traingrid.algorithms.xgboost_values import CSV, LIBSVM
 
 Score = Callable[[Sequence[float], float], float]
 _SHOWN = 60
+# Of get_content_type() in src/sagemaker_xgboost_container/data_utils.py of https://github.com/aws/sagemaker-xgboost-container
+CSV = ("text/csv", "csv")
+LIBSVM = ("text/libsvm", "text/x-libsvm", "libsvm")
 
 
 def regress_or_classify(job: AlgorithmJob) -> dict[str, Any]:

@@ -213,7 +213,7 @@ def _keys(table: Any) -> set[str]:
 
 @needs_sdk
 def test_the_registries_of_known_algorithms_are_those_of_the_sdk() -> None:
-    """traingrid/algorithms/registries.py repeats them, so that a manifest can be planned without the SDK."""
+    """traingrid/algorithms/built_in.toml repeats them, so that a manifest can be planned without the SDK."""
     (tables,) = PYTHON.parent.parent.glob("lib/python*/site-packages/sagemaker/core/image_uri_config")
     for name, versions in (("image-classification", ["1"]), ("object-detection", ["1"]), ("xgboost", VERSIONS)):
         table = json.loads((tables / f"{name}.json").read_text())

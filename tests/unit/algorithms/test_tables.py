@@ -6,19 +6,17 @@ import re
 import pytest
 
 from tests.support.rows import each_row
-from traingrid.algorithms import xgboost
 from traingrid.algorithms.algorithm import Algorithm, ChannelUse, Use
-from traingrid.algorithms.built_in import NAMES, BuiltIn, built_in, is_known_image, of_image
+from traingrid.algorithms.built_in import VERSIONS, BuiltIn, built_in, is_known_image, of_image
 from traingrid.algorithms.hyperparameter import Hyperparameter, one_of
-from traingrid.algorithms.xgboost_values import METRICS, OBJECTIVES, UPDATERS
+from traingrid.algorithms.xgboost import METRICS, UPDATERS
 from traingrid.manifest.limits import choices
 
 INSTANCE_TYPES, INPUT_MODES = choices("TrainingInstanceType"), choices("TrainingInputMode")
 
 
 def known() -> list[BuiltIn]:
-    versions = {"xgboost": xgboost.VERSIONS}
-    found = [built_in(name, version) for name in NAMES for version in versions.get(name, ("1",))]
+    found = [built_in(name, version) for name, versions in VERSIONS.items() for version in versions]
     return [algorithm for algorithm in found if algorithm]
 
 
@@ -31,7 +29,7 @@ HYPERPARAMETERS = [
 
 
 def test_every_algorithm_and_version_has_rules() -> None:
-    assert len(known()) == 2 + len(xgboost.VERSIONS)
+    assert len(known()) == 2 + len(VERSIONS["xgboost"])
     assert built_in("xgboost", "0.90-2") is None
     assert built_in("kmeans", "1") is None
 
@@ -101,16 +99,20 @@ def test_registries_are_accounts_by_region(found: BuiltIn) -> None:
     assert {"us-east-1", "us-west-2", "eu-west-1", "eu-central-1"} <= set(found.registries)
 
 
-@pytest.mark.parametrize("words", [OBJECTIVES, METRICS, UPDATERS])
+@pytest.mark.parametrize("words", [METRICS, UPDATERS])
 def test_lists_of_values_have_no_duplicates(words: tuple[str, ...]) -> None:
     assert len(set(words)) == len(words)
 
 
 def test_later_versions_of_xgboost_differ_as_the_container_does() -> None:
-    names = {version: {each.name for each in xgboost.xgboost(version).hyperparameters} for version in xgboost.VERSIONS}
+    names = {
+        each.version: {hyperparameter.name for hyperparameter in each.algorithm.hyperparameters}
+        for each in known()
+        if each.algorithm.name == "xgboost"
+    }
     changes = {
         pair: (names[pair[1]] - names[pair[0]], names[pair[0]] - names[pair[1]])
-        for pair in itertools.pairwise(xgboost.VERSIONS)
+        for pair in itertools.pairwise(VERSIONS["xgboost"])
     }
     assert changes == {
         ("1.2-1", "1.2-2"): (set(), set()),
@@ -120,8 +122,6 @@ def test_later_versions_of_xgboost_differ_as_the_container_does() -> None:
         ("1.7-1", "3.0-5"): (set(), set()),
         ("3.0-5", "3.2-0"): (set(), set()),
     }
-    with pytest.raises(KeyError):
-        xgboost.xgboost("0.90-2")
 
 
 def test_rules_with_several_values_wait_for_valid_values() -> None:

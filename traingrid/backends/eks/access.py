@@ -27,8 +27,6 @@ class Access:
     """The access of this process to one cluster.
 
     Attributes:
-        grid: The grid's name.
-        region: The Region.
         cluster: The `eks` section of the Region in grid.yaml.
         role: The ARN of the role of the grid that the process has; empty for a user with other credentials.
     """
@@ -43,8 +41,6 @@ class Access:
         """Return the access of a process of a deployment.
 
         Args:
-            deployment: The deployment.
-            region: The Region.
             cluster: The `eks` section of the Region.
             role: The ARN of the process's role, if it is not that of the deployment's `part`.
         """
@@ -90,7 +86,6 @@ class Access:
         """Replace the text of an error by its cause, with the cluster and the next step.
 
         Args:
-            error: The error.
             was_accepted: True if the API server has accepted a token of this process before.
         """
         if isinstance(error, NoReplyError):

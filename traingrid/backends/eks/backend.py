@@ -48,9 +48,7 @@ class Eks:
     """Training jobs of one Region's cluster.
 
     Args:
-        deployment: The deployment.
         region: A training Region of the grid with a cluster.
-        make: Makes the clients of EKS and STS.
 
     Raises:
         UsageError: The Region has no cluster.

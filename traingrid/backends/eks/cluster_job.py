@@ -25,11 +25,9 @@ class ClusterJob:
     """A training job in a cluster.
 
     Attributes:
-        kind: The kind of its object.
         object: The object.
         pods: Its pods, as the cluster lists them.
         events: The events about the object if it has no pods, or about the pod that waits for a node or a start.
-        cluster_arn: The ARN of the cluster.
     """
 
     kind: Kind

@@ -24,8 +24,6 @@ def host_names(name: str, kind: ObjectKind, count: int) -> list[str]:
     https://github.com/kubeflow/mpi-operator/blob/master/pkg/controller/mpi_job_controller.go).
 
     Args:
-        name: The training job's name.
-        kind: The kind of its object.
         count: The number of its hosts.
     """
     if kind == "job":

@@ -53,9 +53,6 @@ class EksInventory:
     object is left out for a label.
 
     Args:
-        deployment: The grid.
-        region: The Region.
-        make: Makes the clients of EKS and STS.
         role: The ARN of the process's role, if it is not that of the deployment's `part`.
     """
 

@@ -45,9 +45,6 @@ class ClusterJobs:
     """The training jobs of a Region's cluster; nothing is called before a method is.
 
     Args:
-        deployment: The deployment.
-        region: The Region.
-        make: Makes the clients of EKS and STS.
         role: The ARN of the process's role, if it is not that of the deployment's `part`.
 
     Raises:
@@ -80,7 +77,6 @@ class ClusterJobs:
         The object is read before its pods: of an object that is being deleted, no new pods are created.
 
         Args:
-            name: Its name.
             whole: Read all pods of the namespace, to find also those that their controller has released.
         """
         kind_and_object = self._object(name)
@@ -102,7 +98,6 @@ class ClusterJobs:
         """Return the training job of an object, with its pods and the events that explain why it waits.
 
         Args:
-            kind: The kind of the object.
             entry: The object.
             listed: Its pods; None if they are to be listed.
         """

@@ -57,7 +57,6 @@ def is_kept(metadata: Mapping[str, Any], now: float) -> bool:
     `RECORDED` alone does not show that, because anyone can set it. A release also removes the finalizer.
 
     Args:
-        metadata: The object's metadata.
         now: The present time, in seconds since 1970.
     """
     released = str((metadata.get("labels") or {}).get(RECORDED) or "")

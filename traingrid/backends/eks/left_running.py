@@ -24,7 +24,6 @@ def left_running(cluster_job: ClusterJob, now: float) -> list[Pod]:
     While other hosts train, only a pod whose training failed decides it: the end of another one could fail the Job.
 
     Args:
-        cluster_job: The training job.
         now: The present time, in seconds since 1970.
     """
     if cluster_job.is_over:

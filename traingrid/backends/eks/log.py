@@ -52,11 +52,7 @@ class _Line(NamedTuple):
 
 
 class EksLogs:
-    """The logs of a cluster's training jobs. Hosts have SageMaker's names: algo-1, algo-2, ...
-
-    Args:
-        jobs: The training jobs of the cluster.
-    """
+    """The logs of a cluster's training jobs. Hosts have SageMaker's names: algo-1, algo-2, ..."""
 
     def __init__(self, jobs: ClusterJobs) -> None:
         self._jobs = jobs
@@ -121,9 +117,6 @@ class PodLogs:
     """The logs of pods in one namespace.
 
     A position is the time of the last line that was read, and the number of lines read that have this time.
-
-    Args:
-        client: The client of the cluster.
     """
 
     def __init__(self, client: Client) -> None:
@@ -139,7 +132,6 @@ class PodLogs:
         """Yield the lines of a pod after a position, and update the position with each.
 
         Args:
-            pod: The pod's name.
             position: The position of each pod.
             since: Read lines from this time, in milliseconds since 1970.
 

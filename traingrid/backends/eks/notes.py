@@ -34,7 +34,6 @@ class Notes:
     """The notes of one process about the training jobs of a cluster.
 
     Args:
-        grid: The grid's name.
         client: Returns the client of the cluster.
     """
 

@@ -35,12 +35,7 @@ _NAME_VARIABLE = "TRAINING_JOB_NAME"
 
 
 class OrphanedPods:
-    """The orphaned pods of a grid in one cluster.
-
-    Args:
-        grid: The grid's name.
-        jobs: The training jobs of the cluster.
-    """
+    """The orphaned pods of a grid in one cluster."""
 
     def __init__(self, grid: str, jobs: ClusterJobs) -> None:
         self._grid, self._jobs = grid, jobs

@@ -55,7 +55,6 @@ class PodsByOwner:
 
     Args:
         jobs: The Jobs of the namespace, among them those of launchers.
-        pods: The pods.
     """
 
     def __init__(self, jobs: Iterable[Object], pods: Iterable[Object]) -> None:

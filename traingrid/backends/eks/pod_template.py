@@ -94,7 +94,6 @@ def pod_template(training_object: TrainingObject, *, restart_policy: bool = True
     https://github.com/kubernetes-sigs/kueue).
 
     Args:
-        training_object: The training job.
         restart_policy: False leaves out `restartPolicy`, which MPIJob sets from its replicas.
     """
     job, mounts = training_object.job, list(_claimed(training_object))

@@ -68,7 +68,6 @@ class Pod:
     """A pod.
 
     Attributes:
-        raw: The object.
         killed_at: The time at which the kubelet began to end its training, in seconds since 1970, if only an event
             shows it.
     """

@@ -32,11 +32,7 @@ _ENDING = "because it is being terminated"
 
 @dataclass(frozen=True, kw_only=True)
 class Refusals:
-    """Explains errors of one cluster.
-
-    Attributes:
-        access: The access of this process to the cluster.
-    """
+    """Explains errors of one cluster."""
 
     access: Access
 
@@ -44,7 +40,6 @@ class Refusals:
         """Return the LaunchError of an error, or the error itself if the caller can renew expired credentials.
 
         Args:
-            name: The training job's name.
             error: The error of AWS or of the cluster's API server.
         """
         if isinstance(error, NoClusterError):

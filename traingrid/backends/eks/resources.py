@@ -72,7 +72,6 @@ def resources(job: Job, *, queued: bool = False) -> dict[str, dict[str, str]]:
     their families; nodes with accelerators run one training job, which requests all of them.
 
     Args:
-        job: The job.
         queued: True if it waits in a queue of Kueue; then no disk is requested.
     """
     devices = accelerators(job.instance_type, job.processes_per_host)

@@ -53,7 +53,6 @@ def overdue(cluster_job: ClusterJob, now: float) -> str:
     The cluster keeps a pod whose kubelet is silent, because its containers may still run; and so does the line.
 
     Args:
-        cluster_job: The training job.
         now: The present time, in seconds since 1970.
     """
     for pod in cluster_job.pods_left:

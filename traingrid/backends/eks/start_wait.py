@@ -45,7 +45,6 @@ class StartWait:
     """A wait before the training.
 
     Attributes:
-        pod: The pod that waits.
         text: The reason, as a sentence without a full stop.
         since: The time at which the wait began, in seconds since 1970.
         has_failed: True if the cluster reports a failure.

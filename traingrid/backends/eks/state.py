@@ -50,7 +50,6 @@ def seen_of(cluster_job: ClusterJob, now: float | None = None) -> Seen:
     """Return the description of a training job.
 
     Args:
-        cluster_job: The training job.
         now: The present time, in seconds since 1970; None for that of this machine.
     """
     now = time.time() if now is None else now

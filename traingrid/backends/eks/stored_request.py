@@ -57,11 +57,7 @@ def stored_request(entry: Mapping[str, Any]) -> StoredRequest:
 
 
 def damaged(kind: Kind, entry: Mapping[str, Any], region: str, problem: str) -> Damaged:
-    """Return the report of an object whose request cannot be read, so that nothing shows its grid.
-
-    Args:
-        region: The Region of its cluster.
-    """
+    """Return the report of an object whose request cannot be read, so that nothing shows its grid."""
     name, namespace = entry["metadata"]["name"], entry["metadata"]["namespace"]
     return Damaged(
         place=f"The {kind.kind} {namespace}/{name} in {region}",

@@ -18,16 +18,10 @@ class TrainingObject:
     """A training job that is to be created in a cluster.
 
     Attributes:
-        grid: The grid's name.
         name: The training job's name, which is that of the object.
-        identity: The parts of the name.
-        job: The job.
-        region: The Region of the cluster.
         cluster: The `eks` section of that Region in grid.yaml.
-        cluster_arn: The cluster's ARN.
         auto_mode: True for a cluster of EKS Auto Mode.
         request: The CreateTrainingJob request that describes the job.
-        fingerprint: The fingerprint of that request.
         tags: All tags of the line and the grid.
         pod_image: The image of the containers that provide /opt/ml.
     """

@@ -49,7 +49,6 @@ def wait_of(cluster_job: ClusterJob, pod: Pod) -> str:
 
     Args:
         cluster_job: Its training job, with the events about the pod.
-        pod: The pod.
     """
     text, is_too_large = _scheduler(pod)
     component, message, never = _autoscaler(cluster_job)

@@ -25,13 +25,7 @@ _AGAIN_SECONDS, _REFUSED_SECONDS = 5.0, 60.0
 
 
 class ChangeWatch:
-    """Watches a training job until its object is gone or the watch is closed.
-
-    Args:
-        client: The client of the cluster.
-        kind: The kind of the training job's object.
-        made: The object.
-    """
+    """Watches a training job until its object is gone or the watch is closed."""
 
     def __init__(self, client: Client, kind: Kind, entry: Mapping[str, Any]) -> None:
         self._client, self._name = client, str(entry["metadata"]["name"])

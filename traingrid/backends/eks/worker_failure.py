@@ -27,7 +27,6 @@ class WorkerFailure:
     """The reason to stop an MPIJob.
 
     Attributes:
-        failure: The name of the failure class.
         reason: The reason, as a sentence.
     """
 

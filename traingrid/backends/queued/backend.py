@@ -129,11 +129,7 @@ class Queued:
 
 
 class QueuedOrDirect:
-    """Describes the training jobs of a Region with a service queue, for processes that do not know how each started.
-
-    Args:
-        queued: The Region's queued training jobs.
-    """
+    """Describes the training jobs of a Region with a service queue, for processes that do not know how each started."""
 
     def __init__(self, queued: Queued) -> None:
         self._queued = queued

@@ -26,9 +26,6 @@ class QueuedInventory:
     """Training jobs and service jobs of a Region, each under its own name; both represent lines.
 
     Args:
-        deployment: The grid.
-        region: The Region.
-        queue: The name of its service queue.
         make: Makes the clients of SageMaker and Batch.
     """
 

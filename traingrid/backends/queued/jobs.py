@@ -31,7 +31,6 @@ class ServiceJobs:
 
     Args:
         queue: The queue's name.
-        region: Its Region.
         make: Makes the client of Batch.
     """
 
@@ -71,7 +70,6 @@ class ServiceJobs:
         """Yield ListServiceJobs' summaries of the service jobs with a name prefix.
 
         Args:
-            prefix: The prefix of the names.
             statuses: Return only jobs in these statuses; by default all that Batch still knows.
         """
         by_name: list[dict[str, Any]] = [{"filters": _by_name(f"{prefix}*")}]

@@ -26,8 +26,6 @@ def service_job_request(request: Mapping[str, Any], job: Job, grid: GridSettings
     (`sagemaker.aws_batch`), and Batch copies them to the training job.
 
     Args:
-        request: The arguments of CreateTrainingJob.
-        job: The job.
         grid: The grid, with the service queue of the job's Region and the default share.
     """
     queue, share = grid.regions[job.region].service_queue, grid.share_of(job.share)

@@ -27,8 +27,6 @@ class SageMakerInventory:
     """The training jobs of a grid in one Region, as SageMaker lists them.
 
     Args:
-        deployment: The grid.
-        region: The Region.
         make: Makes the client of SageMaker.
     """
 

@@ -25,8 +25,6 @@ class TrainingJobs:
     """The training jobs of SageMaker in one Region.
 
     Args:
-        deployment: The grid.
-        region: The Region.
         make: Makes the client of SageMaker.
     """
 

@@ -28,8 +28,6 @@ class SageMakerLogs:
     """The logs of one Region's training jobs. Hosts have SageMaker's names: algo-1, algo-2, ...
 
     Args:
-        deployment: The deployment.
-        region: The Region.
         make: Makes the client of CloudWatch Logs.
         names_of: Returns the names of the training jobs whose logs are the log of a name; by default only itself.
     """

@@ -28,11 +28,6 @@ def with_metric_variables(environment: Mapping[str, str], job: Job, name: str) -
 
     The regular expressions are cut into pieces. A job without metric history gets none, and neither does one whose
     variables would exceed SageMaker's limits: its metrics are read from the log.
-
-    Args:
-        environment: The job's other variables.
-        job: The job.
-        name: The training job's requested name.
     """
     if not (job.metric_history and job.metrics):
         return dict(environment)

@@ -35,9 +35,6 @@ def training_job_request(name: str, job: Job, role_arn: str, tags: Mapping[str, 
     """Return the arguments of CreateTrainingJob for a job.
 
     Args:
-        name: The training job's name.
-        job: The job to train.
-        role_arn: The execution role of the job's Region.
         tags: Tags in addition to the job's own.
     """
     request: dict[str, Any] = {
@@ -78,7 +75,6 @@ def confined(request: Mapping[str, Any], training: Training, region: Region, key
     """Return a CreateTrainingJob request with the grid's network, isolation and encryption, which no line can change.
 
     Args:
-        request: The arguments of CreateTrainingJob.
         training: The `training` section of grid.yaml.
         region: The section of the job's Region in grid.yaml.
         key: The KMS key, or its alias, that encrypts results. If empty, SageMaker encrypts them with the account's

@@ -72,12 +72,7 @@ def acting_as(grid: GridSettings, home: str, region: str) -> ActingRole | None:
 
 
 def reading_role(grid: GridSettings, account: str, region: str) -> ActingRole | None:
-    """Return the role that a caller assumes to read a training Region; None if it is in the caller's own account.
-
-    Args:
-        account: The caller's account.
-        region: The training Region.
-    """
+    """Return the role that a caller assumes to read a training Region; None if it is in the caller's own account."""
     home = grid.account or account
     return None if grid.account_of(region, home) == account else acting_as(grid, home, region)
 
@@ -103,7 +98,6 @@ def switched_on(home: str, regions: Collection[str], role: ActingRole | None = N
 
     Args:
         home: The Region whose endpoint is used.
-        role: The role to assume in another account.
     """
     statuses: dict[str, str] = {}
 
@@ -126,7 +120,6 @@ def bootstrapped(account: str, region: str, role: ActingRole | None = None, *, t
     """Check that a Region is bootstrapped for this CDK.
 
     Args:
-        role: The role to assume in another account.
         trust: The account that deploys to the Region, if it is another one.
     """
     fix = f"npx cdk bootstrap aws://{account}/{region}{f' {TRUSTING.format(trust)}' if trust else ''}"

@@ -39,8 +39,6 @@ class CheckedCluster:
 
     Attributes:
         settings: The Region's `eks` section.
-        account: The account of Region and cluster.
-        role: The role to assume in another account.
         needs: The kinds and queues that lines of a manifest require of the cluster.
     """
 
@@ -63,8 +61,6 @@ class CheckedCluster:
         """Return the place of a Region's cluster; None for a Region without `eks`.
 
         Args:
-            account: The account of Region and cluster.
-            role: The role to assume in another account.
             needs: The kinds and queues that lines of a manifest require of all clusters.
         """
         settings = grid.regions[region].eks

@@ -65,10 +65,7 @@ def things_of(
     """Check the resources, other than the stack, that jobs in a training Region need.
 
     Args:
-        account: The Region's account.
-        region: The training Region.
         training_images: The built images, as `Deployment.images` in JSON; empty if they cannot be read.
-        role: The role to assume in another account.
     """
     own = {names.data_bucket(grid.name, account, region), names.output_bucket(grid.name, account, region)}
     for bucket in (*grid.data_buckets(account, region), names.output_bucket(grid.name, account, region)):

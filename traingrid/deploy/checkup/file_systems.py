@@ -35,7 +35,6 @@ def mounts(settings: Region, region: str, role: ActingRole | None = None) -> Ite
 
     Args:
         settings: The Region's section of grid.yaml.
-        role: The role to assume in another account.
     """
     for file_system, kind in settings.file_systems.items():
         if not settings.subnets:
@@ -101,8 +100,6 @@ class _End:
     Attributes:
         groups: The groups that must admit the traffic.
         outbound: True for outbound traffic.
-        peers: The groups of the other end.
-        networks: The addresses of the other end.
     """
 
     groups: tuple[str, ...]

@@ -71,7 +71,6 @@ class Finding:
 
     Attributes:
         region: The Region of the checked resource; empty for the account.
-        what: The checked resource.
         why: A clause that explains the verdict.
         fix: The command or action that fixes the problem; empty without a problem.
     """
@@ -90,8 +89,6 @@ def looked(region: str, subject: str, look: Callable[[], Finding], permission: s
     """Return the finding of a check, or UNKNOWN if the caller lacks a permission or AWS does not answer.
 
     Args:
-        region: The Region of the checked resource.
-        subject: The checked resource.
         permission: The IAM action that the check needs.
     """
     try:

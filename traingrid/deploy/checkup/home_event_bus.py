@@ -18,11 +18,7 @@ if TYPE_CHECKING:
 
 
 def home_event_bus(grid: GridSettings, account: str) -> Iterator[Finding]:
-    """Check the bus and its policy, which names each account with training Regions (stacks/home_event_bus.py).
-
-    Args:
-        account: The account of the home Region.
-    """
+    """Check the bus and its policy, which names each account with training Regions (stacks/home_event_bus.py)."""
     region, name = grid.home, names.event_bus(grid.name)
 
     def finding(why: str) -> Finding:

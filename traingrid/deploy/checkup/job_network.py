@@ -36,7 +36,6 @@ def job_network(
     Args:
         settings: The Region's section of grid.yaml.
         needs: The instances that jobs on SageMaker need in this Region.
-        role: The role to assume in another account.
     """
     if not settings.subnets or not needs:
         return

@@ -26,9 +26,6 @@ def left_stacks(grid: GridSettings, account: str) -> Iterator[Finding]:
     """Find the grid's stacks in the caller's account, in Regions that the grid no longer has in this account.
 
     Each finding has the command that deletes the stack. Regions that moved to another account are included.
-
-    Args:
-        account: The account of the credentials.
     """
     regions: list[str] = []
     own = {region for region in grid.regions if grid.account_of(region, grid.account or account) == account}

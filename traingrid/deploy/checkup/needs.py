@@ -38,7 +38,6 @@ class Needs:
     """The needs of training jobs.
 
     Attributes:
-        instances: The instances that jobs on SageMaker need.
         clusters: The kinds and queues that lines require of clusters, in addition to those of grid.yaml.
     """
 

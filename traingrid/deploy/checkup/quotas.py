@@ -54,9 +54,6 @@ def quota_name(instance_type: str, *, spot: bool) -> str:
 def listed_quotas(region: str, role: ActingRole | None = None) -> dict[str, dict[str, Any]]:
     """Return SageMaker's quotas in a Region by name, as ListServiceQuotas describes them.
 
-    Args:
-        role: The role to assume in another account.
-
     Raises:
         ClientError: AWS refuses the request.
         BotoCoreError: AWS does not answer.

@@ -36,7 +36,6 @@ def check_up(grid: GridSettings, account: str, needs: Needs) -> Iterator[Finding
 
     Args:
         grid: The grid, as its file describes it.
-        account: The account of the credentials.
     """
     home = grid.account or account
     own = {region for region in grid.regions if grid.account_of(region, home) == account}

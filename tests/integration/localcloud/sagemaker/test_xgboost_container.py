@@ -1,0 +1,85 @@
+"""xgboost container: the product's rules and the independent record of the container refuse the same values."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from localcloud.sagemaker.algorithms import xgboost_container
+from traingrid.algorithms.algorithm import BrokenRule, ChannelUse, Use
+from traingrid.algorithms.built_in import built_in
+from traingrid.algorithms.xgboost import VERSIONS
+
+RECORD = xgboost_container.record()
+# The container's list of objectives also has the name of another hyperparameter, which no objective has.
+NO_OBJECTIVE = ("objective", "aft_loss_distribution")
+
+
+def names() -> set[str]:
+    intervals = [name for table in ("intervals", "real_intervals") for row in RECORD[table].values() for name in row]
+    return {*intervals, *RECORD["words"], *RECORD["lists"], *RECORD["aliases"]}
+
+
+def values(name: str) -> Iterator[str]:
+    """Yield values around the limits of a hyperparameter, and each of its words alone and changed."""
+    yield from ("", "x", "-1", "0", "0.0", "0.5", "1", "1.0", "1.5", "2", "3", "4", "1e3", "nan", "true", "TRUE")
+    yield from (str(limit + step) for limit in (-(2**31), 2**31 - 1) for step in (-1, 0, 1))
+    for table in ("words", "lists"):
+        for word in RECORD[table].get(name, ()):
+            yield from (word, f"{word}x", f" {word}", word.upper())
+    if name in RECORD["lists"]:
+        first, second = RECORD["lists"][name][4:6]
+        yield from (f"{first},{second}", f"{first}, {second}", f"{first},", f",{first}", f"{first},,{second}")
+    if name == "updater":
+        yield "grow_quantile_histmaker"
+    if name == "eval_metric":
+        yield from ("error@0.7", "error@x", "ndcg@3", "rmse@1", "error@", "@1")
+
+
+def violations(hyperparameters: dict[str, str], version: str) -> list[BrokenRule]:
+    algorithm = built_in("xgboost", version)
+    assert algorithm
+    channels = {"train": ChannelUse(content_type="text/csv")}
+    return algorithm.algorithm.violations(
+        Use(hyperparameters=hyperparameters, channels=channels, instance_type="ml.p3.2xlarge")
+    )
+
+
+def given(name: str, value: str) -> dict[str, str]:
+    """Return hyperparameters with those that the value requires."""
+    objectives = {"auc": "binary:logistic", "aft-nloglik": "survival:aft"}
+    objective = {"objective": objectives[value]} if name == "eval_metric" and value in objectives else {}
+    classes = {"num_class": "3"} if name == "objective" else {}
+    method = {"tree_method": "gpu_hist"} if name == "use_dask_gpu_training" else {}
+    return {"num_round": "1", **objective, **classes, **method, name: value}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_product_refuses_exactly_the_values_that_the_container_refuses(version: str) -> None:
+    different = [
+        (name, value, [violation.reason for violation in broken])
+        for name in sorted(names())
+        for value in values(name)
+        if (name, value) != NO_OBJECTIVE
+        for broken in [violations(given(name, value), version)]
+        if bool(broken) != bool(xgboost_container.problem(given(name, value), version))
+    ]
+    assert not different
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_product_knows_the_hyperparameters_of_the_container(version: str) -> None:
+    algorithm = built_in("xgboost", version)
+    assert algorithm
+    unknown = {"x": "1"} | dict.fromkeys(names() | {*RECORD["any_text"]}, "1")
+    refused = {name for name in unknown if "no hyperparameter" in xgboost_container.problem(given(name, "1"), version)}
+    own = {hyperparameter.name for hyperparameter in algorithm.algorithm.hyperparameters}
+    assert own == {*unknown} - refused - {*RECORD["aliases"]}
+    assert xgboost_container.problem({}, version) == "num_round: xgboost requires it"
+    assert {*algorithm.algorithm.aliases.items()} == {*RECORD["aliases"].items()}
+
+
+def test_each_interval_of_the_record_is_one() -> None:
+    intervals = [*RECORD["intervals"], *RECORD["real_intervals"]]
+    assert all(re.fullmatch(r"[\[(]-?[\d.]+, (inf|[\d.]+)[\])]", interval) for interval in intervals)
+    assert VERSIONS == xgboost_container.VERSIONS
