@@ -17,8 +17,9 @@ from traingrid.cli.main import cli
 from traingrid.grid.deployment import Deployment
 from traingrid.job.state import JobState
 from traingrid.ledger.ledger import Ledger
+from traingrid.manifest.line import jobs_of_lines
 from traingrid.manifest.parse import parse
-from traingrid.submission.files import jobs_key, jobs_of_lines, normalised
+from traingrid.submission.files import jobs_key, normalised
 from traingrid.submission.metric_points import MetricPoint
 from traingrid.submission.status import JobStatus, SubmissionStatus
 
