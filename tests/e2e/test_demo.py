@@ -21,8 +21,8 @@ from traingrid import names
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.file import load_grid
+from traingrid.manifest.line import jobs_of_lines
 from traingrid.manifest.parse import parse
-from traingrid.submission.files import jobs_of_lines
 
 INTERRUPTED = "Interrupted. The demo's local AWS and its training jobs are stopped.\n"
 

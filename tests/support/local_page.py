@@ -21,8 +21,8 @@ from traingrid.job.state import JobState
 from traingrid.ledger.items import JobKey
 from traingrid.ledger.ledger import Ledger
 from traingrid.ledger.submission_item import Array
+from traingrid.manifest.line import jobs_of_lines
 from traingrid.manifest.parse import parse
-from traingrid.submission.files import jobs_of_lines
 from traingrid.ui.server import Page, listening_socket
 
 SUBMISSION = "0123abcd"

@@ -18,8 +18,8 @@ from traingrid.grid.file import load_grid
 from traingrid.grid.model import GridSettings
 from traingrid.job.job import Job, JobReplica
 from traingrid.ledger.ledger import Ledger
+from traingrid.manifest.line import jobs_of_lines
 from traingrid.manifest.parse import parse
-from traingrid.submission.files import jobs_of_lines
 from verification.model.table import ModelTable
 
 __all__ = ["log", "logging_as_before"]

@@ -13,8 +13,6 @@ from traingrid.errors import UsageError
 from traingrid.job.job import Job
 from traingrid.job.metrics import shortened
 from traingrid.job.sizes import MAX_ARRAY
-from traingrid.manifest.line import iter_jobs as iter_jobs  # noqa: PLC0414  # a submission's jobs are found here
-from traingrid.manifest.line import jobs_of_lines as jobs_of_lines  # noqa: PLC0414  # as above
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -23,19 +23,12 @@ from traingrid.ledger.timestamps import now
 from traingrid.manifest import parse as manifest
 from traingrid.manifest.checks.budgets import budget_of
 from traingrid.manifest.errors import ManifestError
+from traingrid.manifest.line import iter_jobs
 from traingrid.manifest.rows import too_large
 from traingrid.models.initial_models import InitialModels
 from traingrid.strict_json import JsonError, json_object
 from traingrid.submission.batch_children import is_retry
-from traingrid.submission.files import (
-    chunks,
-    index_uri,
-    iter_jobs,
-    jobs_key,
-    normalised,
-    report_uri,
-    submission_id,
-)
+from traingrid.submission.files import chunks, index_uri, jobs_key, normalised, report_uri, submission_id
 from traingrid.submission.intake_failure import RETRY_DELAYS, failed_tries, failure_report
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from traingrid.submission.files import jobs_of_lines
+from traingrid.manifest.line import jobs_of_lines
 from verification.faults.generated_manifests import PREFIXES
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from traingrid.audit.violation import Violation
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.manifest import parse as manifest
 from traingrid.manifest.errors import ManifestError
-from traingrid.submission.files import jobs_of_lines, normalised, read_job
+from traingrid.manifest.line import jobs_of_lines
+from traingrid.submission.files import normalised, read_job
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

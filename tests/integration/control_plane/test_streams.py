@@ -15,8 +15,8 @@ from traingrid.audit.read_snapshot import read_world
 from traingrid.aws.clients import client
 from traingrid.backends.sagemaker.backend import SageMaker
 from traingrid.job.state import FINAL_STATES
+from traingrid.manifest.line import jobs_of_lines
 from traingrid.manifest.parse import parse
-from traingrid.submission.files import jobs_of_lines
 
 RANKS = 2
 # A child's S3 calls, by attempt: two read its line, three read, list and write the shares, the others write the files.

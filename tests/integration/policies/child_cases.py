@@ -10,8 +10,8 @@ from traingrid import names
 from traingrid.backends.sagemaker.request import confined, fingerprint, training_job_request
 from traingrid.grid.deployment import Deployment
 from traingrid.job.ownership import tags_of
+from traingrid.manifest.line import jobs_of_lines
 from traingrid.manifest.parse import parse
-from traingrid.submission.files import jobs_of_lines
 
 CREATE = "sagemaker:CreateTrainingJob"
 COPY_SOURCE = "s3:x-amz-copy-source"

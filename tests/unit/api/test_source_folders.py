@@ -22,8 +22,8 @@ from traingrid.errors import UsageError
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.file import load_grid
 from traingrid.manifest.errors import ManifestError
+from traingrid.manifest.line import iter_jobs
 from traingrid.manifest.parse import parse
-from traingrid.submission.files import iter_jobs
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 DATA = f"s3://{SAMPLE_BUCKETS['us-east-1']}/x"

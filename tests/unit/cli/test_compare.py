@@ -16,10 +16,11 @@ from traingrid.cli.main import cli
 from traingrid.grid.deployment import Deployment
 from traingrid.job.state import JobState
 from traingrid.ledger.ledger import Ledger
+from traingrid.manifest.line import jobs_of_lines
 from traingrid.manifest.parse import parse
 from traingrid.metrics import comparison
 from traingrid.metrics.points import MetricPoint
-from traingrid.submission.files import jobs_key, jobs_of_lines, normalised
+from traingrid.submission.files import jobs_key, normalised
 from traingrid.submission.status import JobStatus, SubmissionStatus
 
 FIRST, SECOND = "0123abcd", "77777777"

@@ -19,9 +19,10 @@ from traingrid.job.facts import JobFacts
 from traingrid.job.job import Job
 from traingrid.job.state import JobState
 from traingrid.ledger.ledger import AttemptFacts, Ledger
+from traingrid.manifest.line import jobs_of_lines
 from traingrid.manifest.parse import parse
 from traingrid.submission.batch_children import Children
-from traingrid.submission.files import jobs_key, jobs_of_lines, normalised
+from traingrid.submission.files import jobs_key, normalised
 
 CONSOLE = "https://us-west-2.console.aws.amazon.com/sagemaker/home?region=us-west-2#/jobs/traingrid-0123abcd-0-2"
 

@@ -21,9 +21,10 @@ from traingrid.grid.deployment import Deployment
 from traingrid.job.facts import JobFacts
 from traingrid.job.state import JobState
 from traingrid.ledger.ledger import AttemptFacts, Ledger
+from traingrid.manifest.line import jobs_of_lines
 from traingrid.manifest.parse import parse
 from traingrid.submission.batch_children import Children
-from traingrid.submission.files import jobs_key, jobs_of_lines, normalised
+from traingrid.submission.files import jobs_key, normalised
 
 TRAINING_JOB = f"traingrid-{SUBMISSION}-0-1"
 CALLED: list[tuple[str, str, dict[str, Any]]] = []

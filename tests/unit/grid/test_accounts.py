@@ -16,8 +16,8 @@ from traingrid.backends.sagemaker.inventory import SageMakerInventory
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.file import load_grid
 from traingrid.grid.model import GridError, GridSettings
+from traingrid.manifest.line import jobs_of_lines
 from traingrid.manifest.parse import parse
-from traingrid.submission.files import jobs_of_lines
 
 HOME, OTHER = "123456789012", "210987654321"
 TWO = f"""\

@@ -14,8 +14,8 @@ from traingrid.grid.framework_images import FrameworkImage, to_environment
 from traingrid.grid.model import GridSettings
 from traingrid.job.job import Job
 from traingrid.manifest.errors import ManifestError
+from traingrid.manifest.line import jobs_of_lines
 from traingrid.manifest.parse import parse
-from traingrid.submission.files import jobs_of_lines
 
 GPU, CPU = "sha256:" + "a" * 64, "sha256:" + "b" * 64
 IMAGES = {

@@ -19,9 +19,9 @@ from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Job
 from traingrid.job.state import JobState
 from traingrid.ledger.ledger import Ledger
+from traingrid.manifest.line import jobs_of_lines
 from traingrid.manifest.parse import parse
 from traingrid.reconciler import reconciler as reconciling
-from traingrid.submission.files import jobs_of_lines
 
 CONTEXT = SimpleNamespace(aws_request_id="request-1", get_remaining_time_in_millis=lambda: 60_000)
 

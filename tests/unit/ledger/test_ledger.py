@@ -23,8 +23,8 @@ from traingrid.ledger.ledger import (
     is_cancelled,
 )
 from traingrid.ledger.timestamps import epoch_seconds
+from traingrid.manifest.line import jobs_of_lines
 from traingrid.manifest.parse import parse
-from traingrid.submission.files import jobs_of_lines
 
 FAILED: AttemptFacts = {"region": "us-east-1", "state": JobState.FAILED}
 

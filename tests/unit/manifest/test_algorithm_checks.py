@@ -10,8 +10,8 @@ from tests.support.sample_deployment import sample_deployment
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import GridSettings
 from traingrid.manifest.errors import LineError, ManifestError
+from traingrid.manifest.line import jobs_of_lines
 from traingrid.manifest.parse import parse
-from traingrid.submission.files import jobs_of_lines
 
 ALGORITHMS = {
     "classes": {"algorithm": "image-classification", "version": "1"},

@@ -16,9 +16,9 @@ from tests.unit.manifest.corpus import MAX_JOBS, Case, bytes_cases, csv_cases, j
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.grid.limits import SubmissionLimits
 from traingrid.manifest.errors import MAX_REPORTED_ERRORS, LineError, ManifestError
-from traingrid.manifest.line import Line
+from traingrid.manifest.line import Line, iter_jobs, jobs_of_lines
 from traingrid.manifest.parse import parse
-from traingrid.submission.files import iter_jobs, jobs_of_lines, normalised
+from traingrid.submission.files import normalised
 from traingrid.submission.intake import Intake, ManifestVersion
 from traingrid.text import escaped_cell
 from verification.faults.agreement import disagreements

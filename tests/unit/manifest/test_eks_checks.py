@@ -12,9 +12,8 @@ from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import NAME_LIMIT, GridSettings
 from traingrid.job.job import Job, in_region
 from traingrid.manifest.errors import LineError, ManifestError
-from traingrid.manifest.line import CAPACITY_WAIT_SECONDS
+from traingrid.manifest.line import CAPACITY_WAIT_SECONDS, jobs_of_lines
 from traingrid.manifest.parse import parse
-from traingrid.submission.files import jobs_of_lines
 
 EAST, WEST, DUBLIN = "us-east-1", "us-west-2", "eu-west-1"
 FSX = "fs-0123456789abcdef0"

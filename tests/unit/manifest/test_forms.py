@@ -18,8 +18,8 @@ from traingrid.grid.model import GridSettings
 from traingrid.job.job import Channel, Job, in_region
 from traingrid.manifest.errors import LineError, ManifestError
 from traingrid.manifest.limits import most
+from traingrid.manifest.line import jobs_of_lines
 from traingrid.manifest.parse import parse
-from traingrid.submission.files import jobs_of_lines
 
 SUBMISSION = "0123abcd"
 DLC = "763104351884.dkr.ecr.{region}.amazonaws.com"

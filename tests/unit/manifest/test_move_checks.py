@@ -10,8 +10,9 @@ from tests.support.sample_deployment import sample_deployment
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import GridSettings
 from traingrid.manifest.errors import ManifestError
+from traingrid.manifest.line import jobs_of_lines
 from traingrid.manifest.parse import parse
-from traingrid.submission.files import jobs_of_lines, normalised
+from traingrid.submission.files import normalised
 
 HERE = "s3://traingrid-data-123456789012-eu-west-1/copies/day1"
 THERE = "s3://traingrid-data-123456789012-us-east-1/day1/1"

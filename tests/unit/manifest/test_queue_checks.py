@@ -8,9 +8,9 @@ import pytest
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import GridSettings
 from traingrid.manifest.errors import ManifestError
+from traingrid.manifest.line import jobs_of_lines
 from traingrid.manifest.parse import parse
 from traingrid.manifest.plan import ResourceCheck, planned
-from traingrid.submission.files import jobs_of_lines
 
 EAST, WEST = "s3://ragab-ml/x", "s3://ragab-ml-pdx/x"
 QUEUES: dict[str, Any] = {

@@ -15,8 +15,8 @@ from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import GridSettings
 from traingrid.job.job import Job, in_region
 from traingrid.manifest.errors import ManifestError
+from traingrid.manifest.line import jobs_of_lines
 from traingrid.manifest.parse import parse
-from traingrid.submission.files import jobs_of_lines
 
 EAST, WEST = "us-east-1", "us-west-2"
 LINE: dict[str, Any] = {"region": EAST, "s3_uri": "s3://ragab-ml/x"}

@@ -18,9 +18,10 @@ from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Job
 from traingrid.job.state import JobState
 from traingrid.ledger.ledger import Ledger
+from traingrid.manifest.line import jobs_of_lines
 from traingrid.manifest.parse import parse
 from traingrid.metrics.event_files import EventFiles
-from traingrid.submission.files import jobs_key, jobs_of_lines, normalised
+from traingrid.submission.files import jobs_key, normalised
 from traingrid.submission.status import JobStatus, SubmissionStatus
 
 

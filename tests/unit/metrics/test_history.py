@@ -16,9 +16,10 @@ from traingrid.grid.deployment import Deployment
 from traingrid.job.state import JobState
 from traingrid.ledger.items import JobKey
 from traingrid.ledger.ledger import AttemptFacts, Ledger
+from traingrid.manifest.line import jobs_of_lines
 from traingrid.manifest.parse import parse
 from traingrid.metrics.history import MetricHistory
-from traingrid.submission.files import jobs_key, jobs_of_lines, normalised
+from traingrid.submission.files import jobs_key, normalised
 
 SUBMISSION = "0123abcd"
 LINE = {

@@ -16,12 +16,12 @@ from traingrid.errors import UsageError
 from traingrid.job.job import Job
 from traingrid.job.metrics import metric_regex
 from traingrid.job.sizes import MAX_ARRAY
+from traingrid.manifest.line import jobs_of_lines
 from traingrid.manifest.parse import parse
 from traingrid.submission.files import (
     chunks,
     index_uri,
     jobs_key,
-    jobs_of_lines,
     normalised,
     read_job,
     retry_key,

@@ -33,13 +33,13 @@ from traingrid.late_request import CREATES_END_SECONDS, SEND_WITHIN_SECONDS, lat
 from traingrid.ledger.damage import intact
 from traingrid.ledger.ledger import Ledger, SubmissionFacts, cancel_of_job
 from traingrid.ledger.submission_item import Array
-from traingrid.manifest.line import Line
+from traingrid.manifest.line import Line, jobs_of_lines
 from traingrid.manifest.parse import parse
 from traingrid.reconciler.reconciler import GRACE_SECONDS
 from traingrid.submission import retry as retrying
 from traingrid.submission import retry_plan
 from traingrid.submission.batch_children import ChildStatus
-from traingrid.submission.files import jobs_key, jobs_of_lines, normalised, read_job
+from traingrid.submission.files import jobs_key, normalised, read_job
 from traingrid.submission.retry import Retried, Retrier
 from traingrid.submission.retry_plan import ToRetry
 

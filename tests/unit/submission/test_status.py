@@ -17,9 +17,10 @@ from traingrid.job.facts import JobFacts
 from traingrid.job.job import Job
 from traingrid.job.state import JobState
 from traingrid.ledger.ledger import AttemptFacts, Ledger
+from traingrid.manifest.line import jobs_of_lines
 from traingrid.manifest.parse import parse
 from traingrid.submission.batch_children import ChildStatus
-from traingrid.submission.files import jobs_key, jobs_of_lines, normalised
+from traingrid.submission.files import jobs_key, normalised
 from traingrid.submission.status import SubmissionStatus, submission_status
 
 

@@ -8,8 +8,8 @@ from moto.s3.models import s3_backends
 
 from tests.integration.stacks.templates import a_grid
 from traingrid.grid.deployment import Deployment
+from traingrid.manifest.line import jobs_of_lines
 from traingrid.manifest.parse import parse
-from traingrid.submission.files import jobs_of_lines
 from verification.rehearsal.placeholders import create_placeholders
 
 HOME, OTHER = "123456789012", "210987654321"

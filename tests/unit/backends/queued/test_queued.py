@@ -25,8 +25,8 @@ from traingrid.job.failures import CONFLICT, INVALID_REQUEST, PERMISSION_DELAY, 
 from traingrid.job.job import Job
 from traingrid.job.ownership import tags_of
 from traingrid.job.state import JobState
+from traingrid.manifest.line import jobs_of_lines
 from traingrid.manifest.parse import parse
-from traingrid.submission.files import jobs_of_lines
 
 NAME = "traingrid-0123abcd-0-1"
 MADE = "AWSBatchtraingrid-0123abcd-0-19b2f08f911cf3dd794c1b3e72ae7ca5f"

@@ -13,8 +13,8 @@ from traingrid.backends.sagemaker.request import confined, fingerprint, training
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import GridSettings
 from traingrid.manifest.errors import ManifestError
+from traingrid.manifest.line import jobs_of_lines
 from traingrid.manifest.parse import parse
-from traingrid.submission.files import jobs_of_lines
 
 REGION = "us-east-1"
 DATA = f"s3://traingrid-data-{ACCOUNT}-{REGION}"

@@ -28,9 +28,9 @@ from traingrid.job.failures import (
 )
 from traingrid.job.job import Job
 from traingrid.job.ownership import tags_of
+from traingrid.manifest.line import jobs_of_lines
 from traingrid.manifest.parse import parse
 from traingrid.names import TAG_FINGERPRINT
-from traingrid.submission.files import jobs_of_lines
 
 NAME = "traingrid-0123abcd-0-1"
 LOST = ReadTimeoutError(endpoint_url="https://api.sagemaker.us-east-1.amazonaws.com")
