@@ -45,14 +45,15 @@ DAMAGED = {
     "latin-1": b'{"version": "\xe9"}',
 }
 REPORT = S3Uri("manifests", "x.csv")
-SUBMITTED = {"state": "submitted", "submission": "0123abcd", "jobs": 4, "batch_job": "8c1f"}
+SUBMITTED: dict[str, Any] = {"state": "submitted", "submission": "0123abcd", "jobs": 4, "batch_job": "8c1f"}
 _ERROR = {"line": 2, "field": "region", "value": "mars", "reason": "is no Region", "next_step": "Correct it."}
 REJECTED: dict[str, Any] = {"state": "rejected", "errors_in_total": 1, "errors": [_ERROR]}
 _TRIED = {"submission": "0123abcd", "jobs": 4, "submitted_jobs": 0, "reason": "r", "next_step": "n", "tries": 3}
-FAILED, RETRYING = {"state": "failed", **_TRIED}, {"state": "retrying", **_TRIED}
+FAILED: dict[str, Any] = {"state": "failed", **_TRIED}
+RETRYING: dict[str, Any] = {"state": "retrying", **_TRIED}
 _DATASET = {"dataset": "scans", "version": "1", "region": "us-east-1", "objects": 1, "bytes": 1}
-REGISTERED = {"state": "registered", **_DATASET, "manifests": {}, "errors": {}}
-REFUSED = {"state": "rejected", "error": "The marker is none.", "next_step": "Correct it."}
+REGISTERED: dict[str, Any] = {"state": "registered", **_DATASET, "manifests": {}, "errors": {}}
+REFUSED: dict[str, Any] = {"state": "rejected", "error": "The marker is none.", "next_step": "Correct it."}
 
 
 @each_row("content", DAMAGED.items())
@@ -110,6 +111,7 @@ def test_a_report_without_a_member_that_its_state_implies_is_named(report: dict[
 
 
 def test_an_error_of_a_rejected_manifest_without_its_members_is_named() -> None:
+    errors: list[Any]
     for errors in ([7], [{}], [{**REJECTED["errors"][0], "line": "two"}]):
         content = json.dumps({"version": "1", **REJECTED, "errors": errors}).encode()
         storage: Any = SimpleNamespace(read_versions=lambda *_, content=content: [content])

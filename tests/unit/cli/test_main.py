@@ -125,7 +125,7 @@ def test_a_manifest_with_a_reports_name_is_refused(
 def test_a_report_is_found_among_those_of_the_same_name(deployment: Deployment, storage: Storage) -> None:
     uri = S3Uri(deployment.manifest_bucket, "manifests/x.csv")
     for version in ("ours", "theirs"):
-        report = {"version": version, "state": "rejected", "errors_in_total": 0, "errors": []}
+        report: dict[str, Any] = {"version": version, "state": "rejected", "errors_in_total": 0, "errors": []}
         storage.write_json(S3Uri(uri.bucket, uri.key + names.REPORT_SUFFIX), report)
     assert [wait_for_report(storage, uri, version)["version"] for version in ("theirs", "ours")] == ["theirs", "ours"]
 
