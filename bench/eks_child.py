@@ -15,7 +15,7 @@ from bench.report import Result, report
 from bench.size import size
 from bench.world import GRID, Array, World, deployed
 from examples.digits.clusters import create_clusters
-from localcloud.checkout.images import ORCHESTRATOR
+from verification.checkout.images import ORCHESTRATOR
 
 REGION = "eu-west-1"
 ROUNDS = size(5, 1)

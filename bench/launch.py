@@ -9,9 +9,9 @@ from typing import Any
 from bench.machine import CHECKOUT, peak_memory_mib
 from bench.size import size
 from bench.world import ACCOUNT, IDLE_TAG, Array, World
-from localcloud.checkout.images import ORCHESTRATOR
 from localcloud.credentials.environments import user_environment
 from traingrid import names
+from verification.checkout.images import ORCHESTRATOR
 
 ROUNDS = size(7, 1)
 POLL_SECONDS = 0.005

@@ -15,7 +15,6 @@ from typing import Any
 
 import boto3
 
-from localcloud.checkout.deploy import deploy
 from localcloud.credentials.environments import user_environment
 from localcloud.ecr import process_images
 from localcloud.ecr.process_images import ProcessImage
@@ -24,6 +23,7 @@ from localcloud.settings import Settings
 from traingrid import names
 from traingrid.grid.file import load_grid
 from traingrid.grid.model import GridSettings
+from verification.checkout.deploy import deploy
 
 ACCOUNT = "123456789012"
 IDLE_TAG = "idle"

@@ -9,8 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from localcloud.checkout.deploy import deploy
-from localcloud.checkout.fork_client import ForkClient
 from localcloud.credentials.environments import user_environment
 from localcloud.server.local_cloud import LocalCloud
 from localcloud.settings import Settings
@@ -19,6 +17,8 @@ from traingrid.api.control_plane import ControlPlane
 from traingrid.aws.clients import client
 from traingrid.backends import inventory_of
 from traingrid.backends.inventory import ACTIVE_STATES
+from verification.checkout.deploy import deploy
+from verification.checkout.fork_client import ForkClient
 
 PATIENCE_SECONDS = 240.0
 """Shortest timeout, with a margin for busy machines."""

@@ -26,11 +26,11 @@ from pathlib import Path
 import yaml
 
 from examples.digits import demo as digits
-from localcloud.checkout.deploy import deploy
 from localcloud.credentials.environments import user_environment
 from localcloud.server.local_cloud import LocalCloud
 from localcloud.settings import Settings
 from traingrid.errors import TraingridError
+from verification.checkout.deploy import deploy
 
 ROOT = digits.ROOT
 WORK = ROOT / "build/demo-catalog"

@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import TypedDict, TypeVar
 
 from examples.digits.clusters import create_clusters, kubectl
-from localcloud.checkout.deploy import deploy
 from localcloud.credentials.environments import user_environment
 from localcloud.server.lifecycle import runs
 from localcloud.server.local_cloud import LocalCloud
@@ -41,6 +40,7 @@ from traingrid.cli.live_status import watch_submission
 from traingrid.cli.status_table import reasons
 from traingrid.errors import TraingridError
 from traingrid.submission.status import JobStatus, SubmissionStatus
+from verification.checkout.deploy import deploy
 
 ROOT = Path(__file__).resolve().parents[2]
 GRID_FILE = Path(__file__).parent / "grid.yaml"

@@ -15,12 +15,12 @@ from typing import Any
 
 from examples.digits import demo as digits
 from examples.digits.clusters import create_clusters, grid_file_of
-from localcloud.checkout.deploy import deploy
 from localcloud.credentials.environments import user_environment
 from localcloud.server.local_cloud import LocalCloud
 from localcloud.settings import Settings
 from traingrid.api.data import upload_folder
 from traingrid.api.grid import Grid
+from verification.checkout.deploy import deploy
 
 WORK = digits.ROOT / "build/demo-launchers"
 SOURCE = Path(__file__).parent / "source"

@@ -20,7 +20,6 @@ from pathlib import Path
 
 from examples.digits import demo as digits
 from examples.digits.clusters import create_clusters, grid_file_of, kubectl
-from localcloud.checkout.deploy import deploy
 from localcloud.credentials.environments import user_environment
 from localcloud.processes.process_group import groups
 from localcloud.server.local_cloud import LocalCloud
@@ -34,6 +33,7 @@ from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli.live_status import watch_submission
 from traingrid.errors import TraingridError
 from traingrid.submission.status import JobStatus
+from verification.checkout.deploy import deploy
 
 HERE = Path(__file__).parent
 DATA, WORK = digits.ROOT / "build/torch-digits", digits.ROOT / "build/demo-torch"

@@ -1,8 +1,9 @@
 """Docker for builds: `docker login`, `docker buildx build`, `docker push`.
 
 It builds no image, because no registry with a base image can be reached. It checks the errors that the sources of a
-build can have: the Dockerfile must have the target, and all files that it copies must exist. The pushed image is the
-checkout's own process, with a digest of those sources.
+build can have: the Dockerfile must have the target, and all files that it copies must exist. The pushed image is a
+process of this machine, with a digest of those sources. An installed package names the process of each Dockerfile: its
+entry point of the group `localcloud.images` is a mapping from the Dockerfile's path to a ProcessImage.
 """
 
 import argparse
@@ -12,14 +13,16 @@ import os
 import re
 import shlex
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from localcloud.checkout.images import IMAGES
 from localcloud.ecr import process_images
 from localcloud.ecr.process_images import ImageUri, ProcessImage
 
+_IMAGES = "localcloud.images"
 _FROM = re.compile(r"^FROM\s+(?:--\S+\s+)*\S+(?:\s+AS\s+(?P<name>\S+))?\s*$", re.I | re.M)
 _COPY = re.compile(r"^COPY\s+(?P<words>.+)$", re.I | re.M)
 
@@ -73,8 +76,8 @@ def _build(options: argparse.Namespace) -> None:
             if not (context / source).exists():
                 raise BuildError(f"{match[0]}: {source} is not in the build context")
     name = dockerfile.relative_to(context).as_posix()
-    if name not in IMAGES:
-        raise BuildError(f"{name}: this checkout has no process for it, only for {', '.join(IMAGES)}")
+    if name not in (known := _images()):
+        raise BuildError(f"{name}: no process represents its image. Dockerfiles with a process: {', '.join(known)}.")
     _store(options.tag).write_text(json.dumps({"dockerfile": name, "source": f"{options.target} {_digest(context)}"}))
 
 
@@ -85,7 +88,7 @@ def _push(options: argparse.Namespace) -> None:
     if not _store(options.tag).exists():
         raise BuildError(f"An image does not exist locally with the tag: {options.tag}")
     built = json.loads(_store(options.tag).read_text())
-    image = replace(IMAGES[built["dockerfile"]], source=built["source"])
+    image = replace(_images()[built["dockerfile"]], source=built["source"])
     print(f"{uri.tag}: digest: {_pushed(uri, image)}")
 
 
@@ -99,6 +102,11 @@ def _pushed(uri: ImageUri, image: ProcessImage) -> str:
         return process_images.push(ecr, uri.repository, uri.tag or "latest", image)
     except ClientError as error:
         raise BuildError(str(error)) from error
+
+
+def _images() -> Mapping[str, ProcessImage]:
+    """Return the process of each Dockerfile for which an installed package has one."""
+    return {name: image for point in entry_points(group=_IMAGES) for name, image in point.load().items()}
 
 
 def _digest(context: Path) -> str:

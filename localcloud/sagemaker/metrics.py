@@ -4,12 +4,11 @@ import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
+import re2
 from moto.cloudwatch.models import cloudwatch_backends
-
-from traingrid.metrics.patterns import compiled, searchable
 
 NAMESPACE = "/aws/sagemaker/TrainingJobs"
 """CloudWatch's namespace of training metrics."""
@@ -31,14 +30,14 @@ class Metrics:
         self._patterns = [
             (definition["Name"], pattern)
             for definition in definitions
-            if (pattern := compiled(definition["Name"], definition["Regex"])) is not None
+            if (pattern := _compiled(definition["Regex"])) is not None
         ]
         self._values: dict[str, dict[str, Any]] = {}
         self._lock = threading.Lock()
 
     def read(self, line: str) -> None:
         """Search one line for all metrics; the first group of the expression is the value."""
-        line = searchable(line)
+        line = line.encode(errors="replace").decode()  # RE2 reads UTF-8, which has no surrogates
         for name, pattern in self._patterns:
             for match in pattern.finditer(line):
                 self._keep(name, match)
@@ -76,3 +75,19 @@ def _put(account: str, region: str, job: str, name: str, value: float, at: datet
     # moto compares times without a time zone.
     datum = {"MetricName": name, "Dimensions": dimensions, "Value": value, "Timestamp": at.replace(tzinfo=None)}
     cloudwatch_backends[account][region].put_metric_data(NAMESPACE, [datum])
+
+
+@lru_cache(maxsize=1024)
+def _compiled(regex: str) -> Any:
+    """Return a pattern, or None for an expression that RE2 does not have, or that has no group.
+
+    SageMaker does not document its engine. RE2 needs a time that is linear in the line, so no expression of a user can
+    stall the server (https://github.com/google/re2/wiki/WhyRE2).
+    """
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        pattern = re2.compile(regex, options)
+    except re2.error:
+        return None
+    return pattern if pattern.groups else None

@@ -17,7 +17,6 @@ from localcloud.credentials.environments import user_environment
 from localcloud.eks.kubeconfig import KUBECONFIG
 from localcloud.server.page_client import ask
 from localcloud.server.state_file import OpenFolderError, Running, holder_of, make_private, read_state, remove_state
-from traingrid.errors import TraingridError
 
 _START_SECONDS = 60.0
 _ANSWER_SECONDS = 5.0
@@ -28,8 +27,18 @@ _started: dict[int, subprocess.Popen[bytes]] = {}  # children of this process, w
 _UNSET = ("AWS_PROFILE", "AWS_SESSION_TOKEN")
 
 
-class LifecycleError(TraingridError):
-    """A server could not be started or stopped."""
+class LifecycleError(Exception):
+    """A server could not be started or stopped.
+
+    Args:
+        what: The error and its cause, as a sentence.
+        next_step: The next step, as a sentence; empty if nothing can be done.
+    """
+
+    def __init__(self, what: str, next_step: str = "") -> None:
+        super().__init__(f"{what} {next_step}".strip())
+        self.what = what
+        self.next_step = next_step
 
 
 @dataclass(frozen=True)

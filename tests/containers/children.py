@@ -4,9 +4,9 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from localcloud.checkout.images import ORCHESTRATOR
 from localcloud.processes.program import Program
 from tests.containers.engine import PODMAN, podman
+from verification.checkout.images import ORCHESTRATOR
 
 # The limits of this job definition's containers: no writable file system, no privileges, grid.yaml's default memory.
 # podman would otherwise mount a file system in memory on /tmp.

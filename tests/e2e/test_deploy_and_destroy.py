@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 
-from localcloud.checkout.deploy import deploy, run_cdk
-from localcloud.checkout.image_pushes import push_images
 from localcloud.faults.plan import FaultPlan, Stub
 from localcloud.sagemaker.assumed_data import hold_object
 from localcloud.server.local_cloud import LocalCloud
@@ -28,6 +26,8 @@ from traingrid.errors import TraingridError
 from traingrid.grid.file import load_grid
 from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.ledger.ledger import Ledger
+from verification.checkout.deploy import deploy, run_cdk
+from verification.checkout.image_pushes import push_images
 from verification.deployed_grid import until
 
 HOME, FAR = "us-east-1", "eu-west-1"

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from botocore.exceptions import ClientError
 
-from localcloud.checkout.deploy import run_cdk
 from localcloud.limits.quota import VPCS
 from localcloud.server.local_cloud import LocalCloud
 from tests.e2e.deployed import ACCOUNT, empty_cloud
 from traingrid.aws.clients import client
 from traingrid.errors import TraingridError
+from verification.checkout.deploy import run_cdk
 
 HOME = "us-east-1"
 GRID = """\

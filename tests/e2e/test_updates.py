@@ -12,9 +12,6 @@ from typing import Any
 import pytest
 import yaml
 
-from localcloud.checkout.deploy import run_cdk
-from localcloud.checkout.fork_client import ForkClient
-from localcloud.checkout.image_pushes import push_images
 from localcloud.faults.plan import FaultPlan, Stub
 from localcloud.sagemaker.runner import Runner
 from localcloud.sagemaker.transfer import TransferInterruptedError
@@ -30,6 +27,9 @@ from traingrid.aws.clients import client
 from traingrid.errors import TraingridError
 from traingrid.grid.model import NAME_LIMIT, GridSettings
 from traingrid.ledger.damage import intact
+from verification.checkout.deploy import run_cdk
+from verification.checkout.fork_client import ForkClient
+from verification.checkout.image_pushes import push_images
 
 NAME = "grid-of-twentyfour-chars"
 HOME, SECOND, THIRD = "ap-southeast-2", "us-east-1", "eu-west-1"

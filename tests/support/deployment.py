@@ -17,12 +17,12 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from app import LAYER
-from localcloud.checkout.image_pushes import push_images
 from localcloud.credentials.environments import user_environment
 from tests.integration.stacks.templates import ROOT, an_app
 from traingrid.errors import TraingridError
 from traingrid.grid.file import load_grid
 from traingrid.grid.model import GridSettings
+from verification.checkout.image_pushes import push_images
 from verification.deployed_grid import until
 
 BOOTSTRAP = ROOT / "node_modules/aws-cdk/lib/api/bootstrap/bootstrap-template.yaml"
@@ -40,7 +40,7 @@ _archives = dict[str, bytes]()
 
 
 def deploy(endpoint: str, grid_file: Path, work: Path) -> None:
-    """Deploy the stacks of this checkout and push their images, as `localcloud.checkout.deploy.deploy` does.
+    """Deploy the stacks of this checkout and push their images, as `verification.checkout.deploy.deploy` does.
 
     Args:
         endpoint: Address of the localcloud, which runs in this process.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,8 @@ from traingrid.errors import TraingridError
 from traingrid.grid.file import load_grid
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from localcloud.server.state_file import Running
     from traingrid.cli.export import Output
 
@@ -56,7 +59,9 @@ def up(port: int, account: str, training_hosts: int | None) -> None:
     from localcloud.server import lifecycle
 
     killed = lifecycle.condition(_FOLDER).state == "killed"
-    server = lifecycle.up(_FOLDER, port, ["--account-profile", account, "--training-hosts", str(training_hosts or 0)])
+    options = ["--account-profile", account, "--training-hosts", str(training_hosts or 0)]
+    with _errors_of_the_server():
+        server = lifecycle.up(_FOLDER, port, options)
     click.echo(lifecycle.export_lines(server))
     if killed:
         click.echo(f"{_KILLED} The new one is empty; bootstrap and deploy the grid again.", err=True)
@@ -64,6 +69,17 @@ def up(port: int, account: str, training_hosts: int | None) -> None:
     click.echo(f"kubectl uses {_FOLDER}/kubeconfig; {_NEW_CLUSTER}", err=True)
     if limit := _limit():
         click.echo(limit, err=True)
+
+
+@contextmanager
+def _errors_of_the_server() -> Iterator[None]:
+    """Report an error of starting or stopping the local AWS as an error of the command."""
+    from localcloud.server.lifecycle import LifecycleError
+
+    try:
+        yield
+    except LifecycleError as error:
+        raise TraingridError(error.what, error.next_step) from None
 
 
 def _limit() -> str:
@@ -86,7 +102,9 @@ def down() -> None:
     require_extra("local", LOCAL)
     from localcloud.server import lifecycle
 
-    click.echo("stopped" if lifecycle.down(_FOLDER) else "nothing was running", err=True)
+    with _errors_of_the_server():
+        was_running = lifecycle.down(_FOLDER)
+    click.echo("stopped" if was_running else "nothing was running", err=True)
 
 
 @local.command()
@@ -183,7 +201,7 @@ def push(grid_file: Path) -> None:
     """Push this checkout's images to local ECR."""
     require_checkout("the images of a checkout")
     require_extra("local", LOCAL)
-    from localcloud.checkout.image_pushes import push_images
+    from verification.checkout.image_pushes import push_images
 
     running = _running()
     for image in push_images(running.endpoint, load_grid(grid_file), running.secret):

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from localcloud.checkout import images
 from localcloud.ecr import process_images
 from localcloud.server.local_cloud import LocalCloud
 from tests.e2e.deployed import control_plane, two_regions
 from traingrid import names
 from traingrid.api.control_plane import ControlPlane
 from traingrid.aws.clients import client
+from verification.checkout import images
 
 REGION = "us-east-1"
 GRID = """\

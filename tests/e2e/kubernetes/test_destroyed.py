@@ -2,9 +2,9 @@
 
 import json
 
-from localcloud.checkout.deploy import run_cdk
 from tests.e2e.kubernetes.world import JOBS, MPI, World, until
 from traingrid.aws.clients import client
+from verification.checkout.deploy import run_cdk
 
 
 def test_a_deleted_cluster_fails_its_lines_and_a_destroyed_grid_holds_no_objects(world: World) -> None:

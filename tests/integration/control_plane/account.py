@@ -7,7 +7,6 @@ import itertools
 from contextlib import suppress
 from typing import Any
 
-from localcloud.checkout.images import ORCHESTRATOR
 from localcloud.ecr import process_images
 from tests.integration.localcloud.compute import ACCOUNT, EXECUTION_ROLE, image, role, wait_until
 from tests.support.ledger_items import job_key
@@ -31,6 +30,7 @@ from traingrid.reconciler.reconciler import Reconciler
 from traingrid.submission.batch_children import Children
 from traingrid.submission.files import jobs_key, normalised
 from traingrid.submission.intake import Intake, ManifestVersion
+from verification.checkout.images import ORCHESTRATOR
 
 HOME, OTHER = REGIONS = ("us-east-1", "eu-west-1")
 FOR_GOOD = [{"onExitCode": code, "action": "EXIT"} for code in ("1", "2", "143")]

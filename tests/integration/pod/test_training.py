@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from localcloud.checkout.images import TRAINING
 from tests.integration.localcloud.compute import LIMIT_SECONDS, wait_until
 from tests.integration.pod.conftest import NAME, ROOT, Pod
+from verification.checkout.images import TRAINING
 
 DIGITS = ROOT / "build/digits/campaign-1"
 HYPERPARAMETERS = {

@@ -83,7 +83,6 @@ PARTS = {
         *("dynamodb", "s3", "sns", "log_keys"),
         *(
             "ecr",
-            "checkout",
             "lambda_",
             "events",
             "batch",
@@ -96,7 +95,7 @@ PARTS = {
             "server",
         ),
     ),
-    "verification": ("model", "deployed_grid", "rehearsal", "faults"),
+    "verification": ("model", "checkout", "deployed_grid", "rehearsal", "faults"),
 }
 """Packages (and modules of localcloud and verification): each may import those before it when it is loaded, but none
 after it."""
@@ -139,6 +138,7 @@ WITHOUT_TENSORFLOW = (
 """They run before a rank needs TensorFlow, whose import takes seconds."""
 EXCEPTIONS = {  # the commands that start them
     ("traingrid/cli/local.py", "localcloud"),
+    ("traingrid/cli/local.py", "verification"),
     ("traingrid/cli/rehearse.py", "verification"),
 }
 MEANINGLESS_NAMES = {"utils", "util", "helpers", "helper", "common", "manager", "constants", "misc"}

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import yaml
 
-from localcloud.checkout.images import ORCHESTRATOR
 from localcloud.ecr import process_images
 from tests.integration.control_plane.account import HOME, OTHER, Account
 from tests.integration.control_plane.child_process import Line
@@ -25,6 +24,7 @@ from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import GridSettings
 from traingrid.job.job import Job
 from traingrid.kubernetes.client import JOB, POD, Client, Kind
+from verification.checkout.images import ORCHESTRATOR
 
 TRAIN = """
 import json, os, pathlib, signal, sys, time

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from localcloud.checkout.image_pushes import push_images
 from localcloud.ecr import process_images
 from localcloud.ecr.process_images import ProcessImage
 from localcloud.server.local_cloud import LocalCloud
 from tests.integration.localcloud.compute import ACCOUNT, wait_until
 from traingrid.errors import TraingridError
 from traingrid.grid.model import GridSettings
+from verification.checkout.image_pushes import push_images
 
 
 @pytest.fixture

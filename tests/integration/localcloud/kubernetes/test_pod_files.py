@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from localcloud.checkout.images import ORCHESTRATOR
 from localcloud.credentials.environments import user_environment
 from localcloud.ecr import process_images
 from localcloud.sagemaker.file_systems import folder_of
@@ -25,6 +24,7 @@ from tests.integration.localcloud.training_side import SageMaker
 from tests.support.eks_jobs import NAME, eks_job, training_object
 from traingrid.backends.eks.indexed_job import indexed_job
 from traingrid.job.job import Channel, Job
+from verification.checkout.images import ORCHESTRATOR
 
 CORE = "/api/v1/namespaces/default"
 

@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from localcloud.checkout import deploy
 from localcloud.credentials import secret
 from traingrid.errors import TraingridError
+from verification.checkout import deploy
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from localcloud.checkout.images import ORCHESTRATOR
 from localcloud.processes.program import Program
+from verification.checkout.images import ORCHESTRATOR
 
 _CHECKOUT = Path(__file__).resolve().parents[2]
 _ANSWER_BYTES = 4096
@@ -81,7 +81,7 @@ class ForkClient:
         self._control, server_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with server_end:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "localcloud.checkout.fork_server", first],
+                [sys.executable, "-m", "verification.checkout.fork_server", first],
                 stdin=server_end.fileno(),
                 cwd=_CHECKOUT,
                 env={"PATH": os.environ["PATH"], **_ENVIRONMENT, **ORCHESTRATOR.environment},

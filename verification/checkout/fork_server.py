@@ -1,6 +1,6 @@
 """The fork server: a process that forks children, which are real, killable processes without the cost of imports.
 
-`python -m localcloud.checkout.fork_server [module:function]` reads requests from the Unix socket on its stdin: one
+`python -m verification.checkout.fork_server [module:function]` reads requests from the Unix socket on its stdin: one
 datagram with the environment, the folder, and the write end of a pipe for the child's output. It answers with the
 child's process id, and later with its exit status. Every child calls the named function, if any, before the
 orchestrator.

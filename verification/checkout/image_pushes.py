@@ -6,13 +6,13 @@ from typing import Any
 import boto3
 from botocore.exceptions import ClientError
 
-from localcloud.checkout import images
 from localcloud.credentials.environments import user_environment
 from localcloud.ecr import process_images
 from localcloud.ecr.process_images import ProcessImage
 from traingrid import names
 from traingrid.errors import TraingridError
 from traingrid.grid.model import GridSettings
+from verification.checkout import images
 
 
 def push_images(endpoint: str, grid: GridSettings, secret: str = "") -> Iterator[str]:

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import boto3
 
-from localcloud.checkout.image_pushes import push_images
 from localcloud.credentials.environments import user_environment
 from localcloud.processes.process_group import ProcessGroup
 from traingrid.errors import TraingridError
 from traingrid.grid.file import load_grid
+from verification.checkout.image_pushes import push_images
 
 _CHECKOUT = Path(__file__).resolve().parents[2]
 # In addition to the settings in cdk.json: the CLI would check npm for a newer version and send usage statistics. The

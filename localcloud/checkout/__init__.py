@@ -1,1 +1,0 @@
-"""Checkout: images, deployment and forked children of the traingrid checkout that contains localcloud."""

@@ -1,0 +1,1 @@
+"""Checkout: images, deployment and forked children of this checkout, in a localcloud."""
