@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from traingrid import names
-from traingrid.aws.s3 import Storage
+from traingrid.aws.s3 import Storage, object_of_event
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.datasets.generated import manifest_of, matching
 from traingrid.datasets.marker import MAX_OBJECTS, parse_marker
@@ -54,7 +54,7 @@ class Registration:
             TraingridError: Other registrations of the version kept changing it; the caller tries again.
         """
         storage = self._in_region(marker_object.region)
-        marker_object = replace(marker_object, uri=storage.of_event(marker_object.uri))
+        marker_object = replace(marker_object, uri=object_of_event(storage, marker_object.uri))
         content = storage.read_if_exists(marker_object.uri)
         if content is None:
             return {"marker": str(marker_object.uri), "state": "ignored", "reason": "the marker does not exist"}

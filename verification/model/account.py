@@ -28,6 +28,7 @@ from verification.model.table import Item, ModelTable
 GRID = "traingrid"
 START = 1_800_000_000.0
 _CLOCKED = (
+    "ledger.field_types",
     "ledger.timestamps",
     "reconciler.reconciler",
     "reconciler.line_closer",
