@@ -22,25 +22,28 @@ from typing import Any
 import botocore
 from botocore.loaders import Loader
 
-_ALL = ("",)
 OPERATIONS = {
-    "dynamodb": _ALL,
-    "logs": _ALL,
-    "s3": _ALL,
-    "sagemaker": ("TrainingJob", "ListTags"),
+    "dynamodb": ("DeleteItem", "GetItem", "PutItem", "Query", "Scan", "UpdateItem"),
+    "logs": ("DescribeLogStreams", "GetLogEvents"),
+    "s3": (
+        *("CopyObject", "GetObject", "HeadObject", "ListObjectVersions", "ListObjectsV2", "PutObject"),
+        *("AbortMultipartUpload", "CompleteMultipartUpload", "CreateMultipartUpload", "ListMultipartUploads"),
+        *("ListParts", "UploadPartCopy"),
+    ),
+    "sagemaker": ("CreateTrainingJob", "DescribeTrainingJob", "ListTags", "ListTrainingJobs", "StopTrainingJob"),
     "sts": ("AssumeRole", "GetCallerIdentity"),
-    "batch": ("ServiceJob",),
+    "batch": ("DescribeServiceJob", "ListServiceJobs", "SubmitServiceJob", "TerminateServiceJob"),
     "eks": ("DescribeCluster",),
 }
-"""The services that a child calls. It may call the operations whose names contain one of the words."""
+"""The services that a child calls, and the operations that its modules call."""
 
 
 def write(folder: Path) -> None:
     """Write the models into `folder`, to which AWS_DATA_PATH must then point."""
     loader = Loader()
-    for service, words in OPERATIONS.items():
+    for service, names in OPERATIONS.items():
         version = loader.determine_latest_version(service, "service-2")
-        model = with_operations(loader.load_service_model(service, "service-2", version), words)
+        model = with_operations(loader.load_service_model(service, "service-2", version), names)
         _dump(model, folder / service / version / "service-2.json")
     _dump(with_services(loader.load_data("endpoints"), OPERATIONS), folder / "endpoints.json")
 
@@ -54,9 +57,9 @@ def keep_only(data: Path) -> None:
         examples.unlink()
 
 
-def with_operations(model: dict[str, Any], words: Iterable[str]) -> dict[str, Any]:
-    """Return a service model reduced to operations with one of `words` in their names, their shapes, and no prose."""
-    operations = {name: found for name, found in model["operations"].items() if any(word in name for word in words)}
+def with_operations(model: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Return a service model reduced to the operations `names`, their shapes, and no prose."""
+    operations = {name: model["operations"][name] for name in names}
     shapes: dict[str, Any] = {}
     wanted = _references(operations)
     while wanted:

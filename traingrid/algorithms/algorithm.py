@@ -1,7 +1,5 @@
 """Algorithm: the rules that an algorithm publishes for its training jobs, and the check of one job against them."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace

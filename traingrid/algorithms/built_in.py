@@ -1,19 +1,15 @@
 """Built-in algorithms: finds the rules and the image of one of SageMaker's own algorithms by name and version."""
 
-from __future__ import annotations
-
 import tomllib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from traingrid.algorithms import images, xgboost
 from traingrid.algorithms.algorithm import Algorithm
 from traingrid.algorithms.hyperparameter import Hyperparameter
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 _PAGES = "https://docs.aws.amazon.com/sagemaker/latest/dg"
 

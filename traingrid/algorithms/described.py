@@ -5,15 +5,11 @@ TrainingSpecification lists hyperparameters, channels and instance types; SageMa
 match it (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_TrainingSpecification.html).
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from traingrid.algorithms.algorithm import Algorithm, ChannelRule
 from traingrid.algorithms.hyperparameter import Hyperparameter, Kind
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _KINDS: dict[str, Kind] = {"Integer": "integer", "Continuous": "number", "Categorical": "choice"}
 _RANGES = {"Integer": "IntegerParameterRangeSpecification", "Continuous": "ContinuousParameterRangeSpecification"}

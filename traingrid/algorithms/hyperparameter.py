@@ -1,7 +1,5 @@
 """Hyperparameter: the published name, type and range of one hyperparameter, and the check of a value."""
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import dataclass

@@ -4,15 +4,10 @@ Sources: https://docs.aws.amazon.com/sagemaker/latest/dg/image-classification.ht
 https://docs.aws.amazon.com/sagemaker/latest/dg/object-detection.html#object-detection-inputoutput.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from traingrid.algorithms.algorithm import MODEL, BrokenRule, ChannelRule, Use, invalid, missing
 from traingrid.algorithms.hyperparameter import one_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 RECORDIO = "application/x-recordio"
 IMAGES = ("image/png", "image/jpeg", "application/x-image")

@@ -6,16 +6,11 @@ constants/xgb_constants.py and xgb_content_types.py. Instances:
 https://docs.aws.amazon.com/sagemaker/latest/dg/xgboost.html#Instance-XGBoost.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING
 
 from traingrid.algorithms.algorithm import BrokenRule, ChannelRule, Use, invalid, missing
 from traingrid.algorithms.hyperparameter import one_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 VERSIONS = ("1.2-1", "1.2-2", "1.3-1", "1.5-1", "1.7-1", "3.0-5", "3.2-0")
 """The versions with these rules. Earlier ones accept other hyperparameters and are deprecated."""

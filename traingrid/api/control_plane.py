@@ -1,18 +1,20 @@
 """Control plane: the home Region's services, as the Python API and commands use them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from pathlib import Path
+from typing import Self
 
 from traingrid.api.deployed import find_deployment
 from traingrid.aws.batch import Batch
 from traingrid.aws.clients import client
 from traingrid.aws.s3 import Storage
 from traingrid.errors import UsageError
+from traingrid.grid.deployment import Deployment
+from traingrid.job.job import Job
 from traingrid.ledger.damage import warn
 from traingrid.ledger.errors import UnknownSubmissionError
 from traingrid.ledger.ledger import Ledger
+from traingrid.ledger.submission_item import SubmissionItem
 from traingrid.submission.batch_children import Children
 from traingrid.submission.cancel import Canceller
 from traingrid.submission.files import SUBMISSION_ID_LENGTH
@@ -21,13 +23,6 @@ from traingrid.submission.prefixes import matching_id
 from traingrid.submission.retry import Retrier
 from traingrid.submission.status import JobStatus, SubmissionStatus, submission_status
 from traingrid.submission.submitted_jobs import last_submitted_jobs
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from traingrid.grid.deployment import Deployment
-    from traingrid.job.job import Job
-    from traingrid.ledger.submission_item import SubmissionItem
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,10 +1,9 @@
 """Deployed grid: finds the deployment of grid.yaml's grid by the outputs of its control stack."""
 
-from __future__ import annotations
-
 import logging
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 from botocore.exceptions import ConnectionError as UnreachableError
@@ -15,12 +14,7 @@ from traingrid.aws.error_codes import concerns_credentials
 from traingrid.errors import TraingridError
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.file import load_grid
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from traingrid.grid.model import GridSettings
+from traingrid.grid.model import GridSettings
 
 logger = logging.getLogger(__name__)
 _ADDRESS = "Check the network and AWS_ENDPOINT_URL; a local AWS must still run (traingrid local status)."

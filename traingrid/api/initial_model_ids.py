@@ -4,27 +4,21 @@ The uploaded manifest has the full id. The first characters may stand for anothe
 children look a submission up by its key, without a list of all submissions.
 """
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 from botocore.exceptions import ClientError
 
 from traingrid.api.manifest_edit import readable_rows, with_value
 from traingrid.aws.error_codes import PERMISSION_CODES
 from traingrid.errors import UsageError
+from traingrid.grid.deployment import Deployment
 from traingrid.ledger.ledger import Ledger
+from traingrid.manifest.rows import Row
 from traingrid.submission.files import SUBMISSION_ID_LENGTH
 from traingrid.submission.prefixes import matching_id
 from traingrid.text import printable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from traingrid.grid.deployment import Deployment
-    from traingrid.manifest.rows import Row
 
 _SHORT = re.compile(rf"([0-9a-f]{{1,{SUBMISSION_ID_LENGTH - 1}}})/(0|[1-9][0-9]{{0,4}})", re.ASCII)
 

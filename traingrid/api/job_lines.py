@@ -1,7 +1,5 @@
 """Job lines: converts the jobs that a Python program gives into a manifest."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, Protocol, TypeAlias

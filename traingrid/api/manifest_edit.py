@@ -1,18 +1,13 @@
 """Manifest edits: replaces the value of a field in a line of a manifest, before it is uploaded."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from traingrid.manifest.columns import columns_of
 from traingrid.manifest.errors import ManifestError
 from traingrid.manifest.rows import Row, Rows
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def readable_rows(content: bytes) -> list[Row]:

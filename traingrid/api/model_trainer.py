@@ -3,8 +3,6 @@
 The SDK is not required: its objects are read by their attributes. docs/sagemaker-sdk.md lists them.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

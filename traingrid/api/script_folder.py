@@ -1,18 +1,14 @@
 """Script folder: source code that a program gives instead of a path, with the changes that its image requires."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from traingrid.api.source_folder import PackedFolder, archive
 from traingrid.api.source_folders import PackedSource, source_in
 from traingrid.errors import UsageError
-
-if TYPE_CHECKING:
-    from traingrid.grid.deployment import Deployment
+from traingrid.grid.deployment import Deployment
 
 
 @dataclass(frozen=True, kw_only=True)

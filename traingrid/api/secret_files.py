@@ -1,7 +1,5 @@
 """Secret files: patterns of the files and folders in which programs store secrets, which no source archive has."""
 
-from __future__ import annotations
-
 SECRET_FILES = {
     "https://github.com/motdotla/dotenv": ".env .env.* *.env .envrc !.env.example !.env.template",
     "https://docs.aws.amazon.com/cli/latest/userguide/cli-configure-files.html": (

@@ -1,20 +1,16 @@
 """Source folders: checks which local folder a manifest line may use, and creates its archive."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import os
 import tarfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from traingrid.api.secret_files import SECRET_FILES
 from traingrid.errors import UsageError
 from traingrid.manifest.secrets import secret_in
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 MAX_BYTES = 200 * 1024 * 1024
 """Maximum size of a folder's files: every host of every job downloads them. Data belongs in a channel."""

@@ -4,29 +4,24 @@ An archive is stored in the Region's data bucket, which the execution role can r
 write. Its key is derived from its content, so that equal files always have the same key and the same bytes.
 """
 
-from __future__ import annotations
-
 import hashlib
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from traingrid import names
 from traingrid.api.initial_model_ids import with_full_ids
 from traingrid.api.manifest_edit import readable_rows, with_value
 from traingrid.api.source_folder import IGNORE_FILE, PackedFolder, archive, check_place
+from traingrid.aws.clients import ActingRole
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import UsageError
+from traingrid.grid.deployment import Deployment
+from traingrid.manifest.rows import Row
 from traingrid.text import printable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from traingrid.aws.clients import ActingRole
-    from traingrid.grid.deployment import Deployment
-    from traingrid.manifest.rows import Row
 
 logger = logging.getLogger(__name__)
 _SHOWN_ERRORS, _SHOWN_PATHS = 20, 8

@@ -1,46 +1,35 @@
 """Sweep API: runs the sweep of a specification in a deployed grid, and returns its best trial."""
 
-from __future__ import annotations
-
 import json
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from traingrid.api.control_plane import ControlPlane
 from traingrid.api.source_folders import packed
 from traingrid.api.sweep_jobs import SweepJobs
 from traingrid.aws.outage import is_outage
 from traingrid.errors import TraingridError
+from traingrid.grid.model import GridSettings
 from traingrid.grid.yaml_document import YamlDocument
-from traingrid.manifest.errors import ManifestError
+from traingrid.manifest.errors import LineError, ManifestError
 from traingrid.manifest.hardware_warnings import line_warnings, warning_sentences
 from traingrid.manifest.json_lines import json_lines
-from traingrid.manifest.line import default_metrics, is_algorithm
+from traingrid.manifest.line import Line, default_metrics, is_algorithm
 from traingrid.manifest.parse import parse
 from traingrid.sweep.journal import Journal
-from traingrid.sweep.spec import HYPERPARAMETER
-from traingrid.sweep.spec_file import SpecError, read_spec, spec_of
-from traingrid.sweep.sweep import Sweep
+from traingrid.sweep.spec import HYPERPARAMETER, Parameters, SweepSpec
+from traingrid.sweep.spec_file import SpecError, SpecFile, read_spec, spec_of
+from traingrid.sweep.state import SweepState, Trial
+from traingrid.sweep.sweep import Sweep, SweepProgress
 from traingrid.sweep.trial_lines import name_of, trial_line
 from traingrid.text import counted, shown
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from traingrid.api.control_plane import ControlPlane
-    from traingrid.grid.model import GridSettings
-    from traingrid.manifest.errors import LineError
-    from traingrid.manifest.line import Line
-    from traingrid.sweep.spec import Parameters, SweepSpec
-    from traingrid.sweep.spec_file import SpecFile
-    from traingrid.sweep.state import SweepState, Trial
-    from traingrid.sweep.sweep import SweepProgress
 
 logger = logging.getLogger(__name__)
 POLL_SECONDS = 5.0

@@ -6,16 +6,12 @@ of a later SDK is an error and never ignored. They follow the source of sagemake
 nothing of the SDK.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from traingrid.errors import UsageError
 from traingrid.text import shown
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 
 @dataclass(frozen=True, kw_only=True)

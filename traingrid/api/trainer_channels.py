@@ -1,7 +1,5 @@
 """Trainer channels: converts a ModelTrainer's input data into the `inputs` of a line in one Region."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 

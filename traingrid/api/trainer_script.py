@@ -5,8 +5,6 @@ also runs commands; for those, a small Python program is packed that runs the co
 container script does (train/templates.py of the SDK).
 """
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 from typing import Any

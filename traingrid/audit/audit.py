@@ -12,21 +12,15 @@ The audit is a pure function of a snapshot of the grid (`World`).
 | I7 | every training job has the Region and role of its line; no training job exists for a rejected manifest |
 """
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import Sequence
 from itertools import chain
-from typing import TYPE_CHECKING
 
 from traingrid.audit import calls as audit_calls
 from traingrid.audit import ledger as audit_ledger
 from traingrid.audit import training_jobs as audit_training_jobs
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from traingrid.audit.snapshot import World
-    from traingrid.audit.violation import Kind, Violation
+from traingrid.audit.snapshot import World
+from traingrid.audit.violation import Kind, Violation
 
 _NAMED = 5
 _CHECKS = (

@@ -1,8 +1,6 @@
 """Audit of the ledger: checks that no line is lost (I1), and that recorded outcomes match SageMaker (I4)."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
 from traingrid.audit.snapshot import SETTLED_SECONDS, World
 from traingrid.audit.violation import Violation
@@ -10,14 +8,10 @@ from traingrid.backends.training_job import TrainingJob, owns
 from traingrid.job.backend_traits import TRAITS
 from traingrid.job.failures import TAKEN_NAMES
 from traingrid.job.state import FINAL_STATES, JobState
+from traingrid.ledger.items import JobItem, Line, RecordedAttempt
+from traingrid.ledger.submission_item import SubmissionItem
 from traingrid.ledger.timestamps import epoch_seconds
 from traingrid.submission.batch_children import GONE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from traingrid.ledger.items import JobItem, Line, RecordedAttempt
-    from traingrid.ledger.submission_item import SubmissionItem
 
 _DETAILS = ("artifact", "billable_seconds")
 """The attributes of `Details` that the ledger also records of an attempt, under the same names."""

@@ -8,31 +8,23 @@ copies the data again.
 A command that is interrupted leaves the state `pruning`; the next one takes the removal over and continues.
 """
 
-from __future__ import annotations
-
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from traingrid import names
-from traingrid.aws.s3_copy import Listed
+from traingrid.aws.s3_copy import Listed, ObjectHead
+from traingrid.aws.s3_delete import Deleter
+from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import TraingridError
 from traingrid.ledger.damage import readable, warn
+from traingrid.ledger.datasets import DatasetItem, Datasets
+from traingrid.ledger.moves import MoveItem, Moves
 from traingrid.threads import Workers
-from traingrid.transfers.listing import named_objects
+from traingrid.transfers.listing import Folders, named_objects
 from traingrid.transfers.verification import evidence, mark_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from traingrid.aws.s3_copy import ObjectHead
-    from traingrid.aws.s3_delete import Deleter
-    from traingrid.aws.s3_uri import S3Uri
-    from traingrid.ledger.datasets import DatasetItem, Datasets
-    from traingrid.ledger.moves import MoveItem, Moves
-    from traingrid.transfers.listing import Folders
 
 Result = Literal["pruned", "kept", "needed", "changed"]
 """pruned: its objects were deleted. kept: no object could be deleted. needed: a job uses it now. changed: another

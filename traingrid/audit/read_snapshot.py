@@ -1,12 +1,11 @@
 """World reading: reads the ledger, SageMaker in every Region, and Batch, in pages and at a low rate."""
 
-from __future__ import annotations
-
 import time
 from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -15,27 +14,18 @@ from traingrid.audit.snapshot import World
 from traingrid.aws.clients import gentle
 from traingrid.aws.s3 import Storage
 from traingrid.backends import inventory_of
-from traingrid.backends.inventory import ALL, Window
-from traingrid.backends.training_job import owns
+from traingrid.backends.inventory import ALL, Inventory, Window
+from traingrid.backends.training_job import TrainingJob, owns
 from traingrid.errors import TraingridError
+from traingrid.grid.deployment import Deployment
 from traingrid.job.state import FINAL_STATES
 from traingrid.ledger.damage import Damaged
-from traingrid.ledger.items import JobItem, attempts, regions_of
-from traingrid.ledger.ledger import Ledger
+from traingrid.ledger.items import JobItem, Line, attempts, regions_of
+from traingrid.ledger.ledger import Ledger, LedgerItem
 from traingrid.ledger.submission_item import SubmissionItem
 from traingrid.ledger.timestamps import epoch_seconds
+from traingrid.ledger.user_requests import Cancel
 from traingrid.submission.batch_children import Children
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
-    from traingrid.backends.inventory import Inventory
-    from traingrid.backends.training_job import TrainingJob
-    from traingrid.grid.deployment import Deployment
-    from traingrid.ledger.items import Line
-    from traingrid.ledger.ledger import LedgerItem
-    from traingrid.ledger.user_requests import Cancel
-
 
 _RECENT_SECONDS = 2 * 24 * 3600
 """The age of a running training job up to which it is found without a read of the history, as by each pass."""

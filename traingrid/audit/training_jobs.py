@@ -1,22 +1,15 @@
 """Audit of training jobs: none duplicated (I2), orphaned (I3), running after a cancel (I5) or misplaced (I7)."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from traingrid.audit.snapshot import SETTLED_SECONDS, World
 from traingrid.audit.violation import Violation
 from traingrid.backends.training_job import TrainingJob, is_strangers, owns
-from traingrid.ledger.items import attempts
+from traingrid.ledger.items import Line, attempts
 from traingrid.ledger.ledger import is_cancelled
 from traingrid.ledger.timestamps import epoch_seconds
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from traingrid.ledger.items import Line
 
 # A CreateTrainingJob request may be in flight while a cancel is recorded. It is answered or times out within 70 s: 10 s
 # to connect and 60 s to read (traingrid/aws/clients.py). The same again allows for the difference between two clocks.

@@ -1,7 +1,5 @@
 """Violations: the findings of the audit."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

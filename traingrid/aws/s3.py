@@ -113,20 +113,7 @@ class Storage:
                 raise
             return None
 
-    def of_event(self, uri: S3Uri, version: str | None = None) -> S3Uri:
-        """Return the object that an event of S3 names, whether its key is plain or URL-encoded.
-
-        AWS's user guide does not say which form EventBridge has
-        (https://docs.aws.amazon.com/AmazonS3/latest/userguide/ev-events.html), and AWS's Powertools decode the key
-        (S3EventBridgeNotificationObject of https://github.com/aws-powertools/powertools-lambda-python). A key that
-        exists as it is given wins.
-        """
-        decoded = S3Uri(uri.bucket, unquote_plus(uri.key))
-        if decoded == uri or self._exists(uri, version) or not self._exists(decoded, version):
-            return uri
-        return decoded
-
-    def _exists(self, uri: S3Uri, version: str | None) -> bool:
+    def exists(self, uri: S3Uri, version: str | None = None) -> bool:
         """Return True if an object, or the version of it, exists and may be read."""
         try:
             self._s3.head_object(Bucket=uri.bucket, Key=uri.key, **({"VersionId": version} if version else {}))
@@ -261,3 +248,17 @@ class Storage:
 
 class PatientStorage(Patient[Storage], Storage):
     """Objects in S3, whose reads and writes wait out an outage."""
+
+
+def object_of_event(storage: Storage, uri: S3Uri, version: str | None = None) -> S3Uri:
+    """Return the object that an event of S3 names, whether its key is plain or URL-encoded.
+
+    AWS's user guide does not say which form EventBridge has
+    (https://docs.aws.amazon.com/AmazonS3/latest/userguide/ev-events.html), and AWS's Powertools decode the key
+    (S3EventBridgeNotificationObject of https://github.com/aws-powertools/powertools-lambda-python). A key that exists
+    as it is given wins.
+    """
+    decoded = S3Uri(uri.bucket, unquote_plus(uri.key))
+    if decoded == uri or storage.exists(uri, version) or not storage.exists(decoded, version):
+        return uri
+    return decoded

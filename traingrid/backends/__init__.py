@@ -4,11 +4,9 @@ Each function returns one of these for a Region. docs/backends.md describes how 
 EKS are loaded only for Regions that have a cluster.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from traingrid.aws.clients import Maker, client, gentle, once
+from traingrid.backends.base import Backend, ReadableLogs
+from traingrid.backends.inventory import Inventory
 from traingrid.backends.joint_inventory import JointInventory
 from traingrid.backends.queued.backend import Queued, QueuedOrDirect
 from traingrid.backends.queued.inventory import QueuedInventory
@@ -17,14 +15,9 @@ from traingrid.backends.sagemaker.backend import SageMaker
 from traingrid.backends.sagemaker.inventory import SageMakerInventory
 from traingrid.backends.sagemaker.log import SageMakerLogs
 from traingrid.errors import UsageError
-from traingrid.job.backend_traits import DEFAULT_BACKEND
-
-if TYPE_CHECKING:
-    from traingrid.backends.base import Backend, ReadableLogs
-    from traingrid.backends.inventory import Inventory
-    from traingrid.grid.deployment import Deployment
-    from traingrid.job.backend_traits import BackendName
-    from traingrid.job.observed import Describer
+from traingrid.grid.deployment import Deployment
+from traingrid.job.backend_traits import DEFAULT_BACKEND, BackendName
+from traingrid.job.observed import Describer
 
 
 def launching(deployment: Deployment, region: str, backend: BackendName, launch: str, make: Maker = client) -> Backend:

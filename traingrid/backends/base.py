@@ -1,19 +1,13 @@
 """Backend: the protocol between the supervisor and a service that runs training jobs."""
 
-from __future__ import annotations
+from collections.abc import Iterable, Iterator
+from typing import Literal, Protocol
 
-from typing import TYPE_CHECKING, Literal, Protocol
-
+from traingrid.aws.log_events import LogEvent, LogPosition
 from traingrid.errors import TraingridError
-from traingrid.job.observed import Describer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from traingrid.aws.log_events import LogEvent, LogPosition
-    from traingrid.job.failures import Failure
-    from traingrid.job.job import Job
-    from traingrid.job.observed import Seen
+from traingrid.job.failures import Failure
+from traingrid.job.job import Job
+from traingrid.job.observed import Describer, Seen
 
 StopReason = Literal["cancel", "capacity"]
 """Why a child stops a training job: a cancel, or it waits for capacity that the line may find elsewhere."""

@@ -4,19 +4,13 @@ A change that is interrupted between two of them is complete after the same comm
 only if they do not exist, and deleted or updated only if they still match a condition.
 """
 
-from __future__ import annotations
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
-from typing import TYPE_CHECKING, Any, TypeVar
-
-from sqlalchemy import delete, select, tuple_, update
+from sqlalchemy import ColumnElement, Connection, Delete, Executable, Table, Update, delete, select, tuple_, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from traingrid.catalog.dsql import begin_rows, is_limited
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from sqlalchemy import ColumnElement, Connection, Delete, Executable, Table, Update
 
 _Row = TypeVar("_Row")
 _INSERTS: Mapping[str, Callable[[Table], Any]] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}

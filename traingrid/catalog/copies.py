@@ -1,23 +1,16 @@
 """Copies: projects the ledger's copies between Regions into the tables `transfers` and `replicas`."""
 
-from __future__ import annotations
-
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sqlalchemy import select, update
+from sqlalchemy import Connection, Row, select, update
 
 from traingrid.catalog.batches import delete_rows, upsert
 from traingrid.catalog.dsql import begin_rows
 from traingrid.catalog.tables import replicas, transfer_prices, transfers
 from traingrid.deploy.prices import GIGABYTE
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-
-    from sqlalchemy import Connection, Row
-
-    from traingrid.ledger.moves import MoveItem
+from traingrid.ledger.moves import MoveItem
 
 _COPY = "copy"
 """The column `source` of replicas that only the ledger's copies describe."""

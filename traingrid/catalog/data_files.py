@@ -1,18 +1,14 @@
 """Data files: reads the lines of CSV and JSON Lines files that are imported."""
 
-from __future__ import annotations
-
 import csv
 import io
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 from traingrid.errors import UsageError
 from traingrid.strict_json import storable_object
 from traingrid.text import shown
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 _FORMS = "Write CSV with a header, or JSON Lines (.jsonl)."
 

@@ -1,25 +1,19 @@
 """Database: opens a catalog, creates or upgrades its tables, and writes to it."""
 
-from __future__ import annotations
-
 import re
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-from sqlalchemy import inspect, text
+from sqlalchemy import URL, Connection, inspect, text
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from traingrid.backoff import backoff_seconds
 from traingrid.catalog.dsql import is_limited
 from traingrid.catalog.engines import reader, writer
 from traingrid.errors import TraingridError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from sqlalchemy import URL, Connection
 
 _Result = TypeVar("_Result")
 _VERSION_TABLE = "alembic_version"

@@ -4,8 +4,6 @@ In Aurora DSQL, each statement is a separate transaction, so a migration that wa
 operation changes nothing if its result exists.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import sqlalchemy as sa

@@ -3,20 +3,16 @@
 It is the dialect of PostgreSQL with the differences that the catalog needs (docs/decisions/aurora-dsql.md).
 """
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from botocore.httpsession import get_cert_path
+from sqlalchemy import URL, Connection
 from sqlalchemy.dialects.postgresql.base import PGDDLCompiler
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
+from sqlalchemy.engine.interfaces import ConnectArgsType, DBAPIConnection
 
 from traingrid.aws.clients import client
-
-if TYPE_CHECKING:
-    from sqlalchemy import URL, Connection
-    from sqlalchemy.engine.interfaces import ConnectArgsType, DBAPIConnection
 
 ADMIN = "admin"
 """The role that every cluster has

@@ -1,18 +1,12 @@
 """Links: connects runs with datasets, campaigns and prices, which may reach the catalog later than the runs."""
 
-from __future__ import annotations
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
 
-from typing import TYPE_CHECKING, NamedTuple
-
-from sqlalchemy import and_, bindparam, case, func, literal_column, or_, select, update
+from sqlalchemy import ColumnElement, Connection, and_, bindparam, case, func, literal_column, or_, select, update
 
 from traingrid.catalog.batches import execute_many, update_rows
 from traingrid.catalog.tables import datasets, prices, replicas, runs
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
-    from sqlalchemy import ColumnElement, Connection
 
 _SECONDS_PER_HOUR = 3600.0
 _URIS = 100

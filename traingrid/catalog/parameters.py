@@ -1,13 +1,8 @@
 """Parameters of queries: finds `:name` in SQL, and writes it in the form of a database's driver."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 # Literals (https://www.postgresql.org/docs/15/sql-syntax-lexical.html; the last kind exists in PostgreSQL only), quoted
 # names, comments and casts come first, so that a colon in them is not a parameter. The colon of a slice such as [1:n]

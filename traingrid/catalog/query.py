@@ -1,21 +1,15 @@
 """Queries: runs a SELECT that a user wrote, without any possibility to write."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy.exc import DBAPIError, ResourceClosedError
 
-from traingrid.catalog.database import reason_of
+from traingrid.catalog.database import Catalog, reason_of
 from traingrid.catalog.dsql import is_limited
 from traingrid.catalog.parameters import for_psycopg, for_sqlite, names_in
 from traingrid.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from traingrid.catalog.database import Catalog
 
 MAX_ROWS = 200_000
 """The maximum number of rows of a result, which is held in memory; a manifest has at most 50,000 lines."""

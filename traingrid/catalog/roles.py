@@ -3,21 +3,12 @@
 https://docs.aws.amazon.com/aurora-dsql/latest/userguide/using-database-and-iam-roles.html
 """
 
-from __future__ import annotations
+from collections.abc import Iterator
 
-from typing import TYPE_CHECKING
+from sqlalchemy import Connection, text
 
-from sqlalchemy import text
-
-from traingrid.catalog.database import answers
+from traingrid.catalog.database import Catalog, answers
 from traingrid.names import CATALOG_FOLLOWER
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from sqlalchemy import Connection
-
-    from traingrid.catalog.database import Catalog
 
 _PRIVILEGES = {
     "SELECT, INSERT, UPDATE, DELETE": ("runs", "transfers"),

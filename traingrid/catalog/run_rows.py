@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from traingrid.aws.s3 import Storage
 from traingrid.catalog.links import TRAINING_PLAN
 from traingrid.child.cost import dollars
+from traingrid.grid.orchestrator import Orchestrator
 from traingrid.job.backend_traits import TRAITS
-from traingrid.job.job import in_region
+from traingrid.job.job import Job, in_region
 from traingrid.job.recipe import recipe_of
 from traingrid.job.state import FINAL_STATES
 from traingrid.ledger.damage import readable, warn
+from traingrid.ledger.items import JobItem, RecordedAttempt
 from traingrid.ledger.ledger import cancel_of
+from traingrid.ledger.submission_item import SubmissionItem
+from traingrid.ledger.user_requests import Cancel
 from traingrid.submission.submitted_jobs import retried_jobs, submitted_jobs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from traingrid.aws.s3 import Storage
-    from traingrid.grid.orchestrator import Orchestrator
-    from traingrid.job.job import Job
-    from traingrid.ledger.items import JobItem, RecordedAttempt
-    from traingrid.ledger.submission_item import SubmissionItem
-    from traingrid.ledger.user_requests import Cancel
 
 _TOP1 = "validation_top1"
 

@@ -6,19 +6,14 @@ so tables are joined by columns of the same name. Mappings are JSON in text colu
 An integer in a primary key sets `autoincrement=False`, because a dialect may otherwise generate its values.
 """
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sqlalchemy import BigInteger, Column, Date, DateTime, Double, Index, Integer, MetaData, Table, Text
+from sqlalchemy import BigInteger, Column, Date, DateTime, Dialect, Double, Index, Integer, MetaData, Table, Text
 from sqlalchemy.types import TypeDecorator
 
 from traingrid.strict_json import json_object
-
-if TYPE_CHECKING:
-    from sqlalchemy import Dialect
 
 metadata = MetaData()
 

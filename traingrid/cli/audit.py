@@ -1,8 +1,8 @@
 """`traingrid audit`: compares the ledger with SageMaker in every Region, and with Batch."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
 import click
 
@@ -10,20 +10,14 @@ from traingrid.api.control_plane import ControlPlane
 from traingrid.audit.audit import audit as violations_of
 from traingrid.audit.audit import counts, notes
 from traingrid.audit.read_snapshot import read_world
+from traingrid.audit.violation import Violation
 from traingrid.cli.columns import Column, Schema
 from traingrid.cli.copies import COPY_ROWS, copies_sentence, found_copies
-from traingrid.cli.export import output_option, sentences, write_rows
+from traingrid.cli.export import Output, output_option, sentences, write_rows
 from traingrid.errors import TraingridError
+from traingrid.grid.deployment import Deployment
 from traingrid.ledger.errors import UnknownSubmissionError
 from traingrid.text import counted, printable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from traingrid.audit.violation import Violation
-    from traingrid.cli.export import Output
-    from traingrid.grid.deployment import Deployment
 
 AUDIT_ROWS: Schema[Any] = Schema(
     "violated invariant",

@@ -1,8 +1,8 @@
 """`traingrid cancel`: records a cancel and stops jobs."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import click
 from botocore.exceptions import BotoCoreError, ClientError
@@ -10,17 +10,10 @@ from botocore.exceptions import BotoCoreError, ClientError
 from traingrid.api.control_plane import ControlPlane
 from traingrid.aws.outage import is_outage
 from traingrid.cli.columns import Column, Schema
-from traingrid.cli.export import output_option, sentences, write_rows
+from traingrid.cli.export import Output, output_option, sentences, write_rows
 from traingrid.errors import TraingridError, UsageError, interrupted
-from traingrid.submission.cancel import Canceller, CancelTarget
+from traingrid.submission.cancel import Canceller, CancelReport, CancelTarget
 from traingrid.text import counted, printable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from traingrid.cli.export import Output
-    from traingrid.submission.cancel import CancelReport
 
 _RECORDED = (
     "The cancel is recorded: the reconciler stops the rest within two passes (10 minutes). "

@@ -1,7 +1,5 @@
 """Columns: the columns of a command's rows, from which its table, JSON, CSV and part of docs/cli.md follow."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from operator import attrgetter

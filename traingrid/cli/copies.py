@@ -1,29 +1,21 @@
 """Copies: finds and prints the copies between Regions that no job needs, for `audit` and `data prune`."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import click
 
-from traingrid.audit.copies import unneeded_copies
+from traingrid.audit.copies import UnneededCopy, unneeded_copies
+from traingrid.audit.prune import PruneReport
 from traingrid.aws.s3 import Storage
 from traingrid.cli.columns import Column, Schema
 from traingrid.deploy.prices import BUCKET_STORAGE, GIGABYTE
+from traingrid.grid.deployment import Deployment
+from traingrid.ledger.damage import Damaged
 from traingrid.ledger.ledger import Ledger
 from traingrid.ledger.moves import Moves
 from traingrid.submission.batch_children import Children
-from traingrid.submission.folders_in_use import FolderFinder
+from traingrid.submission.folders_in_use import FolderFinder, FoldersInUse
 from traingrid.text import counted, printable
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from traingrid.audit.copies import UnneededCopy
-    from traingrid.audit.prune import PruneReport
-    from traingrid.grid.deployment import Deployment
-    from traingrid.ledger.damage import Damaged
-    from traingrid.submission.folders_in_use import FoldersInUse
 
 
 def folders_in_use(deployment: Deployment, *, is_complete: bool = True) -> FoldersInUse:

@@ -1,11 +1,9 @@
 """`traingrid upload` and `traingrid download`: uploads data to a Region's data bucket, and downloads models."""
 
-from __future__ import annotations
-
 import csv
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -17,14 +15,11 @@ from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli.columns import Column, Schema
 from traingrid.cli.console import progress_bars
 from traingrid.cli.datasets import marker_of, register, registered_sentences
-from traingrid.cli.export import output_option, write_rows
+from traingrid.cli.export import Output, output_option, write_rows
 from traingrid.datasets.marker import parse_marker
 from traingrid.errors import TraingridError, UsageError, interrupted
+from traingrid.submission.status import JobStatus
 from traingrid.text import printable
-
-if TYPE_CHECKING:
-    from traingrid.cli.export import Output
-    from traingrid.submission.status import JobStatus
 
 _UPLOADED: Schema[Any] = Schema(
     "folder, always one",

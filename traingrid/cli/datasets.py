@@ -1,13 +1,12 @@
 """`traingrid datasets`: lists the registered datasets; markers of `traingrid upload --version`."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from rich.filesize import decimal
@@ -19,20 +18,14 @@ from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli.columns import Column, Schema
 from traingrid.cli.console import console
 from traingrid.cli.copies import print_damaged
-from traingrid.cli.export import output_option, write_rows
+from traingrid.cli.export import Output, output_option, write_rows
 from traingrid.cli.folded_table import folded_table
 from traingrid.errors import TraingridError, UsageError
+from traingrid.grid.deployment import Deployment
 from traingrid.ledger.damage import readable
-from traingrid.ledger.datasets import Datasets
+from traingrid.ledger.datasets import DatasetItem, Datasets
 from traingrid.strict_json import check_members, json_object, member
 from traingrid.text import counted, printable
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from traingrid.cli.export import Output
-    from traingrid.grid.deployment import Deployment
-    from traingrid.ledger.datasets import DatasetItem
 
 REPORTED_WITHIN = 1200.0
 """Seconds to wait for the report on a marker: the function's timeout of 15 minutes, and five minutes for its event."""

@@ -1,29 +1,23 @@
 """`traingrid describe` and `traingrid open`: show one job, here or in the AWS console."""
 
-from __future__ import annotations
-
 import json
 import webbrowser
+from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import click
 
 from traingrid.api.control_plane import ControlPlane
+from traingrid.api.description import JobDescription
 from traingrid.api.description import describe as description_of
 from traingrid.cli.columns import Column, Schema
-from traingrid.cli.export import output_option, write_rows
+from traingrid.cli.export import Output, output_option, write_rows
 from traingrid.errors import TraingridError
 from traingrid.job.candidates import place
+from traingrid.ledger.items import RecordedAttempt
 from traingrid.text import duration, printable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from traingrid.api.description import JobDescription
-    from traingrid.cli.export import Output
-    from traingrid.ledger.items import RecordedAttempt
 
 _JOB: Schema[Any] = Schema(
     "job, always one",

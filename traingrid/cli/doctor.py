@@ -1,32 +1,25 @@
 """`traingrid doctor`: reports problems that prevent a grid's training jobs, with the commands that fix them."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from traingrid import names
 from traingrid.api.submit import read_manifest
 from traingrid.cli.columns import Column, Schema
-from traingrid.cli.export import output_option, sentences, write_rows
+from traingrid.cli.export import Output, output_option, sentences, write_rows
 from traingrid.deploy.checkup.account import caller
-from traingrid.deploy.checkup.finding import Verdict, of_grid_file
+from traingrid.deploy.checkup.finding import Finding, Verdict, of_grid_file
 from traingrid.deploy.checkup.needs import Needs, of_clusters
 from traingrid.deploy.checkup.quotas import of_grid, of_jobs
 from traingrid.deploy.checkup.whole import check_up
 from traingrid.errors import TraingridError
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.file import load_grid
+from traingrid.grid.model import GridSettings
 from traingrid.manifest.line import iter_jobs
 from traingrid.manifest.plan import NO_SUBMISSION
 from traingrid.text import printable
-
-if TYPE_CHECKING:
-    from traingrid.cli.export import Output
-    from traingrid.deploy.checkup.finding import Finding
-    from traingrid.grid.model import GridSettings
 
 _STYLES = {Verdict.GOOD: "green", Verdict.WRONG: "red", Verdict.UNKNOWN: "yellow"}
 

@@ -1,8 +1,6 @@
 """`traingrid eks`: prints the objects of Kubernetes that give a grid access to a cluster of EKS."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 import yaml
@@ -10,9 +8,6 @@ import yaml
 from traingrid.deploy.cluster_access import access_objects
 from traingrid.errors import UsageError
 from traingrid.grid.file import load_grid
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @click.group()

@@ -1,25 +1,19 @@
 """Exports: writes the rows of a command as JSON, or as CSV that a spreadsheet opens without evaluating formulas."""
 
-from __future__ import annotations
-
 import csv
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from datetime import date
 from decimal import Decimal
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import click
 
+from traingrid.cli.columns import Row, Schema
 from traingrid.text import escaped_cell
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from traingrid.cli.columns import Row, Schema
 
 Output: TypeAlias = Literal["table", "json", "csv"]
 

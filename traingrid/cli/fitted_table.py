@@ -1,19 +1,14 @@
 """Fitted tables: tables that leave out their least important columns in a narrow terminal."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from rich.cells import cell_len, set_cell_size
+from rich.console import Console, ConsoleOptions
 from rich.segment import Segment
+from rich.style import Style
 
-if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions
-    from rich.style import Style
-
-    from traingrid.cli.columns import Column, Row
+from traingrid.cli.columns import Column, Row
 
 _GAP = 2
 

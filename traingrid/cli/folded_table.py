@@ -1,16 +1,11 @@
 """Folded tables: tables in which long cells are folded into lines in a narrow terminal."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
 from rich.table import Table
 from rich.text import Text
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from traingrid.cli.columns import Column, Row
+from traingrid.cli.columns import Column, Row
 
 
 def folded_table(columns: Sequence[Column[Row]], rows: Iterable[Row]) -> Table:

@@ -1,18 +1,13 @@
 """Requirements of commands that an installation may lack: extras, the checkout and Node.js."""
 
-from __future__ import annotations
-
 import importlib.util
 import shlex
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import traingrid
 from traingrid.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 LOCAL = ("moto", "flask", "flask_cors", "lightkube", "msgspec")
 """Modules of the extra `local`: moto, the web server of `moto[server]`, and the description of Kubernetes' objects."""

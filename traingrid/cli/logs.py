@@ -1,35 +1,28 @@
 """`traingrid logs`: prints the logs of training jobs, or of the child that starts and watches one."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import os
 import re
 import sys
 import time
+from collections.abc import Iterator
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import click
 
 from traingrid.api.child_log import child_log
 from traingrid.api.control_plane import ControlPlane
-from traingrid.api.logs import LogReader, matching
+from traingrid.api.logs import LogLine, LogReader, matching
 from traingrid.cli.columns import Column, Schema
-from traingrid.cli.export import output_option, write_rows
+from traingrid.cli.export import Output, output_option, write_rows
 from traingrid.errors import TraingridError, UsageError
 from traingrid.log import readable
+from traingrid.submission.status import JobStatus
 from traingrid.text import printable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from traingrid.api.logs import LogLine
-    from traingrid.cli.export import Output
-    from traingrid.submission.status import JobStatus
 
 _COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "bright_cyan", "bright_green", "bright_yellow")
 """The colours of jobs, by index; red is left for errors."""

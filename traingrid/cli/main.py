@@ -1,7 +1,5 @@
 """Main command: defines `traingrid` and converts all errors to messages and exit codes."""
 
-from __future__ import annotations
-
 import io
 import logging
 import os

@@ -1,21 +1,14 @@
 """`traingrid pause` and `traingrid resume`: switches the launching of training jobs off and on."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 
 from traingrid.api.control_plane import ControlPlane
 from traingrid.cli.columns import Column, Schema
-from traingrid.cli.export import output_option, sentences, write_rows
+from traingrid.cli.export import Output, output_option, sentences, write_rows
 from traingrid.cli.status_table import paused_sentence
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from traingrid.cli.export import Output
-    from traingrid.ledger.grid_items import Pause
+from traingrid.ledger.grid_items import Pause
 
 _ROWS: Schema[Pause | None] = Schema(
     "grid, always one",

@@ -1,36 +1,28 @@
 """`traingrid data`, and its command `prune`: removes copies between Regions that no job needs."""
 
-from __future__ import annotations
-
 import uuid
+from collections.abc import Callable
 from itertools import zip_longest
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 
 from traingrid import names
 from traingrid.api.control_plane import ControlPlane
+from traingrid.audit.copies import UnneededCopy
 from traingrid.audit.prune import Prune, PruneReport
 from traingrid.aws.s3_copy import CopyStore
 from traingrid.aws.s3_delete import Deleter
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli.copies import COPY_ROWS, copies_sentence, folders_in_use, found_copies
-from traingrid.cli.export import output_option, sentences, write_rows
+from traingrid.cli.export import Output, output_option, sentences, write_rows
 from traingrid.cli.record_index import index
 from traingrid.errors import TraingridError, UsageError
+from traingrid.grid.deployment import Deployment
 from traingrid.ledger.datasets import Datasets
-from traingrid.ledger.moves import Moves
+from traingrid.ledger.moves import MoveItem, Moves
 from traingrid.text import byte_size, counted, printable
 from traingrid.transfers.listing import Folders
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from traingrid.audit.copies import UnneededCopy
-    from traingrid.cli.export import Output
-    from traingrid.grid.deployment import Deployment
-    from traingrid.ledger.moves import MoveItem
 
 _VERSIONED = (
     "Its bucket is versioned: the deleted objects remain as noncurrent versions, which cost storage until a lifecycle "

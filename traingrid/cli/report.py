@@ -1,7 +1,5 @@
 """`traingrid report`: writes a submission as one HTML file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -1,8 +1,6 @@
 """`traingrid retained`: lists the resources that remain without their stacks, their cost and how to delete them."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 
@@ -10,21 +8,16 @@ from traingrid import names
 from traingrid.aws.clients import brisk
 from traingrid.cli.columns import Column, Schema
 from traingrid.cli.console import console
-from traingrid.cli.export import output_option, sentences, write_rows
+from traingrid.cli.export import Output, output_option, sentences, write_rows
 from traingrid.cli.folded_table import folded_table
 from traingrid.deploy.checkup.account import caller
+from traingrid.deploy.checkup.finding import Finding
 from traingrid.deploy.checkup.left_stacks import is_there, left_stacks
 from traingrid.deploy.retained import Retained
 from traingrid.deploy.retained import retained as kept
 from traingrid.grid.file import load_grid
+from traingrid.grid.model import GridSettings
 from traingrid.text import printable
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from traingrid.cli.export import Output
-    from traingrid.deploy.checkup.finding import Finding
-    from traingrid.grid.model import GridSettings
 
 
 def _figure(value: float | None) -> str:

@@ -1,27 +1,21 @@
 """`traingrid retry`: retries failed and stopped jobs."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from traingrid.api.control_plane import ControlPlane
 from traingrid.api.submit import read_manifest, with_initial_models
 from traingrid.cli.columns import Column, Schema
-from traingrid.cli.export import output_option, sentences, write_rows
+from traingrid.cli.export import Output, output_option, sentences, write_rows
 from traingrid.errors import TraingridError, UsageError, interrupted
 from traingrid.manifest.hardware_warnings import jobs_warnings
 from traingrid.submission.retry import Retried, Retrier
+from traingrid.submission.retry_plan import ToRetry
 from traingrid.text import printable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from traingrid.cli.export import Output
-    from traingrid.submission.retry_plan import ToRetry
 
 _ROWS: Schema[Any] = Schema(
     "job that failed or was stopped",

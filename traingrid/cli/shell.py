@@ -6,15 +6,15 @@ https://github.com/aws/aws-cli/blob/v2/awscli/customizations/sessionmanager.py).
 the token of the session, is passed in an environment variable, because all users of a machine can see arguments.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from pathlib import Path
+from typing import Any, NoReturn
 
 import click
 from botocore.exceptions import ClientError
@@ -22,13 +22,8 @@ from botocore.exceptions import ClientError
 from traingrid.api.control_plane import ControlPlane
 from traingrid.aws.clients import client
 from traingrid.errors import TraingridError, UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from traingrid.grid.model import GridSettings
-    from traingrid.submission.status import JobStatus
+from traingrid.grid.model import GridSettings
+from traingrid.submission.status import JobStatus
 
 PLUGIN = "session-manager-plugin"
 INSTALL = (

@@ -1,10 +1,8 @@
 """`traingrid status`: shows submissions and jobs."""
 
-from __future__ import annotations
-
 import time
 from contextlib import nullcontext
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 from rich.console import Console
@@ -15,21 +13,16 @@ from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli.columns import Column, Schema
 from traingrid.cli.console import console
 from traingrid.cli.copies import print_damaged
-from traingrid.cli.export import output_option, write_rows
+from traingrid.cli.export import Output, output_option, write_rows
 from traingrid.cli.folded_table import folded_table
 from traingrid.cli.live_status import watch_overview, watch_submission
 from traingrid.cli.overview_table import more_sentence, overview_tables
 from traingrid.cli.status_table import JOB_ROWS, paused_sentence, reasons, status_rows, status_table
 from traingrid.errors import UsageError
 from traingrid.ledger.damage import readable
+from traingrid.ledger.submission_item import SubmissionItem
+from traingrid.submission.overview import SubmissionOverview
 from traingrid.text import printable
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from traingrid.cli.export import Output
-    from traingrid.ledger.submission_item import SubmissionItem
-    from traingrid.submission.overview import SubmissionOverview
 
 _LARGE = 500
 """For more jobs, `status` shows an overview."""

@@ -1,10 +1,8 @@
 """`traingrid submit`: submits a manifest and prints the submission."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -13,16 +11,13 @@ from traingrid.api.source_folders import packed
 from traingrid.api.submit import Progress, check_name, check_resources, parsed, submit_manifest, with_initial_models
 from traingrid.cli.columns import Column, Schema
 from traingrid.cli.console import announcing_a_wait
-from traingrid.cli.export import output_option, sentences, write_rows
+from traingrid.cli.export import Output, output_option, sentences, write_rows
 from traingrid.cli.planned_rows import PLANNED_ROWS
 from traingrid.errors import TraingridError
+from traingrid.grid.deployment import Deployment
 from traingrid.manifest.hardware_warnings import warning_sentences
 from traingrid.manifest.plan import planned
 from traingrid.text import counted, printable
-
-if TYPE_CHECKING:
-    from traingrid.cli.export import Output
-    from traingrid.grid.deployment import Deployment
 
 SUBMISSION_ROWS: Schema[Any] = Schema(
     "submission",

@@ -1,33 +1,23 @@
 """`traingrid sweep`: trains one model with many hyperparameters, and prints the best trial."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
-from rich.console import Group
+from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
 from traingrid.api.control_plane import ControlPlane
-from traingrid.api.sweep import open_sweep
+from traingrid.api.sweep import OpenSweep, SweepResult, open_sweep
 from traingrid.cli.console import console
-from traingrid.cli.export import output_option, sentences, write_rows
+from traingrid.cli.export import Output, output_option, sentences, write_rows
 from traingrid.cli.sweep_table import PLANNED, TRIALS, TrialRow, best_first, sweep_table, trial_rows
 from traingrid.errors import interrupted
+from traingrid.sweep.sweep import SweepProgress
 from traingrid.sweep.trial_lines import name_of
 from traingrid.text import counted, printable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from rich.console import Console
-
-    from traingrid.api.sweep import OpenSweep, SweepResult
-    from traingrid.cli.export import Output
-    from traingrid.sweep.sweep import SweepProgress
 
 _FRAME = 4
 """Lines for the title, the headings and the line below the table, and one that stays free."""

@@ -1,7 +1,5 @@
 """`traingrid tensorboard`: shows the TensorBoard data of jobs in all Regions."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import time

@@ -1,20 +1,14 @@
 """Generated manifests: the manifest of a rule of `on_dataset` for one replica of a dataset version."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
 
 from traingrid.errors import UsageError
-from traingrid.grid.on_dataset import filled
+from traingrid.grid.deployment import Deployment
+from traingrid.grid.on_dataset import DatasetRule, filled
+from traingrid.ledger.datasets import DatasetItem
 from traingrid.manifest.errors import ManifestError
 from traingrid.manifest.parse import parse
 from traingrid.text import shown
-
-if TYPE_CHECKING:
-    from traingrid.grid.deployment import Deployment
-    from traingrid.grid.on_dataset import DatasetRule
-    from traingrid.ledger.datasets import DatasetItem
 
 
 def matching(rules: tuple[DatasetRule, ...], item: DatasetItem, region: str) -> list[str]:

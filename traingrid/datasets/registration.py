@@ -4,27 +4,21 @@ The events of a marker may arrive late, repeatedly and in any order. So a regist
 registered version never changes, and each step can be repeated.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from traingrid import names
-from traingrid.aws.s3 import Storage
+from traingrid.aws.s3 import Storage, object_of_event
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.datasets.generated import manifest_of, matching
-from traingrid.datasets.marker import MAX_OBJECTS, parse_marker
+from traingrid.datasets.marker import MAX_OBJECTS, Marker, MarkerObject, parse_marker
 from traingrid.errors import TraingridError, UsageError
-from traingrid.ledger.datasets import DatasetItem, Replica
+from traingrid.grid.deployment import Deployment
+from traingrid.ledger.datasets import DatasetItem, Datasets, Replica
 from traingrid.ledger.timestamps import now
 from traingrid.text import counted
-
-if TYPE_CHECKING:
-    from traingrid.datasets.marker import Marker, MarkerObject
-    from traingrid.grid.deployment import Deployment
-    from traingrid.ledger.datasets import Datasets
 
 _TRIES = 10
 """Concurrent registrations of one version: at most one for each Region changes the item, and adds one replica."""
@@ -54,7 +48,7 @@ class Registration:
             TraingridError: Other registrations of the version kept changing it; the caller tries again.
         """
         storage = self._in_region(marker_object.region)
-        marker_object = replace(marker_object, uri=storage.of_event(marker_object.uri))
+        marker_object = replace(marker_object, uri=object_of_event(storage, marker_object.uri))
         content = storage.read_if_exists(marker_object.uri)
         if content is None:
             return {"marker": str(marker_object.uri), "state": "ignored", "reason": "the marker does not exist"}

@@ -5,8 +5,6 @@ https://github.com/awslabs/landing-zone-accelerator-on-aws (getServiceQuotaCode:
 the quotas without codes (https://docs.aws.amazon.com/codebuild/latest/userguide/limits.html).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

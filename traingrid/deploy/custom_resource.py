@@ -1,14 +1,9 @@
 """Custom resources: sends a function's response to CloudFormation's request."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import urllib3
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 REPEATED = ("StackId", "RequestId", "LogicalResourceId", "PhysicalResourceId", "ResponseURL")
 """The fields of a request that its response needs."""

@@ -4,13 +4,9 @@ They concern networks, zones, keys, queues, clusters and roles that open jobs us
 lambda/guard_regions contains the old and the new state of each (stacks/region_guard.py).
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+from typing import Any
 
 
 @dataclass(frozen=True, kw_only=True)

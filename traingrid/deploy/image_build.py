@@ -8,13 +8,12 @@ itself before it ends, after which CodeBuild is polled for the build's status. C
 a request.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from botocore.exceptions import ClientError
 
@@ -22,9 +21,6 @@ from traingrid.aws.clients import client
 from traingrid.deploy.build_quotas import CONCURRENT_BUILDS, raise_command
 from traingrid.deploy.custom_resource import REPEATED, answer
 from traingrid.strict_json import json_object
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 REQUEST_VARIABLE = "CLOUDFORMATION_REQUEST"
 """The environment variable of a build that contains the CloudFormation request."""

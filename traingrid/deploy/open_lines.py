@@ -1,21 +1,14 @@
 """Open lines: finds a grid's unfinished lines, including those that no child has opened, and their possible Regions."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from traingrid.aws.s3 import Storage
 from traingrid.ledger.damage import Damaged
-from traingrid.ledger.submissions import by_submission
+from traingrid.ledger.ledger import Ledger
+from traingrid.ledger.submissions import SubmissionState, by_submission
 from traingrid.submission.batch_children import GONE
 from traingrid.submission.submitted_jobs import written_jobs
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from traingrid.aws.s3 import Storage
-    from traingrid.ledger.ledger import Ledger
-    from traingrid.ledger.submissions import SubmissionState
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,8 +4,6 @@ Free tiers are ignored, because the account may already use them up. A month has
 Calculator.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 HOURS = 730.0

@@ -8,13 +8,12 @@ If it refuses nothing, it releases the training jobs that the clusters of leavin
 recorded, because their namespaces could not be deleted otherwise.
 """
 
-from __future__ import annotations
-
 import logging
 from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -23,18 +22,13 @@ from traingrid.aws.batch import Batch
 from traingrid.aws.clients import brisk, client
 from traingrid.aws.s3 import Storage
 from traingrid.backends import inventory_of
-from traingrid.backends.inventory import ACTIVE_STATES
+from traingrid.backends.inventory import ACTIVE_STATES, Inventory
 from traingrid.deploy.custom_resource import answer
 from traingrid.deploy.guarded_changes import GuardedChange, guarded_changes
 from traingrid.deploy.open_lines import OpenLine, OpenLines
 from traingrid.errors import TraingridError
+from traingrid.grid.deployment import Deployment
 from traingrid.ledger.ledger import Ledger
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
-
-    from traingrid.backends.inventory import Inventory
-    from traingrid.grid.deployment import Deployment
 
 logger = logging.getLogger(__name__)
 _UNREACHABLE = (ClientError, BotoCoreError, TraingridError)

@@ -1,10 +1,9 @@
 """Deployment: the names and ARNs of a deployed grid, read from the environment of Lambda or the orchestrator."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from pydantic import ValidationError
 
@@ -14,13 +13,9 @@ from traingrid.aws.clients import ActingRole
 from traingrid.errors import UsageError
 from traingrid.grid import framework_images
 from traingrid.grid.framework_images import DEEP_LEARNING_CONTAINERS, SOME_ACCOUNT, FrameworkImage
+from traingrid.grid.image import Image
 from traingrid.grid.model import GridSettings
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from traingrid.grid.image import Image
-    from traingrid.names import Part
+from traingrid.names import Part
 
 
 @dataclass(frozen=True, kw_only=True)

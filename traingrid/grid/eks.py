@@ -1,16 +1,13 @@
 """EKS clusters: the `eks` section of a training Region in grid.yaml, a user's own cluster that runs training jobs."""
 
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
 from traingrid.grid.field_types import BucketName, broken_rule
 from traingrid.grid.file_systems import FileSystemId
 from traingrid.grid.part import GridPart
-from traingrid.job.job import ObjectKind
-
-if TYPE_CHECKING:
-    from traingrid.job.job import Job
+from traingrid.job.job import Job, ObjectKind
 
 ClusterName = Annotated[str, StringConstraints(pattern=r"^[0-9A-Za-z][A-Za-z0-9_-]{0,99}$", strict=True)]
 """The shape ClusterName of EKS' service model in botocore."""

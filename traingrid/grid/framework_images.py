@@ -11,11 +11,8 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 DEEP_LEARNING_CONTAINERS = "763104351884"
 """The account of AWS's deep-learning containers in most Regions

@@ -19,11 +19,11 @@ NUMBER = r"[-+0-9.eE]*[0-9]"
 """A number, in digits only; or several ones, such as 1-2, which is none for `float`."""
 WORD_END = r"[\t-&();-@{-}]"
 """A character that never joins digits: a blank, or one of !"#$%&();<=>?@{|}."""
-_GROUPED_END = r" (?:\d{3} )*(?:\d?\d?(?:$|\D)|\d{3}(?:$|[^ ,]|,(?:$|\D)))"
-"""A blank after a number, unless it groups the digits of a number with a decimal comma, such as 1 234,5."""
-NUMBER_END = rf"(?:$|[\t-\x1f!-&();-@{{-}}]|{_GROUPED_END}|[^\t-&()0-9;-Za-}}]+(?:$|[\t-&();-Za-}}]))"
-"""What may stand after a number: the end of the line, a WORD_END, unless it is such a blank, or characters that may
-join digits without a digit after them: '*+,-./:[\\]^_`~ and any outside ASCII, such as no-break blanks."""
+NUMBER_END = rf"(?:$|{WORD_END}|[^\t-&()0-9;-Za-}}]+(?:$|[\t-&();-Za-}}]))"
+"""What may stand after a number: the end of the line, a WORD_END, or characters that may join digits without a digit
+after them: '*+,-./:[\\]^_`~ and any outside ASCII, such as no-break blanks."""
+_GROUPED = r"(?:(?: \d{3})+,\d\S*)?"
+"""Further groups of digits after blanks, with a decimal comma, as in 1 234,5, so that the whole is none for `float`."""
 _UNIT = r"(?:[ACDFHIJLNOSU-Xacdf-jl-z]|[A-WYZa-wyz][A-Za-z]*[A-Za-hj-z])?"
 """The unit of a number, such as ms, GiB or x: a letter that multiplies no number (as k, K, M, G, T, P, E, Z, Y, R, Q, B
 and b do), or a word that does not end with i (as Ki does) and begins no hexadecimal number."""
@@ -33,9 +33,10 @@ and b do), or a word that does not end with i (as Ki does) and begins no hexadec
 def metric_regex(name: str) -> str:
     """Return the regular expression that finds a metric printed as `name=value`.
 
-    Its first group is the whole number as it was printed: of `1,234.5` and `1 234,5` it finds nothing, rather than 1.
+    Its first group is the whole number as it was printed: of `1,234.5` it finds nothing, rather than 1,
+    and of `1 234,5` a text that is no number.
     """
-    return f"{NAME_START}{re.escape(name)}=({NUMBER}){_UNIT}{NUMBER_END}"
+    return f"{NAME_START}{re.escape(name)}=({NUMBER}{_GROUPED}){_UNIT}{NUMBER_END}"
 
 
 def shortened(metrics: dict[str, str]) -> dict[str, str]:

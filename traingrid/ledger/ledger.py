@@ -407,7 +407,7 @@ class Ledger:
         self._table.put({"submission": GRID, "item": HISTORY, **progress.stored()})
 
     def grid_items(self) -> tuple[HistoryScan, Pause | None]:
-        """Return `history_pass` and `pause`, by one request."""
+        """Return `history_scan` and `pause`, by one request."""
         items = {item["item"]: item for item in self._table.query(GRID, "#item >= :value", " ")}
         return HistoryScan.of(items.get(HISTORY)), Pause.of(items.get(LAUNCHING))
 

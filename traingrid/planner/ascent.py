@@ -10,16 +10,12 @@ the prices between two refreshes give a better bound than the last prices
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from traingrid.planner.duals import Duals, bound_of, cheapest, cheapest_few, priced
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from traingrid.planner.problem import PlacementProblem, Usage
+from traingrid.planner.problem import PlacementProblem, Usage
 
 _STEPS, _REFRESH = 150, 25
 """The number of steps, and after how many each job's considered choices are selected again."""

@@ -1,20 +1,14 @@
 """Choices: builds an assignment problem from jobs and pools."""
 
-from __future__ import annotations
-
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from traingrid.planner.pool_keys import SPOT, is_paid
 from traingrid.planner.problem import UNPLACED, PlacementProblem
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
 
 PENALTY_FACTOR = 10.0
 """An unplaced job costs this many times its most expensive choice, so that jobs are unplaced only if they must be."""

@@ -8,14 +8,11 @@ Fisher 1981, https://doi.org/10.1287/mnsc.27.1.1).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from traingrid.planner.problem import PlacementProblem
+from traingrid.planner.problem import PlacementProblem
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

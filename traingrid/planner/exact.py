@@ -1,20 +1,12 @@
 """Exact solution of smaller problems: a mixed-integer program over the choices that can be part of a better one."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
+from traingrid.planner.ascent import Bound
 from traingrid.planner.duals import priced
-from traingrid.planner.problem import Usage
+from traingrid.planner.problem import PlacementProblem, Usage
 from traingrid.planner.program import Program
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from traingrid.planner.ascent import Bound
-    from traingrid.planner.problem import PlacementProblem
 
 _CHOICES = 20_000
 """The maximum number of choices of the mixed-integer program."""

@@ -1,17 +1,10 @@
 """Exchanges: lets a job take a cheaper choice in a full pool, if the jobs that make room for it lose less."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
+from traingrid.planner.problem import PlacementProblem
 from traingrid.planner.repair import LEAST_SAVING, Room
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from traingrid.planner.problem import PlacementProblem
 
 _PASSES = 4
 _TRIED = 6

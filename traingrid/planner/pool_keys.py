@@ -1,7 +1,5 @@
 """Pool keys: the Region, instance type and purchase option that identify a pool, and its name for people."""
 
-from __future__ import annotations
-
 PoolKey = tuple[str, str, str]
 """A Region, an instance type and a purchase option: on demand, spot, or the ARN of a training plan."""
 ON_DEMAND, SPOT = "on_demand", "spot"

@@ -6,17 +6,14 @@ HiGHS: https://highs.dev, Huangfu and Hall 2018, https://doi.org/10.1007/s12532-
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import highspy
 import numpy as np
+from numpy.typing import NDArray
 
 from traingrid.planner.duals import Duals
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from traingrid.planner.problem import PlacementProblem, Usage
+from traingrid.planner.problem import PlacementProblem, Usage
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

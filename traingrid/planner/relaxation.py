@@ -5,22 +5,15 @@ cheaper than the job's cheapest one are added. In a basic solution at most as ma
 choices as limits are reached, so almost all jobs have one choice.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from traingrid.planner.ascent import Bound
 from traingrid.planner.duals import bound_of, cheapest, cheapest_few, priced
-from traingrid.planner.problem import Usage
+from traingrid.planner.problem import PlacementProblem, Usage
 from traingrid.planner.program import Program
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from traingrid.planner.problem import PlacementProblem
 
 _FIRST, _NEW = 16, 4
 """The number of choices of each job in the first round, and how many a later round adds at most."""

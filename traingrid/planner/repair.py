@@ -1,18 +1,12 @@
 """Repair: turns prices of the limits into an assignment that keeps them, and improves it one job at a time."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from traingrid.planner.duals import cheapest, priced
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from traingrid.planner.duals import Duals
-    from traingrid.planner.problem import PlacementProblem
+from traingrid.planner.duals import Duals, cheapest, priced
+from traingrid.planner.problem import PlacementProblem
 
 _MAX_PASSES = 20
 _LAST = 0.02

@@ -5,23 +5,18 @@ lower bound and a first assignment (`repair`), which exchanges of jobs improve (
 solved as a mixed-integer program (`exact`), the smallest to optimality.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from traingrid.planner.ascent import ascend
+from traingrid.planner.duals import Duals
 from traingrid.planner.exact import solved
 from traingrid.planner.exchange import exchanged
+from traingrid.planner.problem import PlacementProblem
 from traingrid.planner.relaxation import relax
 from traingrid.planner.repair import improved, repaired, rounded
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from traingrid.planner.duals import Duals
-    from traingrid.planner.problem import PlacementProblem
 
 EXACT_BELOW = 2000
 """The number of jobs below which HiGHS improves assignment and bound."""

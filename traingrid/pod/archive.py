@@ -4,23 +4,18 @@ S3 shows the object only after its last part, so an interrupted upload leaves no
 (https://docs.aws.amazon.com/AmazonS3/latest/userguide/mpuoverview.html).
 """
 
-from __future__ import annotations
-
 import io
 import math
 import os
 import tarfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from boto3.s3.transfer import TransferConfig
 
+from traingrid.aws.s3_uri import S3Uri
 from traingrid.pod.gzip_stream import compressed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from traingrid.aws.s3_uri import S3Uri
 
 _READ_BYTES = 1024 * 1024
 _PART_BYTES, _PARTS_BYTES, _PARTS_AT_ONCE = 8 * 2**20, 128 * 2**20, 8

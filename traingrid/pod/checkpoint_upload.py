@@ -9,15 +9,14 @@ share the prefix. So each host deletes only objects that it has written, while t
 deletes those that were restored before the training: every host has a copy of these, and may not need it.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import BotoCoreError, ClientError
@@ -28,10 +27,6 @@ from traingrid.aws.s3_uri import S3Uri
 from traingrid.strict_json import JsonError, json_object
 from traingrid.text import counted
 from traingrid.threads import in_order
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 logger = logging.getLogger(__name__)
 

@@ -4,30 +4,25 @@ An object is read in pieces, so that a few large objects are as fast as many sma
 memory.
 """
 
-from __future__ import annotations
-
 import logging
 import time
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from botocore.exceptions import ClientError
 
 from traingrid.aws.clients import CALLS_AT_ONCE
 from traingrid.aws.outage import code_of
 from traingrid.pod.failure import disk_full, download_error
+from traingrid.pod.objects import StoredObject
 from traingrid.text import byte_size, counted
 from traingrid.threads import Workers
 from traingrid.transfers.object_range import ObjectRange
 from traingrid.transfers.retries import PATIENCE_SECONDS, Retries
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from pathlib import Path
-
-    from traingrid.pod.objects import StoredObject
 
 logger = logging.getLogger(__name__)
 

@@ -6,10 +6,9 @@ prefixes are those that users report: "ClientError: Data download failed:Insuffi
 (https://github.com/aws/amazon-sagemaker-operator-for-k8s/pull/22).
 """
 
-from __future__ import annotations
-
 import errno
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import Any
 
 from boto3.exceptions import Boto3Error
 from botocore.exceptions import ClientError, CredentialRetrievalError, NoCredentialsError
@@ -18,10 +17,6 @@ from traingrid.aws.access_denied import access_denied
 from traingrid.aws.error_codes import PERMISSION_CODES
 from traingrid.errors import TraingridError
 from traingrid.text import printable
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
 
 MAX_CHARACTERS = 1024
 """Maximum length of a FailureReason

@@ -5,17 +5,12 @@ releases Python's global lock. Blocks are compressed independently, and each end
 their concatenation is one deflate stream, which every reader of gzip accepts (RFC 1951, RFC 1952).
 """
 
-from __future__ import annotations
-
 import os
 import struct
 import zlib
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
 from traingrid.threads import in_order
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 BLOCK_BYTES = 1024 * 1024
 _LEVEL = 1

@@ -1,17 +1,13 @@
 """Host: the pod as a host of its training job, from the files and variables that the backend gives it."""
 
-from __future__ import annotations
-
 import socket
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from traingrid.pod.failure import description_error
 from traingrid.strict_json import JsonError, json_object
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 BASE = "/opt/ml"
 HOSTS = "TRAINGRID_HOSTS"

@@ -1,11 +1,11 @@
 """Main: the two commands of a pod's containers."""
 
-from __future__ import annotations
-
 import logging
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from threading import Event
+from typing import Any
 
 from botocore.exceptions import BotoCoreError
 
@@ -17,10 +17,6 @@ from traingrid.pod.peers import Peers
 from traingrid.pod.prepare import prepare
 from traingrid.pod.results import Ending, collect, write_message
 from traingrid.transfers.retries import patiently
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from threading import Event
 
 logger = logging.getLogger(__name__)
 

@@ -1,12 +1,11 @@
 """Objects: lists the objects of a channel in S3, and the path of each in the channel's folder."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from botocore.exceptions import ClientError
 
@@ -15,9 +14,6 @@ from traingrid.pod.failure import download_error
 from traingrid.strict_json import JsonError, json_list
 from traingrid.threads import in_order
 from traingrid.transfers.retries import patiently
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
 
 _HEADS_AT_ONCE = 16
 _MISSING = ("404", "NoSuchKey")

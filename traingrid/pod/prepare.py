@@ -1,10 +1,10 @@
 """Prepare: creates /opt/ml before the training container starts, and downloads channels and checkpoints."""
 
-from __future__ import annotations
-
 import logging
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -12,14 +12,8 @@ from traingrid.pod import opt_ml
 from traingrid.pod.checkpoint_upload import CheckpointRecord, record_restored
 from traingrid.pod.download import Downloads
 from traingrid.pod.failure import download_error, explained
-from traingrid.pod.objects import below, no_objects, objects_of, place_of, sharded
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from pathlib import Path
-
-    from traingrid.pod.host import Host
-    from traingrid.pod.objects import StoredObject
+from traingrid.pod.host import Host
+from traingrid.pod.objects import StoredObject, below, no_objects, objects_of, place_of, sharded
 
 logger = logging.getLogger(__name__)
 

@@ -4,28 +4,23 @@ The kubelet sends SIGTERM to a sidecar container after the main containers of it
 (https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/), also if the pod is deleted.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import time
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from threading import Event
+from typing import Any
 
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.pod.archive import upload_folder
 from traingrid.pod.checkpoint_upload import CheckpointUpload
 from traingrid.pod.failure import MAX_CHARACTERS, explained, is_denied, one_line, upload_error
+from traingrid.pod.host import Host
 from traingrid.pod.objects import place_of
 from traingrid.pod.prepare import checkpoint_record
 from traingrid.transfers.retries import PATIENCE_SECONDS, patiently
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from threading import Event
-
-    from traingrid.pod.host import Host
 
 logger = logging.getLogger(__name__)
 

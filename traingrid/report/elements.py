@@ -1,7 +1,5 @@
 """Elements: HTML and SVG whose texts and attributes are escaped."""
 
-from __future__ import annotations
-
 from html import escape
 from typing import NewType, TypeAlias
 

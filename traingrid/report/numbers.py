@@ -1,7 +1,5 @@
 """Numbers: the forms of numbers in a report, which are those of the page of `traingrid ui`."""
 
-from __future__ import annotations
-
 
 def number(value: float | None) -> str:
     """Return a number with four significant digits, and large ones with separators; empty for None."""

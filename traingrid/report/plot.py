@@ -1,17 +1,12 @@
 """Plots: overlaid curves of one metric as SVG, which prints, and which a mail without scripts shows."""
 
-from __future__ import annotations
-
 import math
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from traingrid.report.elements import Markup, el, text
 from traingrid.report.numbers import number
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 SERIES = 8
 """The number of colours, which are those of the page of `traingrid ui`."""

@@ -79,13 +79,8 @@ def _images(jobs: Sequence[Job]) -> Iterator[Markup]:
             counts["image" if job.image else "algorithm", job.image or job.algorithm, _identity(job)] += 1
         if job.source:
             counts["source", f"{job.source} ({job.entry_point})", _source_hash(job.source)] += 1
-    rows = [[cell(kind), cell(uri), cell(identity), cell(count)] for (kind, uri, identity), count in counts.items()]
-    headings = [
-        Heading(text="kind"),
-        Heading(text="address", kind="value"),
-        Heading(text="identified", kind="value"),
-        Heading(text="jobs", kind="number"),
-    ]
+    rows = [[*map(cell, (*described, count))] for described, count in counts.items()]
+    headings = [Heading("kind"), Heading("address", "value"), Heading("identified", "value"), Heading("jobs", "number")]
     yield el("h3", text("Images and sources"))
     yield table("Images and sources", headings, rows[:_MOST_DIFFERENT])
     if omitted := counted_rest(min(len(rows), _MOST_DIFFERENT), len(rows), "images and sources"):
@@ -114,24 +109,16 @@ def _settings(jobs: Sequence[Job]) -> Iterator[Markup]:
         [cell(name), cell(value)] for name, value in sorted(common.items()) if value not in ("", "{}", "[]", "null")
     ]
     yield el("h3", text("Settings of all jobs, with every default"))
-    yield table("Settings of all jobs", [Heading(text="field"), Heading(text="value", kind="value")], rows)
+    yield table("Settings of all jobs", [Heading("field"), Heading("value", "value")], rows)
     if not different:
         return
     yield el("h3", text("Settings that differ"))
     first_jobs = list(zip(jobs, flat, strict=True))[:_MOST_DIFFERENT]
     listed = [
-        [
-            cell(job.index),
-            cell(job.name),
-            cell("\n".join(f"{name} = {fields.get(name, '')}" for name in sorted(different))),
-        ]
+        [*map(cell, (job.index, job.name, "\n".join(f"{name} = {fields.get(name, '')}" for name in sorted(different))))]
         for job, fields in first_jobs
     ]
-    headings = [
-        Heading(text="index", kind="number"),
-        Heading(text="job", kind="name"),
-        Heading(text="settings", kind="value lines"),
-    ]
+    headings = [Heading("index", "number"), Heading("job", "name"), Heading("settings", "value lines")]
     yield table("Settings that differ", headings, listed)
     if omitted := counted_rest(len(first_jobs), len(jobs), "jobs; `traingrid describe` shows the line of each"):
         yield omitted

@@ -51,16 +51,16 @@ class _Columns:
     def headings(self) -> list[Heading]:
         """Return the headings from left to right."""
         return [
-            Heading(text="rank", kind="place"),
-            Heading(text="job", kind="name"),
-            Heading(text="Region", kind="region"),
-            Heading(text="state", kind="state"),
-            *(Heading(text=_title(name), kind="number") for name in self.metrics),
-            *(Heading(text=name) for name in self.parameters),
-            Heading(text="epochs", kind="number"),
-            Heading(text="time", kind="number"),
-            Heading(text="instance-hours", kind="number"),
-            *([Heading(text="cost", kind="number")] if self.priced else []),
+            Heading("rank", "place"),
+            Heading("job", "name"),
+            Heading("Region", "region"),
+            Heading("state", "state"),
+            *(Heading(_title(name), "number") for name in self.metrics),
+            *(Heading(name) for name in self.parameters),
+            *(
+                Heading(name, "number")
+                for name in ("epochs", "time", "instance-hours", *(["cost"] if self.priced else []))
+            ),
         ]
 
     def cells(self, content: Content, run: Run, place: int) -> list[Cell]:

@@ -1,18 +1,12 @@
 """Tables: tables of a report with their headings, and the forms of their cells."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from traingrid.report.elements import Child, Markup, el, text
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
-
-@dataclass(frozen=True, kw_only=True)
-class Heading:
+class Heading(NamedTuple):
     """A column of a table.
 
     Attributes:

@@ -15,6 +15,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid import names
 from traingrid.aws.batch import SubmitFailedError
+from traingrid.aws.s3 import object_of_event
 from traingrid.aws.s3_uri import ObjectVersion, S3Uri
 from traingrid.errors import TraingridError, UsageError
 from traingrid.ledger.ledger import Claim
@@ -131,7 +132,7 @@ class Intake:
             TraingridError: The manifest cannot be read, or Batch does not accept the job. The report then has the state
                 "retrying", or "failed" if Lambda does not retry the event.
         """
-        source = replace(source, uri=self.storage.of_event(source.uri, source.version))
+        source = replace(source, uri=object_of_event(self.storage, source.uri, source.version))
         if (previous := self._previous(source)) and previous.is_submitted:
             return self._reported_again(source, previous)
         claim = Claim(owner=owner, ends_at=math.ceil(time.time() + within), seconds=within)

@@ -1,16 +1,12 @@
 """Sweep specification: the base lines, the search space and the objective of a sweep, as validated models."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from random import Random
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
-
-if TYPE_CHECKING:
-    from random import Random
 
 Value: TypeAlias = bool | int | float | str
 """The value of a hyperparameter."""

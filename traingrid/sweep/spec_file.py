@@ -1,7 +1,5 @@
 """Specification file: reads a sweep from YAML, or reports all errors with place, rule and next step."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,6 @@
 """Sweep state: the trials of a sweep, computed from its journal."""
 
-from __future__ import annotations
-
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -141,13 +140,8 @@ def state_of(entries: Sequence[Entry]) -> SweepState:
 
 def free_numbers(used_numbers: Iterable[int], count: int) -> list[int]:
     """Return the lowest numbers that no trial has; those of rejected trials are free again."""
-    used, number = set(used_numbers), 0
-    free: list[int] = []
-    while len(free) < count:
-        if number not in used:
-            free.append(number)
-        number += 1
-    return free
+    used = set(used_numbers)
+    return list(itertools.islice((number for number in itertools.count() if number not in used), count))
 
 
 def _new(batch: int, entry: TrialBatch, number: int) -> Trial:

@@ -1,16 +1,15 @@
 """Model download: copies the archive of a model from S3, continues after an interruption, and unpacks it."""
 
-from __future__ import annotations
-
 import json
 import logging
 import math
 import re
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from botocore.exceptions import BotoCoreError
 
@@ -21,9 +20,6 @@ from traingrid.text import printable
 from traingrid.transfers.object_range import ObjectRange
 from traingrid.transfers.retries import Retries
 from traingrid.unpacking import ArchiveError, ArchiveLimits, FolderConflictError, TooLargeError, shown, unpack
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 logger = logging.getLogger(__name__)
 _TRIES_WITHOUT_PROGRESS = 5

@@ -4,27 +4,31 @@ It may be interrupted anywhere and repeated, also by two processes at once. An e
 writes the copy only if the key does not exist.
 """
 
-from __future__ import annotations
-
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import ceil
-from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
 
-from traingrid.aws.s3_copy import FULL, MAX_COPY_BYTES, MAX_PART_BYTES, MAX_PARTS, MIB, MIN_PART_BYTES, Piece, Upload
+from traingrid.aws.s3_copy import (
+    FULL,
+    MAX_COPY_BYTES,
+    MAX_PART_BYTES,
+    MAX_PARTS,
+    MIB,
+    MIN_PART_BYTES,
+    CopyStore,
+    ObjectHead,
+    Part,
+    Piece,
+    Upload,
+)
+from traingrid.aws.s3_uri import S3Uri
 from traingrid.backoff import backoff_seconds
 from traingrid.threads import Workers
 from traingrid.transfers.errors import MoveError, SourceChangedError, TargetDiffersError
-from traingrid.transfers.verification import MARK, evidence, mark_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from traingrid.aws.s3_copy import CopyStore, ObjectHead, Part
-    from traingrid.aws.s3_uri import S3Uri
-    from traingrid.transfers.verification import Evidence
+from traingrid.transfers.verification import MARK, Evidence, evidence, mark_of
 
 _DEFAULT = "CRC64NVME"
 _OF_PARTS = ("CRC64NVME", "CRC32C", "CRC32")

@@ -1,20 +1,16 @@
 """Retries: repeats requests during an outage of AWS, for a limited time, because pods and users have no more."""
 
-from __future__ import annotations
-
 import logging
 import math
 import time
+from collections.abc import Callable
 from threading import Event
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError, FlexibleChecksumError, IncompleteReadError
 
 from traingrid.aws.outage import is_outage
 from traingrid.backoff import backoff_seconds
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")

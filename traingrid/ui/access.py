@@ -1,7 +1,5 @@
 """Access: recognizes a request that failed because the user's credentials have expired, or cannot be refreshed."""
 
-from __future__ import annotations
-
 from botocore.exceptions import (
     NoCredentialsError,
     SSOError,

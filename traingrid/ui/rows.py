@@ -1,23 +1,18 @@
 """Rows: the jobs of the ledger as the page shows them."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from traingrid.job.candidates import place
+from traingrid.job.job import Job
 from traingrid.job.state import JobState
+from traingrid.ledger.damage import Damaged
+from traingrid.ledger.items import JobItem
 from traingrid.ledger.ledger import cancel_of
 from traingrid.ledger.spending import ended_dollars, is_running
+from traingrid.ledger.user_requests import Cancel
 from traingrid.submission.status import UNREADABLE
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from traingrid.job.job import Job
-    from traingrid.ledger.damage import Damaged
-    from traingrid.ledger.items import JobItem
-    from traingrid.ledger.user_requests import Cancel
 
 Row = dict[str, Any]
 """A job: a value that can be written as JSON."""

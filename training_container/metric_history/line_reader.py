@@ -10,8 +10,7 @@ from datetime import UTC, datetime
 NAME_START = r"(?:^|[^\w./-])(?:\x1b.[0-?]*[A-Za-z])*"
 NUMBER = r"[-+0-9.eE]*[0-9]"
 WORD_END = r"[\t-&();-@{-}]"
-_GROUPED_END = r" (?:\d{3} )*(?:\d?\d?(?:$|\D)|\d{3}(?:$|[^ ,]|,(?:$|\D)))"
-NUMBER_END = rf"(?:$|[\t-\x1f!-&();-@{{-}}]|{_GROUPED_END}|[^\t-&()0-9;-Za-}}]+(?:$|[\t-&();-Za-}}]))"
+NUMBER_END = rf"(?:$|{WORD_END}|[^\t-&()0-9;-Za-}}]+(?:$|[\t-&();-Za-}}]))"
 _JOINED = r"=[-+]?[0-9][0-9.]*[ ',_\u00a0\u2009\u2019\u202f][0-9]\S*"
 """After a name, a number with a character that may group its digits."""
 _AMBIGUOUS = (
@@ -61,13 +60,13 @@ class LineReader:
             seconds: Its time in seconds since 1970.
         """
         match_by_metric = {name: pattern.search(line) for name, pattern in self._patterns.items()}
-        for name in [name for name in self._unwarned if not match_by_metric[name] and f"{name}=" in line]:
-            if grouped := self._unwarned[name].search(line):
-                self._warn(_AMBIGUOUS.format(name, grouped[0].strip()[:_SHOWN]))
-                del self._unwarned[name]
         values = {
             name: value for name, match in match_by_metric.items() if match and (value := _value(match)) is not None
         }
+        for name in [name for name in self._unwarned if name not in values and f"{name}=" in line]:
+            if grouped := self._unwarned[name].search(line):
+                self._warn(_AMBIGUOUS.format(name, grouped[0].strip()[:_SHOWN]))
+                del self._unwarned[name]
         if not values:
             return None
         at = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -28,8 +28,12 @@ from verification.model.table import Item, ModelTable
 GRID = "traingrid"
 START = 1_800_000_000.0
 _CLOCKED = (
+    "ledger.field_types",
     "ledger.timestamps",
+    "reconciler.active_jobs",
+    "reconciler.unwatched_lines",
     "reconciler.reconciler",
+    "reconciler.stops",
     "reconciler.line_closer",
     "reconciler.open_work",
     "submission.intake",

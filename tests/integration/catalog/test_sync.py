@@ -1,5 +1,6 @@
 """`traingrid catalog sync` with a ledger in localcloud, on SQLite and on a real PostgreSQL."""
 
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -34,6 +35,7 @@ from traingrid.ledger.datasets import DatasetItem, Replica
 from traingrid.ledger.items import JobItem, RecordedAttempt
 from traingrid.ledger.moves import MoveItem
 from traingrid.ledger.submission_item import Array
+from traingrid.ledger.timestamps import timestamp
 
 ENDED: JobFacts = {
     "state": JobState.COMPLETED,
@@ -92,7 +94,7 @@ def test_only_submissions_that_changed_are_read_again(
         sync(catalog, grid)
         assert (submission in asked) == expected
         account.ledger.record_job(job_key(0, submission=submission), ENDED)
-    monkeypatch.setattr(ledger, "now", lambda: "2030-01-01T00:00:00Z")
+    monkeypatch.setattr(ledger, "now", lambda: timestamp(time.time() + 60))
     account.ledger.record_submitted(submission, "b", [Array(batch_job="b", file="jobs.jsonl", count=1)])
     sync(catalog, grid)
     assert submission in asked
@@ -363,7 +365,7 @@ def test_a_copy_of_a_known_replica_is_a_replica_until_it_is_removed(
         (4, "pruned", "removed"),
         (5, "copied", "available"),
     ):
-        monkeypatch.setattr(moves, "now", lambda day=day: f"2031-01-0{day}T00:00:00Z")
+        monkeypatch.setattr(moves, "now", lambda day=day: timestamp(time.time() + 60 * day))
         present = grid.moves.find(made.target)
         assert present is not None
         assert grid.moves.change(present, replace(present, state=state))  # type: ignore[arg-type]  # a state

@@ -1,18 +1,20 @@
 """Service models: the orchestrator image's reduced copies of botocore's models match them for a child's calls."""
 
+import ast
 import json
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import botocore.session
 import pytest
+from botocore import xform_name
 from botocore.loaders import Loader
 
 from batch_job import service_models
 
-# SageMaker's actions in the child's role (tests/integration/stacks/test_permissions.py), without those of IAM only.
-CALLED = {"CreateTrainingJob", "DescribeTrainingJob", "StopTrainingJob", "ListTrainingJobs", "ListTags"}
 REGIONS = ("us-east-1", "eu-central-1", "cn-north-1")
 
 
@@ -44,20 +46,47 @@ def test_a_service_has_the_same_endpoint_and_signature(folder: Path, service: st
     assert small.meta.service_model.signing_name == whole.meta.service_model.signing_name
 
 
-def test_sagemaker_keeps_only_the_operations_of_training_jobs(folder: Path) -> None:
-    operations = set(a_client("sagemaker", "us-east-1", folder).meta.service_model.operation_names)
-    assert operations >= CALLED
-    assert "CreateModel" not in operations
+@pytest.mark.parametrize("service", service_models.OPERATIONS)
+def test_a_service_keeps_the_operations_that_a_child_calls(folder: Path, service: str) -> None:
+    kept = a_client(service, "us-east-1", folder).meta.service_model.operation_names
+    assert sorted(kept) == sorted(service_models.OPERATIONS[service])
+
+
+# Loads all modules that a child can load, and prints the files of those that call AWS in a child.
+_LOADED = """
+import importlib, pkgutil, sys
+import traingrid.aws, traingrid.backends, traingrid.child, traingrid.kubernetes
+
+packages = (traingrid.aws, traingrid.backends, traingrid.child, traingrid.kubernetes)
+for package in packages[1:]:
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        importlib.import_module(module.name)
+prefixes = tuple(f"{package.__name__}." for package in packages)
+print(*(module.__file__ for name, module in list(sys.modules.items()) if name.startswith(prefixes)))
+"""
+OF_PATTERNS = "search"
+"""An operation of SageMaker, and a method of regular expressions, for which the modules use it."""
+
+
+def called_names() -> set[str]:
+    """Return the names of attributes and texts in the modules of a child: methods of clients, and paginators."""
+    loaded = subprocess.run([sys.executable, "-c", _LOADED], capture_output=True, text=True, check=True)
+    nodes = [node for file in loaded.stdout.split() for node in ast.walk(ast.parse(Path(file).read_text()))]
+    attributes = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    texts = {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    return (attributes | texts) - {OF_PATTERNS}
+
+
+def test_no_operation_is_missing_that_a_module_of_a_child_calls() -> None:
+    names, whole, kept = called_names(), set(), set()
+    for service, operations in service_models.OPERATIONS.items():
+        whole |= {xform_name(name) for name in Loader().load_service_model(service, "service-2")["operations"]}
+        kept |= {xform_name(name) for name in operations}
+    assert names & whole == kept
 
 
 def test_tags_are_listed_page_by_page(folder: Path) -> None:
     assert a_client("sagemaker", "us-east-1", folder).can_paginate("list_tags")
-
-
-@pytest.mark.parametrize("service", ["dynamodb", "logs", "s3"])
-def test_the_other_services_keep_all_operations(folder: Path, service: str) -> None:
-    small, whole = a_client(service, "us-east-1", folder), a_client(service, "us-east-1")
-    assert small.meta.service_model.operation_names == whole.meta.service_model.operation_names
 
 
 def test_the_endpoints_are_those_of_the_services_that_a_child_calls(folder: Path) -> None:
@@ -124,10 +153,13 @@ def described(shape: Any, inside: tuple[str, ...] = ()) -> Any:
     return (*facts, {name: described(part, inside) for name, part in parts.items()})
 
 
-@pytest.mark.parametrize("operation", sorted(CALLED))
-def test_requests_and_replies_have_the_same_shapes(folder: Path, operation: str) -> None:
+@pytest.mark.parametrize(
+    ("service", "operation"),
+    [(service, operation) for service, operations in service_models.OPERATIONS.items() for operation in operations],
+)
+def test_requests_and_replies_have_the_same_shapes(folder: Path, service: str, operation: str) -> None:
     small, whole = (
-        a_client("sagemaker", "us-east-1", *folders).meta.service_model.operation_model(operation)
+        a_client(service, "us-east-1", *folders).meta.service_model.operation_model(operation)
         for folders in ((folder,), ())
     )
     assert described(small.input_shape) == described(whole.input_shape)

@@ -303,7 +303,7 @@ def test_a_queued_request_that_the_channel_of_the_model_makes_too_large_is_refus
     grid = changed(deployment, regions={**regions, **queues})
 
     def padded(characters: int) -> Line:
-        padding = {f"X{number}": "y" * 400 for number in range(9)}
+        padding = {f"X{number}": "y" * 340 for number in range(9)}
         given = {"classes": 10, "data_dir": "y" * characters}
         return a_line(grid, launch="queued", hyperparameters=given, environment=padding)
 

@@ -170,8 +170,8 @@ def test_submissions_without_time_are_reported_and_read_by_later_passes(
         return whole(ledger, submission)
 
     monkeypatch.setattr(Ledger, "whole", slowly)
-    for module in ("traingrid.reconciler.open_work", "traingrid.reconciler.reconciler"):
-        replace_time(monkeypatch, module, time=lambda: now[0])
+    for module in ("open_work", "reconciler", "active_jobs", "stops", "unwatched_lines"):
+        replace_time(monkeypatch, f"traingrid.reconciler.{module}", time=lambda: now[0])
     for number in range(12):
         now[0] = 1_795_000_000.0 + 300 * number
         with pytest.raises(

@@ -20,8 +20,10 @@ from traingrid.job.state import JobState
 from traingrid.ledger.damage import Damaged, intact
 from traingrid.ledger.ledger import CANCEL_ALL, AttemptFacts, Ledger
 from traingrid.ledger.submission_item import Array
+from traingrid.reconciler import active_jobs, stops
 from traingrid.reconciler import line_closer as closing
 from traingrid.reconciler import reconciler as reconciling
+from traingrid.reconciler import unwatched_lines as looking
 from traingrid.reconciler.pass_order import rotated
 from traingrid.reconciler.reach import UnreachedError
 from traingrid.reconciler.reconciler import Reconciler
@@ -53,7 +55,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock(time.time())
-    for module in (reconciling, closing):
+    for module in (reconciling, active_jobs, stops, looking, closing):
         monkeypatch.setattr(module, "time", SimpleNamespace(time=clock.time))
     return clock
 

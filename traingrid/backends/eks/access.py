@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from traingrid import names
+from traingrid.grid.deployment import Deployment
+from traingrid.grid.eks import EksCluster
 from traingrid.kubernetes.commands import Commands
-from traingrid.kubernetes.errors import FORBIDDEN, UNAUTHORIZED, NoReplyError
-
-if TYPE_CHECKING:
-    from traingrid.grid.deployment import Deployment
-    from traingrid.grid.eks import EksCluster
-    from traingrid.kubernetes.errors import ApiError
+from traingrid.kubernetes.errors import FORBIDDEN, UNAUTHORIZED, ApiError, NoReplyError
 
 DEPLOY = "`npx cdk deploy --all --revert-drift`"
 """The deployment that also creates an access entry or a policy that was deleted outside CloudFormation."""

@@ -4,17 +4,18 @@ The object's name is the idempotency token. Its finalizer keeps the name taken u
 the ledger (traingrid/backends/eks/inventory.py).
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid import names
 from traingrid.aws.clients import Maker, client
-from traingrid.backends.base import LaunchError
+from traingrid.aws.log_events import LogPosition
+from traingrid.backends.base import LaunchError, StopReason
 from traingrid.backends.eks import labels
+from traingrid.backends.eks.cluster_job import ClusterJob
 from traingrid.backends.eks.indexed_job import headless_service, indexed_job
 from traingrid.backends.eks.jobs import ClusterJobs
 from traingrid.backends.eks.log import EksLogs
@@ -24,22 +25,14 @@ from traingrid.backends.eks.state import seen_of, tags_in
 from traingrid.backends.eks.training_object import TrainingObject
 from traingrid.backends.eks.watch import ChangeWatch
 from traingrid.backends.sagemaker.request import fingerprint, training_job_request
+from traingrid.grid.deployment import Deployment
 from traingrid.job.failures import INVALID_REQUEST, SERVICE_ERROR
+from traingrid.job.job import Job
+from traingrid.job.observed import Seen
 from traingrid.job.ownership import conflict, is_of_grid
-from traingrid.kubernetes.client import JOB, MPI_JOB, SERVICE
+from traingrid.kubernetes.client import JOB, MPI_JOB, SERVICE, Object
 from traingrid.kubernetes.cluster import NoClusterError
 from traingrid.kubernetes.errors import CONFLICT, UNAUTHORIZED, ApiError, UnavailableError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from traingrid.aws.log_events import LogPosition
-    from traingrid.backends.base import StopReason
-    from traingrid.backends.eks.cluster_job import ClusterJob
-    from traingrid.grid.deployment import Deployment
-    from traingrid.job.job import Job
-    from traingrid.job.observed import Seen
-    from traingrid.kubernetes.client import Object
 
 _ERRORS = (ApiError, NoClusterError, BotoCoreError, ClientError)
 

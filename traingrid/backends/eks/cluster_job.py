@@ -1,20 +1,14 @@
 """Found: a training job's object, pods and events as a cluster has them, before they are interpreted (`state`)."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from traingrid.backends.eks import labels
 from traingrid.backends.eks.pods import Pod, seconds_of
 from traingrid.backends.eks.stored_request import StoredRequest, stored_request
-from traingrid.kubernetes.client import MPI_JOB
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from traingrid.kubernetes.client import Kind
+from traingrid.kubernetes.client import MPI_JOB, Kind
 
 _COMPLETE, _FAILED = ("Complete", "Succeeded"), ("Failed",)
 """The conditions of a Job and of an MPIJob that has ended."""

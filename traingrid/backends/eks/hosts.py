@@ -1,14 +1,10 @@
 """Hosts: the host names of a training job's pods, and the order of its hosts."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from traingrid.job.job import ObjectKind
+from traingrid.job.job import ObjectKind
 
 _NUMBERED = re.compile(r".*?(?P<worker>-worker)?-(?P<index>\d+)")
 

@@ -3,19 +3,13 @@
 Source: https://kubernetes.io/docs/concepts/workloads/controllers/job/.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from traingrid.backends.eks import labels
 from traingrid.backends.eks.owned_pods import CONTROLLER_UID
 from traingrid.backends.eks.pod_template import object_metadata, pod_template
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from traingrid.backends.eks.training_object import TrainingObject
-
+from traingrid.backends.eks.training_object import TrainingObject
 
 _QUEUE = (labels.QUEUE, labels.QUEUE_PRIORITY)
 

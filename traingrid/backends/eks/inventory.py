@@ -1,11 +1,10 @@
 """EKS inventory: lists, stops and releases the training jobs of a grid in a Region's cluster."""
 
-from __future__ import annotations
-
 import math
 import time
+from collections.abc import Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from traingrid import names
 from traingrid.aws.clients import Maker, gentle
@@ -22,16 +21,11 @@ from traingrid.backends.eks.stored_request import StoredRequest, damaged, stored
 from traingrid.backends.eks.worker_failure import may_hang
 from traingrid.backends.inventory import ACTIVE_STATES, ALL, Details, Window
 from traingrid.backends.training_job import TrainingJob
+from traingrid.grid.deployment import Deployment
 from traingrid.job.ownership import is_of_grid
 from traingrid.job.state import JobState
-from traingrid.kubernetes.client import JOB, MPI_JOB, POD
+from traingrid.kubernetes.client import JOB, MPI_JOB, POD, Kind, Object
 from traingrid.kubernetes.errors import CONFLICT, NOT_FOUND, ApiError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from traingrid.grid.deployment import Deployment
-    from traingrid.kubernetes.client import Kind, Object
 
 _POD_FIELDS = ("hostname", "subdomain", "nodeName", "activeDeadlineSeconds")
 """The fields of a pod's specification on which the state of its training job depends."""

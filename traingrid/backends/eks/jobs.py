@@ -1,14 +1,12 @@
 """Jobs: finds, stops and completes the training jobs of one namespace, for the backend and the inventory."""
 
-from __future__ import annotations
-
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING
 
-from traingrid.aws.clients import brisk
+from traingrid.aws.clients import Maker, brisk
 from traingrid.backends.eks import labels
 from traingrid.backends.eks.access import Access
 from traingrid.backends.eks.cluster_job import ClusterJob
@@ -21,18 +19,12 @@ from traingrid.backends.eks.start_wait import start_wait
 from traingrid.backends.eks.state import failure_to_note
 from traingrid.backends.eks.worker_failure import worker_failure
 from traingrid.errors import UsageError
-from traingrid.kubernetes.client import EVENT, JOB, MPI_JOB, POD, Client, Patience
+from traingrid.grid.deployment import Deployment
+from traingrid.grid.eks import EksCluster
+from traingrid.kubernetes.client import EVENT, JOB, MPI_JOB, POD, Client, Kind, Object, Patience
 from traingrid.kubernetes.cluster import cluster_of
 from traingrid.kubernetes.errors import CONFLICT, NOT_FOUND, ApiError, UnavailableError
 from traingrid.kubernetes.token import Tokens
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from traingrid.aws.clients import Maker
-    from traingrid.grid.deployment import Deployment
-    from traingrid.grid.eks import EksCluster
-    from traingrid.kubernetes.client import Kind, Object
 
 KINDS = (JOB, MPI_JOB)
 """The kinds of training jobs. A name is looked up in both, because a grid may change its kind."""

@@ -3,14 +3,10 @@
 Source: https://github.com/kubeflow/mpi-operator/blob/master/pkg/controller/mpi_job_controller.go.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from traingrid.backends.eks.pod_template import object_metadata, pod_template
-
-if TYPE_CHECKING:
-    from traingrid.backends.eks.training_object import TrainingObject
+from traingrid.backends.eks.training_object import TrainingObject
 
 _KEY_FOLDER = "/etc/mpi-ssh"
 """The folder of the operator's key pair. `train` has its own in /root/.ssh, which the operator's default hides."""

@@ -8,26 +8,20 @@ The name in a pod's `spec.subdomain` shows the training job that it belongs to, 
 made it. Neither can change while it runs (https://kubernetes.io/docs/concepts/workloads/pods/#pod-update-and-replacement).
 """
 
-from __future__ import annotations
-
 import logging
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from traingrid import names
 from traingrid.backends.eks.hosts import launcher_name
+from traingrid.backends.eks.jobs import ClusterJobs
 from traingrid.backends.eks.owned_pods import PodsByOwner, may_be_of
 from traingrid.backends.eks.pod_template import PREPARE, TRAIN
 from traingrid.backends.eks.pods import Pod, seconds_of
 from traingrid.backends.inventory import Details
 from traingrid.backends.training_job import TrainingJob
 from traingrid.job.state import JobState
-from traingrid.kubernetes.client import JOB, MPI_JOB, POD
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from traingrid.backends.eks.jobs import ClusterJobs
-    from traingrid.kubernetes.client import Object
+from traingrid.kubernetes.client import JOB, MPI_JOB, POD, Object
 
 logger = logging.getLogger(__name__)
 _PROGRAM = "traingrid.pod"

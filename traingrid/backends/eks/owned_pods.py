@@ -13,18 +13,12 @@ The MPI operator creates a Job for the pod of the launcher and the pods of worke
 labels only save requests here.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from traingrid.backends.eks.hosts import launcher_name, worker_names
-from traingrid.kubernetes.client import JOB, MPI_JOB, POD
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from traingrid.kubernetes.client import Client, Kind, Object
+from traingrid.kubernetes.client import JOB, MPI_JOB, POD, Client, Kind, Object
 
 CONTROLLER_UID = "batch.kubernetes.io/controller-uid"
 """The label of a Job's pods with the Job's uid, which is the selector of the Job."""

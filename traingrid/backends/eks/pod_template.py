@@ -10,21 +10,16 @@ claims are mounts inside that of /opt/ml/input, which containerd creates after i
 depth (WithMounts in internal/cri/opts/spec_linux_opts.go of https://github.com/containerd/containerd).
 """
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from traingrid.backends.eks import labels
 from traingrid.backends.eks.hosts import host_names
 from traingrid.backends.eks.resources import EFA, GPU, NEURON, resources, uses_efa
+from traingrid.backends.eks.training_object import TrainingObject
 from traingrid.grid.eks import INSTANCE_TYPE
 from traingrid.pod.opt_ml import MOUNTED
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from traingrid.backends.eks.training_object import TrainingObject
 
 TRAIN, PREPARE, RESULTS = "train", "prepare", "results"
 """The names of the containers."""

@@ -3,21 +3,17 @@
 Source: https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/.
 """
 
-from __future__ import annotations
-
 import re
 import signal
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from traingrid.backends.eks.hosts import host_index
 from traingrid.backends.eks.pod_template import PREPARE, RESULTS, TRAIN
 from traingrid.strict_json import JsonError, json_object
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 ENDED_PHASES = ("Succeeded", "Failed")
 """The phases of a pod whose containers have ended."""

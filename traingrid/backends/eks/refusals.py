@@ -1,23 +1,16 @@
 """Refusals: the errors of a launch on Amazon EKS, each with the command that fixes it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid import names
 from traingrid.aws.outage import is_expired, is_outage
 from traingrid.backends.base import LaunchError
-from traingrid.backends.eks.access import DEPLOY, is_missing_permission
-from traingrid.job.failures import INVALID_REQUEST, PERMISSION, QUOTA, SERVICE_ERROR, THROTTLED, of_refusal
+from traingrid.backends.eks.access import DEPLOY, Access, is_missing_permission
+from traingrid.job.failures import INVALID_REQUEST, PERMISSION, QUOTA, SERVICE_ERROR, THROTTLED, Failure, of_refusal
 from traingrid.kubernetes.cluster import NoClusterError
 from traingrid.kubernetes.errors import FORBIDDEN, NOT_FOUND, TOO_MANY, UNAUTHORIZED, ApiError, UnavailableError
-
-if TYPE_CHECKING:
-    from traingrid.backends.eks.access import Access
-    from traingrid.job.failures import Failure
 
 UNKNOWN_ROLE_SECONDS = 120.0
 """The time after which a cluster that has refused every token of this process does not know its role. Before that, its

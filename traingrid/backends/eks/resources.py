@@ -7,15 +7,10 @@ https://docs.aws.amazon.com/eks/latest/userguide/device-management-neuron.html. 
 https://aws.amazon.com/ec2/instance-types/. A test compares all of them with EC2's descriptions.
 """
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
 
 from traingrid.job.accelerators import accelerators
-
-if TYPE_CHECKING:
-    from traingrid.job.job import Job
+from traingrid.job.job import Job
 
 GPU, NEURON, EFA = "nvidia.com/gpu", "aws.amazon.com/neuron", "vpc.amazonaws.com/efa"
 """The names of the resources that the device plugins of NVIDIA, AWS Neuron and EFA provide."""

@@ -1,13 +1,12 @@
 """State: a training job's state from its object and its pods, in SageMaker's terms."""
 
-from __future__ import annotations
-
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
 
 from traingrid.backends.eks import labels
+from traingrid.backends.eks.cluster_job import ClusterJob
 from traingrid.backends.eks.pod_template import PREPARE, RESULTS, TRAIN
 from traingrid.backends.eks.pods import Pod
 from traingrid.backends.eks.running import overdue, phase_of
@@ -24,11 +23,6 @@ from traingrid.job.observed import Seen
 from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.kubernetes.client import MPI_JOB
 from traingrid.strict_json import json_object
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from traingrid.backends.eks.cluster_job import ClusterJob
 
 _ENDED_BY_POLICY = "PodFailurePolicy"
 _PREFIXES = ("ClientError:", "InternalServerError:")

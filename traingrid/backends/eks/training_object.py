@@ -1,16 +1,12 @@
 """Training objects: everything from which the object of a training job is made, without access to a cluster."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from traingrid.grid.eks import EksCluster
-    from traingrid.job.job import Job, ObjectKind
-    from traingrid.names import TrainingJobName
+from traingrid.grid.eks import EksCluster
+from traingrid.job.job import Job, ObjectKind
+from traingrid.names import TrainingJobName
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,21 +3,15 @@
 The threads only set a flag. The reader of the flag describes the training job, so a lost change is only noticed later.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from traingrid.backends.eks.owned_pods import selector_of
 from traingrid.errors import TraingridError
-from traingrid.kubernetes.client import POD
+from traingrid.kubernetes.client import POD, Client, Kind
 from traingrid.kubernetes.errors import GONE, UNAUTHORIZED, ApiError, UnavailableError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from traingrid.kubernetes.client import Client, Kind
 
 logger = logging.getLogger(__name__)
 _BOOKMARK, _DELETED = "BOOKMARK", "DELETED"

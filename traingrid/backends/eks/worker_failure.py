@@ -9,17 +9,12 @@ of https://github.com/kubeflow/mpi-operator). The launcher's `prepare` may then 
 Once the launcher trains, it notices the loss of a worker itself. The controller of an Indexed Job ends the other hosts.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from traingrid.backends.eks.cluster_job import ClusterJob
 from traingrid.backends.eks.state import end_of_worker
 from traingrid.job.failures import LOST_NODE, of_end
 from traingrid.kubernetes.client import MPI_JOB
-
-if TYPE_CHECKING:
-    from traingrid.backends.eks.cluster_job import ClusterJob
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,10 +1,8 @@
 """Queued inventory: lists a grid's training jobs in a Region with a service queue, both created and waiting ones."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING
 
 from traingrid import names
 from traingrid.aws.clients import Maker, gentle
@@ -12,12 +10,8 @@ from traingrid.backends.inventory import ACTIVE_STATES, ALL, Details, Window
 from traingrid.backends.queued.jobs import ACTIVE, STARTED, ServiceJobs, state_of, training_job_names
 from traingrid.backends.sagemaker.inventory import SageMakerInventory
 from traingrid.backends.training_job import TrainingJob
+from traingrid.grid.deployment import Deployment
 from traingrid.job.ownership import is_of_grid
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from traingrid.grid.deployment import Deployment
 
 _SERVICE_JOB = ":service-job/"
 

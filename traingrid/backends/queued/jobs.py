@@ -1,9 +1,8 @@
 """Service jobs: reads and terminates the service jobs in a Region's AWS Batch queue for training jobs."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from traingrid import names
 from traingrid.aws.clients import Maker, client
@@ -11,9 +10,6 @@ from traingrid.backends.sagemaker.request import fingerprint
 from traingrid.job.observed import QUEUED, Seen
 from traingrid.job.state import JobState
 from traingrid.strict_json import JsonError, json_object
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 WAITING, STARTED = ("SUBMITTED", "PENDING", "RUNNABLE"), ("SCHEDULED", "STARTING", "RUNNING")
 ACTIVE = (*WAITING, *STARTED)

@@ -1,15 +1,11 @@
 """SubmitServiceJob requests: wrap a CreateTrainingJob request, which AWS Batch sends when there is capacity."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from traingrid.grid.model import GridSettings
-    from traingrid.job.job import Job
+from traingrid.grid.model import GridSettings
+from traingrid.job.job import Job
 
 MAX_PAYLOAD_BYTES = 10 * 1024
 """Largest serviceRequestPayload (https://docs.aws.amazon.com/batch/latest/userguide/service_limits.html)."""

@@ -1,9 +1,7 @@
 """Creation: creates training jobs of SageMaker once each, directly or through another service, and attaches to them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 
@@ -13,16 +11,13 @@ from traingrid.aws.s3 import Storage
 from traingrid.backends.base import LaunchError
 from traingrid.backends.sagemaker.request import confined, fingerprint, training_job_request
 from traingrid.errors import UsageError
+from traingrid.grid.deployment import Deployment
 from traingrid.job.channels import by_rank
 from traingrid.job.failures import DATA, PERMISSION, PERMISSION_DELAY, SERVICE_ERROR, Failure, of_refusal
-from traingrid.job.observed import Describer
+from traingrid.job.job import Job
+from traingrid.job.observed import Describer, Seen
 from traingrid.job.ownership import conflict
 from traingrid.job.rank_manifests import write_rank_manifests
-
-if TYPE_CHECKING:
-    from traingrid.grid.deployment import Deployment
-    from traingrid.job.job import Job
-    from traingrid.job.observed import Seen
 
 DELAYS = 5
 """The number of refusals of CreateTrainingJob for a permission that a child retries, within 31 to 62 seconds."""

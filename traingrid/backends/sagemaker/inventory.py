@@ -1,24 +1,19 @@
 """SageMaker inventory: lists, describes and stops the training jobs of a grid in one Region."""
 
-from __future__ import annotations
-
 import math
 import time
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from traingrid import names
 from traingrid.aws.clients import Maker, gentle
 from traingrid.backends.inventory import ALL, Details, ListingTimeoutError, Window
 from traingrid.backends.sagemaker.jobs import TrainingJobs, seconds_in
 from traingrid.backends.training_job import TrainingJob
+from traingrid.grid.deployment import Deployment
 from traingrid.job.ownership import is_of_grid
 from traingrid.job.state import JobState
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from traingrid.grid.deployment import Deployment
 
 _PAGE = 100  # the maximum page size of ListTrainingJobs (API reference, MaxResults)
 

@@ -1,20 +1,15 @@
 """Jobs: describes and stops SageMaker's training jobs by name, for the backend and the inventory."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from botocore.exceptions import ClientError
 
+from traingrid.aws.clients import Maker
 from traingrid.backends.sagemaker.request import fingerprint
+from traingrid.grid.deployment import Deployment
 from traingrid.job.observed import Seen
 from traingrid.job.state import JobState
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from traingrid.aws.clients import Maker
-    from traingrid.grid.deployment import Deployment
 
 _UNKNOWN_CODES = ("ValidationException", "ResourceNotFound")
 """SageMaker's error codes for an unknown name or ARN: it returns the first ("Requested resource not found."), although

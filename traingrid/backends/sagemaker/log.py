@@ -1,9 +1,8 @@
 """Log: reads the logs of SageMaker's training jobs from CloudWatch Logs."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -11,11 +10,7 @@ from traingrid.aws.clients import Maker, client
 from traingrid.aws.log_events import LogEvent, LogPosition, last_events, pages, stream_names
 from traingrid.aws.outage import is_outage
 from traingrid.backends.base import LogUnreadableError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from traingrid.grid.deployment import Deployment
+from traingrid.grid.deployment import Deployment
 
 LOG_GROUP = "/aws/sagemaker/TrainingJobs"
 """The log group of all training jobs."""

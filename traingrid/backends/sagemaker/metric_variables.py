@@ -3,17 +3,11 @@
 training_container/metric_history/settings.py reads them.
 """
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from traingrid import names
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from traingrid.job.job import Job
+from traingrid.job.job import Job
 
 PREFIX = "TRAINGRID_METRICS_"
 """The prefix of the variables: one with the destination, and numbered ones with the regular expressions."""

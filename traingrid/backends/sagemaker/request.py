@@ -4,23 +4,17 @@ The result for a submitted job must never change, because the fingerprint of a t
 created must stay the same. The default of every new field of `Job` must therefore leave the request unchanged.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from traingrid.backends.sagemaker.metric_variables import PREFIX, with_metric_variables
+from traingrid.grid.region import Region
+from traingrid.grid.training import Training
 from traingrid.job.channels import CODE_CHANNEL, channels_in_request
-from traingrid.job.job import Channel
+from traingrid.job.job import Channel, Job
 from traingrid.job.launchers import launcher_hyperparameters
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from traingrid.grid.region import Region
-    from traingrid.grid.training import Training
-    from traingrid.job.job import Job
 
 # The hyperparameters with the program to run: an archive in S3, and a file in it.
 SUBMIT_DIRECTORY = "sagemaker_submit_directory"

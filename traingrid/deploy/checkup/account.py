@@ -1,23 +1,17 @@
 """Account checks: verifies credentials, enabled Regions and the CDK's bootstrap, before any deployment."""
 
-from __future__ import annotations
-
+from collections.abc import Collection, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid import names
-from traingrid.aws.clients import client
+from traingrid.aws.clients import ActingRole, client
 from traingrid.deploy.checkup.finding import Finding, Verdict, looked
 from traingrid.errors import TraingridError
 from traingrid.grid.deployment import Deployment
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
-    from traingrid.aws.clients import ActingRole
-    from traingrid.grid.model import GridSettings
+from traingrid.grid.model import GridSettings
 
 OLDEST_BOOTSTRAP = 6
 """The oldest bootstrap version that this CDK's templates accept (their rule CheckBootstrapVersion)."""

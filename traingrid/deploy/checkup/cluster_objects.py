@@ -5,31 +5,23 @@ group (https://kubernetes.io/docs/reference/access-authn-authz/authorization/#ch
 not create one, the Role and the RoleBinding are compared instead; a check that is denied is reported as such.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from traingrid import names
 from traingrid.aws.clients import client as make
 from traingrid.deploy.checkup.account import principal
+from traingrid.deploy.checkup.cluster import CheckedCluster
 from traingrid.deploy.checkup.finding import REVERT_DRIFT, Finding, Verdict, looked
 from traingrid.deploy.checkup.kinds import ACCESS_REVIEW, CLAIM, NAMESPACE, QUEUES, ROLE, ROLE_BINDING, SERVICE_ACCOUNT
 from traingrid.deploy.checkup.mpi_operator import installation, mpi_operator
-from traingrid.deploy.cluster_access import BATCH, KUBEFLOW, RULES, role_name
-from traingrid.kubernetes.client import MPI_JOB, Client, Patience
+from traingrid.deploy.cluster_access import BATCH, KUBEFLOW, RULES, Rule, role_name
+from traingrid.kubernetes.client import MPI_JOB, Client, Kind, Patience
 from traingrid.kubernetes.cluster import NoClusterError, cluster_of
 from traingrid.kubernetes.errors import FORBIDDEN, NOT_FOUND, UNAUTHORIZED, ApiError, UnavailableError
 from traingrid.kubernetes.token import Tokens
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
-    from traingrid.deploy.checkup.cluster import CheckedCluster
-    from traingrid.deploy.cluster_access import Rule
-    from traingrid.kubernetes.client import Kind
-    from traingrid.names import Part
-
+from traingrid.names import Part
 
 _BRIEF = Patience(connect=5.0, read=20.0, tries=2)
 _NO_REVIEW = (FORBIDDEN, NOT_FOUND)

@@ -1,28 +1,20 @@
 """Deployed resources: checks stacks, buckets, execution roles and the images that jobs pull."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid import names
-from traingrid.aws.clients import client
+from traingrid.aws.clients import ActingRole, client
 from traingrid.deploy.checkup.finding import DEPLOY as _DEPLOY
 from traingrid.deploy.checkup.finding import REVERT_DRIFT, Finding, Verdict, build_again, looked
 from traingrid.deploy.region_guard import removed_by_force
 from traingrid.grid.deployment import Deployment
+from traingrid.grid.image import Image
+from traingrid.grid.model import GridSettings
 from traingrid.manifest.plan import image_request
 from traingrid.strict_json import json_object
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from traingrid.aws.clients import ActingRole
-    from traingrid.grid.image import Image
-    from traingrid.grid.model import GridSettings
-
 
 NOT_DEPLOYED = "not deployed"
 

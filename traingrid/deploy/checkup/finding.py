@@ -1,19 +1,13 @@
 """Findings: the result of one check, with the command that fixes the problem."""
 
-from __future__ import annotations
-
 import re
 import shlex
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 DEPLOY = "npx cdk deploy --all"
 REVERT_DRIFT = f"{DEPLOY} --revert-drift"

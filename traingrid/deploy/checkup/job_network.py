@@ -1,23 +1,17 @@
 """Network of training jobs: checks that the subnets and security groups of a Region fit the instances of its jobs."""
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from traingrid.aws import file_systems
+from traingrid.aws.clients import ActingRole
+from traingrid.aws.file_systems import GroupRule
 from traingrid.deploy.checkup.finding import Finding, Verdict, looked
+from traingrid.deploy.checkup.quotas import Need
+from traingrid.grid.region import Region
 from traingrid.manifest.hardware_warnings import has_efa
 from traingrid.text import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from traingrid.aws.clients import ActingRole
-    from traingrid.aws.file_systems import GroupRule
-    from traingrid.deploy.checkup.quotas import Need
-    from traingrid.grid.region import Region
 
 _ADDRESSES, _ADDRESSES_WITH_EFA = 2, 5
 """The private addresses that a host needs at least (https://docs.aws.amazon.com/sagemaker/latest/dg/train-vpc.html,

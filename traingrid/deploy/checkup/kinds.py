@@ -1,7 +1,5 @@
 """Kinds: the objects of a cluster that the check-up reads."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from traingrid.deploy.cluster_access import KUEUE, RBAC

@@ -1,17 +1,12 @@
 """Service-linked roles: checks the roles without which the first deployment in an account fails."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
 
 from traingrid.aws.clients import client
 from traingrid.deploy.checkup.finding import Finding, Verdict, looked
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 LINKED_ROLES = {"AWSServiceRoleForECS": "ecs.amazonaws.com", "AWSServiceRoleForBatch": "batch.amazonaws.com"}
 """Services by their roles (https://docs.aws.amazon.com/AmazonECS/latest/developerguide/using-service-linked-roles.html,

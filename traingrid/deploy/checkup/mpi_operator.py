@@ -1,20 +1,15 @@
 """MPI operator: checks the version of the operator that runs the MPIJobs of a cluster."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from traingrid.backends.eks.refusals import OPERATOR
+from traingrid.deploy.checkup.cluster import CheckedCluster
 from traingrid.deploy.checkup.finding import Finding, Verdict
 from traingrid.deploy.checkup.kinds import DEPLOYMENT, OPERATOR_DEPLOYMENT
+from traingrid.kubernetes.client import Client
 from traingrid.kubernetes.errors import FORBIDDEN, ApiError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from traingrid.deploy.checkup.cluster import CheckedCluster
-    from traingrid.kubernetes.client import Client
 
 LEAST_OPERATOR = (0, 8, 1)
 """The version of mpi-operator since which no second launcher runs beside the first

@@ -1,11 +1,10 @@
 """Complete check-up: runs all checks of a grid, Regions in parallel."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from traingrid import names
+from traingrid.aws.clients import ActingRole
 from traingrid.deploy.checkup import account as accounts
 from traingrid.deploy.checkup import cluster, cluster_objects, deployed, quotas
 from traingrid.deploy.checkup.account_quotas import account_quotas, vpc_quota
@@ -17,16 +16,11 @@ from traingrid.deploy.checkup.home_event_bus import home_event_bus
 from traingrid.deploy.checkup.job_network import job_network
 from traingrid.deploy.checkup.left_stacks import left_stacks
 from traingrid.deploy.checkup.linked_roles import linked_roles
+from traingrid.deploy.checkup.needs import Needs
 from traingrid.deploy.checkup.notifications import notifications
 from traingrid.grid.confinement import NEXT_STEP, RULE, unconfined
+from traingrid.grid.model import GridSettings
 from traingrid.threads import in_order
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from traingrid.aws.clients import ActingRole
-    from traingrid.deploy.checkup.needs import Needs
-    from traingrid.grid.model import GridSettings
 
 
 def check_up(grid: GridSettings, account: str, needs: Needs) -> Iterator[Finding]:

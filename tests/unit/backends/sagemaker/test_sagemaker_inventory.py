@@ -61,7 +61,10 @@ class History:
 @pytest.fixture
 def history(monkeypatch: pytest.MonkeyPatch) -> History:
     history = History(pages=400)
-    for module in ("traingrid.backends.sagemaker.inventory", "traingrid.reconciler.reconciler"):
+    reconciler = (
+        f"traingrid.reconciler.{module}" for module in ("reconciler", "active_jobs", "stops", "unwatched_lines")
+    )
+    for module in ("traingrid.backends.sagemaker.inventory", *reconciler):
         replace_time(monkeypatch, module, time=lambda: history.now)
     return history
 

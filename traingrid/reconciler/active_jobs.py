@@ -1,0 +1,63 @@
+"""Active jobs: lists the active training jobs of Regions, as far as there is time and a Region answers."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from traingrid.backends.inventory import ACTIVE_STATES, ListingTimeoutError, Window
+from traingrid.backends.joint_inventory import PartlyListedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable
+
+    from traingrid.backends.inventory import Inventory
+    from traingrid.backends.training_job import TrainingJob
+    from traingrid.reconciler.reach import Reach
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActiveJobs:
+    """The active training jobs of a grid.
+
+    Attributes:
+        in_regions: Calls a function for each Region.
+        reach: Records Regions that do not answer, or not in time.
+        since: The time from which training jobs are listed.
+        until: The time at which listing stops.
+    """
+
+    inventory: Callable[[str], Inventory]
+    in_regions: Callable[[Callable[[str], Any], Collection[str]], Iterable[Any]]
+    reach: Reach
+    since: float
+    until: float
+
+    def of_regions(self, regions: Collection[str]) -> list[TrainingJob]:
+        """Return the active training jobs of the Regions that answer, in the order of the Regions."""
+        for region in regions:
+            with self.reach.of_region(region, is_whole=True):
+                self.inventory(region)  # creates the clients; boto3 cannot do that in several threads
+        reached_regions = [region for region in regions if not self.reach.given_up(region)]
+        return [job for listed in self.in_regions(self._of_region, reached_regions) for job in listed]
+
+    def _of_region(self, region: str) -> list[TrainingJob]:
+        training_jobs: list[TrainingJob] = []
+        with self.reach.of_region(region, is_whole=True):
+            for state in ACTIVE_STATES:
+                try:
+                    for job in self.inventory(region).listed(state, window=Window(since=self.since, until=self.until)):
+                        training_jobs.append(job)
+                        if job.damaged:
+                            self.reach.damaged(job.damaged)
+                        if time.time() >= self.until:
+                            self.reach.too_slow(region, len(training_jobs))
+                            return training_jobs
+                except ListingTimeoutError:
+                    self.reach.too_slow(region, len(training_jobs))
+                    return training_jobs
+                except PartlyListedError as error:
+                    with self.reach.of_region(self.reach.place(region, error.backend), is_whole=True):
+                        raise
+        return training_jobs
