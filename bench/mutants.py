@@ -27,7 +27,6 @@ class Mutant:
         change: The code before and after.
         start: The index of the first byte that is replaced.
         end: The index after the last byte that is replaced.
-        code: The new code.
     """
 
     file: str

@@ -31,13 +31,13 @@ class LifecycleError(Exception):
     """A server could not be started or stopped.
 
     Args:
-        what: The error and its cause, as a sentence.
+        reason: The error and its cause, as a sentence.
         next_step: The next step, as a sentence; empty if nothing can be done.
     """
 
-    def __init__(self, what: str, next_step: str = "") -> None:
-        super().__init__(f"{what} {next_step}".strip())
-        self.what = what
+    def __init__(self, reason: str, next_step: str = "") -> None:
+        super().__init__(f"{reason} {next_step}".strip())
+        self.reason = reason
         self.next_step = next_step
 
 

@@ -80,7 +80,7 @@ class SweepJobs:
     def _report(self, place: str, damage: str) -> None:
         if place not in self._reported:
             self._reported.add(place)
-            self.announce(f"{place}: {damage} It counts as failed; `traingrid cancel` stops what it trains.")
+            self.announce(f"{place}: {damage} It counts as failed; `traingrid cancel` stops its training job.")
 
     def curves(self, submission: str, indexes: Sequence[int], metric: str) -> Mapping[int, Sequence[tuple[int, float]]]:
         """Return epoch and value of a metric in the last attempt of some jobs, by index; read new parts only.

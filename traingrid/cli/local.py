@@ -79,7 +79,7 @@ def _errors_of_the_server() -> Iterator[None]:
     try:
         yield
     except LifecycleError as error:
-        raise TraingridError(error.what, error.next_step) from None
+        raise TraingridError(error.reason, error.next_step) from None
 
 
 def _limit() -> str:

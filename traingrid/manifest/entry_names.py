@@ -15,8 +15,8 @@ STEP = "Keep one of them, or give one of them another name."
 def mixed_up(names: Collection[str]) -> Iterator[tuple[str, str]]:
     """Yield each name that another one may have replaced, and the reason.
 
-    A tool such as pandas writes a second column lr as lr.1, and frameworks read lr.1 as a member of lr, which therefore
-    has no value of its own. Names that differ by case or blanks only are one name to a person.
+    A tool such as pandas writes a second column lr as lr.1, and frameworks read lr.1 as a member of lr, which
+    cannot be a number as well. Names that differ by case or blanks only are one name to a person.
     """
     first_by_form: dict[str, str] = {}
     for name in names:

@@ -47,10 +47,10 @@ def _quoted(number: int, text: str, values: dict[str, Any]) -> list[LineError]:
     """Return the error of the first field with a typographic quote around a text; none for almost all lines."""
     if text.isascii() and "\\u" not in text:
         return []
-    found = ((name, _typographic_quote(name, value)) for name, value in values.items())
+    quotes = ((name, _typographic_quote(name, value)) for name, value in values.items())
     return [
         unreadable(number, text, f"{shown(name, 40)} has a text with {quote} around it", QUOTE_STEP)
-        for name, quote in found
+        for name, quote in quotes
         if quote
     ][:1]
 

@@ -16,7 +16,7 @@ _AWS_KEYS = "https://docs.aws.amazon.com/IAM/latest/UserGuide/id_credentials_acc
 _AWS_NAMES = ("ecret_access_key", "ECRET_ACCESS_KEY", "ecretAccessKey", "aws_secret", "AWS_SECRET")
 _ASSIGNED = r"\w*[\"']?\s{0,3}[:=,]\s{0,3}[\"']?"
 _FORTY = r"(?=[A-Za-z0-9/+]*[a-z])(?=[A-Za-z0-9/+]*[A-Z])[A-Za-z0-9/+]{40}"
-"""A secret access key has no form of its own but its 40 characters, which a hash in hexadecimal has, too."""
+"""A secret access key has no form but its 40 characters, which a hash in hexadecimal has, too."""
 
 TOKENS = {
     **{rf"\b{prefix}[0-9A-Z]{{16}}\b": _GITLEAKS for prefix in ("AKIA", "ASIA", "ABIA", "ACCA")},

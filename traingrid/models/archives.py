@@ -49,7 +49,7 @@ class ModelArchives:
 
     deployment: Deployment
     refuse_denied: bool = False
-    _seen: dict[str, Archive] = field(default_factory=dict, init=False)
+    _archives: dict[str, Archive] = field(default_factory=dict, init=False)
 
     def look(self, uri: str, region: str) -> Archive:
         """Return the result of a look at an archive; nothing is known of it during an outage.
@@ -57,9 +57,9 @@ class ModelArchives:
         Raises:
             ClientError: S3 refused the call for another reason.
         """
-        if uri not in self._seen:
-            self._seen[uri] = self._look(S3Uri.parse(uri), region)
-        return self._seen[uri]
+        if uri not in self._archives:
+            self._archives[uri] = self._look(S3Uri.parse(uri), region)
+        return self._archives[uri]
 
     def _look(self, uri: S3Uri, region: str) -> Archive:
         s3 = client("s3", region, self.deployment.acting_in(region))

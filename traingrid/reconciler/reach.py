@@ -31,7 +31,7 @@ class UnreachedError(TraingridError):
     """A pass could not process all Regions and submissions.
 
     Args:
-        done: What the pass did.
+        done: The results of the pass, which it completes.
         next_step: The action of a person for the rest.
     """
 

@@ -103,7 +103,7 @@ class Reconciler:
                 each of which starts at another line.
 
         Returns:
-            What the pass did.
+            The results of the pass.
 
         Raises:
             UnreachedError: A Region or a submission could not be processed. All others were.

@@ -166,12 +166,12 @@ class Sweep:
             trials = {name: trial for name, trial in by_name.items() if trial.submission == submission}
             jobs = self.grid.jobs(submission)
             nameless = [job for job in jobs if job.phase == UNREADABLE and job.name not in trials]
-            known = {job.name: job for job in jobs if job.name in trials}
+            job_by_trial = {job.name: job for job in jobs if job.name in trials}
             # Which of the nameless jobs belongs to which trial is not known, and makes no difference: all have failed.
-            for name, job in zip_longest(sorted(trials.keys() - known.keys()), nameless):
+            for name, job in zip_longest(sorted(trials.keys() - job_by_trial.keys()), nameless):
                 if name:
-                    known[name] = job or _lost_job(name, trials[name].region)
-            open_jobs |= {trials[name].number: _failed_if_unreadable(job) for name, job in known.items()}
+                    job_by_trial[name] = job or _lost_job(name, trials[name].region)
+            open_jobs |= {trials[name].number: _failed_if_unreadable(job) for name, job in job_by_trial.items()}
         return open_jobs
 
     def _record_ended(self, jobs: Mapping[int, JobStatus]) -> None:

@@ -57,8 +57,8 @@ def _push(ecr: Any, repository: str, tag: str, image: ProcessImage) -> str:
     except ClientError as error:
         code = error.response["Error"]["Code"]
         if code == "RepositoryNotFoundException":
-            what = f"The local AWS has no ECR repository {repository} in {region}: the grid is not deployed there."
-            raise TraingridError(what, "Deploy it first: npx cdk deploy --all.") from error
+            sentence = f"The local AWS has no ECR repository {repository} in {region}: the grid is not deployed there."
+            raise TraingridError(sentence, "Deploy it first: npx cdk deploy --all.") from error
         if code not in ("ImageAlreadyExistsException", "ImageTagAlreadyExistsException"):
             raise
     return f"{region} {repository}:{tag}"

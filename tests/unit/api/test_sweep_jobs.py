@@ -24,7 +24,7 @@ def test_a_damaged_job_is_reported_once() -> None:
     announced: list[str] = []
     grid = sweep_jobs(lambda _submission: SimpleNamespace(jobs=TRIALS), announced)
     assert [len(grid.jobs("0a1b2c3d")), len(grid.jobs("0a1b2c3d"))] == [2, 2]
-    step = "It counts as failed; `traingrid cancel` stops what it trains."
+    step = "It counts as failed; `traingrid cancel` stops its training job."
     assert announced == [f"submission 0a1b2c3d, job 1: {DAMAGE} {step}"]
 
 

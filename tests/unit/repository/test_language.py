@@ -15,7 +15,7 @@ FOLDERS = (
 DISCOURAGED = {
     "a clause as a noun": (
         r"\b[Ww]hat (?:is|are|was|a|an|the|it|they|nobody|one|has|have|does)\b|\b[Ww]hoever\b|\b[Ww]hatever\b",
-        12,
+        10,
     ),
     "a program that speaks": (r"\b(?:says|said|told)\b", 0),
     "a person without a role": (r"\b(?:[Nn]obody|[Ss]omebody)\b", 4),

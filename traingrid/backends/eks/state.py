@@ -135,14 +135,14 @@ def _noted(cluster_job: ClusterJob) -> _State | None:
 
 def _is_refuted(cluster_job: ClusterJob, end: _State) -> bool:
     """Return True if a noted end has the model of another training job, or is a success of pods that failed."""
-    known = (_own_artifact(cluster_job), _artifact(cluster_job), "")
-    if end.artifact not in known:
+    artifacts = (_own_artifact(cluster_job), _artifact(cluster_job), "")
+    if end.artifact not in artifacts:
         return True
     return end.state == JobState.COMPLETED and _has_failed_by_itself(cluster_job)
 
 
 def _has_failed_by_itself(cluster_job: ClusterJob) -> bool:
-    """Return True if a pod shows that its training failed, whatever is noted.
+    """Return True if a pod shows that its training failed, also against its annotations.
 
     The kubelet may later report 137 for a container that it has lost, even if it had ended without an error
     (https://github.com/kubernetes/kubernetes/issues/104107). Such an end is a disruption.
