@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.support.sample_deployment import sample_deployment
-from traingrid.deploy.checkup import whole
+from traingrid.deploy.checkup import account, whole
 from traingrid.deploy.checkup.finding import Verdict
 from traingrid.grid.confinement import NEXT_STEP, RULE
 from traingrid.grid.model import GridSettings
@@ -26,7 +26,7 @@ def test_doctor_reports_a_residency_that_does_not_bind_training_code(
     monkeypatch: pytest.MonkeyPatch, training: dict[str, Any], dublin: dict[str, Any], reported: list[str]
 ) -> None:
     monkeypatch.setattr(whole, "left_stacks", lambda *_: [])
-    monkeypatch.setattr(whole.accounts, "switched_on", lambda *_: [])
+    monkeypatch.setattr(account, "switched_on", lambda *_: [])
     sample = sample_deployment().grid.model_dump(exclude_defaults=True)
     sample["regions"][DUBLIN] |= {"residency": ["eu"], **dublin}
     sample["regions"][FRANKFURT] |= {"residency": ["eu"]}
