@@ -28,7 +28,7 @@ _ECR_REGION = re.compile(r"\d{12}\.dkr\.ecr\.([a-z0-9-]+)\.amazonaws\.com")
 _ENCODED = re.compile(r"%2e|%2f|%5c|%00", re.IGNORECASE)
 _VERSION = re.compile(r"\?versionId=", re.IGNORECASE)
 # Both are correct keys, but hardly any object has such a key.
-_STORED = "Remove ?versionId=. To train with an older version, copy it to a key of its own."
+_STORED = "Remove ?versionId=. To train with an older version, copy it to another key."
 _WITHOUT_WILDCARD = "Remove the *: a prefix includes every object whose key begins with it."
 
 
