@@ -4,9 +4,9 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from traingrid.errors import INTERRUPTED, TraingridError
-
 DEMOS = ("digits", "launchers", "torch_ddp", "catalog")
+_INTERRUPTED = 130
+"""The exit code after Ctrl-C, as of `traingrid`; importing it would take time before `run` catches the key."""
 
 
 def run(name: str, arguments: Sequence[str]) -> int:
@@ -18,13 +18,15 @@ def run(name: str, arguments: Sequence[str]) -> int:
         name: The folder of the demo.
     """
     try:
-        return int(import_module(f"examples.{name}.demo").main(arguments))
-    except TraingridError as error:
-        print(f"Error: {error}", file=sys.stderr)
-        return error.exit_code
+        errors = import_module("traingrid.errors")
+        try:
+            return int(import_module(f"examples.{name}.demo").main(arguments))
+        except errors.TraingridError as error:
+            print(f"Error: {error}", file=sys.stderr)
+            return int(error.exit_code)
     except KeyboardInterrupt:  # leaving the context manager has stopped the local AWS
         print("Interrupted. The demo's local AWS and its training jobs are stopped.", file=sys.stderr)
-        return INTERRUPTED
+        return _INTERRUPTED
 
 
 if __name__ == "__main__":

@@ -8,6 +8,11 @@ from conformance.sources import model, page
 _RETRIES = "https://docs.aws.amazon.com/batch/latest/userguide/job_retries.html"
 _TIMEOUTS = "https://docs.aws.amazon.com/batch/latest/userguide/job_timeouts.html"
 _UNMATCHED = model("batch", "EvaluateOnExit", "conditions in a RetryStrategy match, then the job is retried")
+_SIGKILL = page(
+    "https://github.com/aws/agent-toolkit-for-aws/blob/main/skills/core-skills/aws-containers/references/"
+    "ecs-troubleshooting-guide.md",
+    "137 | SIGKILL | Killed",
+)
 _STRATEGY = "stacks/orchestrator.py traingrid/job/failures.py"
 GRACE_SECONDS = 30.0
 
@@ -34,7 +39,7 @@ def unmatched_exit_code_is_retried(aws: Aws) -> None:
     assert _exit_codes(aws, 3) == [9, 0]
 
 
-@claim(page(_RETRIES, "Any non-zero exit code from a container job"), used_by=_STRATEGY)
+@claim(page(_RETRIES, "Any non-zero exit code from a container job"), _SIGKILL, used_by=_STRATEGY)
 def killed_container_is_retried(aws: Aws) -> None:
     """A container whose main process is killed has exit code 137, and is retried."""
     assert _exit_codes(aws, 4) == [137, 0]
@@ -45,6 +50,7 @@ def killed_container_is_retried(aws: Aws) -> None:
         "batch", "TerminateJob", "STARTING or RUNNING state are terminated, which causes them to transition to FAILED"
     ),
     page(_TIMEOUTS, "If the container is still running after 30 seconds"),
+    _SIGKILL,
     used_by="traingrid/child/main.py traingrid/submission/cancel.py",
 )
 def terminated_container_has_30_seconds(aws: Aws) -> None:

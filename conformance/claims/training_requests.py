@@ -14,6 +14,7 @@ from conformance.resources.identity import allow, role
 from conformance.resources.training import Training
 from conformance.sources import model, page
 
+_AUGMENTED = "https://docs.aws.amazon.com/sagemaker/latest/dg/augmented-manifest-stream.html"
 _LIMITS = "traingrid/manifest/limits.py traingrid/job/job.py"
 
 
@@ -244,11 +245,16 @@ def recordio_in_pipe_mode(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "S3DataSource", "AugmentedManifestFile can only be used if the Channel's input mode is Pipe"),
+    model("sagemaker", "ShuffleConfig", "the order of the JSON lines in the AugmentedManifestFile is shuffled"),
+    page(_AUGMENTED, "specifying RecordIO for RecordWrapperType solves this issue"),
     used_by="traingrid/backends/sagemaker/request.py traingrid/manifest/checks/channels.py",
     trainings=1,
 )
 def augmented_manifest_in_pipe_mode(aws: Aws) -> None:
-    """A Pipe channel with an augmented manifest is accepted, wrapped in RecordIO and shuffled."""
+    """A Pipe channel with an augmented manifest, RecordWrapperType RecordIO and a ShuffleConfig is accepted.
+
+    The records in its stream are not checked here.
+    """
     training = Training.of(aws)
     training.put("augmented.jsonl", json.dumps({"text-ref": f"s3://{training.bucket}/data/a", "label": 1}) + "\n")
     channel = training.channel("train", "augmented.jsonl", "Pipe", S3DataType="AugmentedManifestFile")
@@ -259,6 +265,7 @@ def augmented_manifest_in_pipe_mode(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "S3DataSource", "AugmentedManifestFile can only be used if the Channel's input mode is Pipe"),
+    page(_AUGMENTED, "Augmented manifest files are supported only for channels using Pipe input mode"),
     used_by="traingrid/manifest/checks/channels.py",
 )
 def augmented_manifest_in_file_mode_is_refused(aws: Aws) -> None:

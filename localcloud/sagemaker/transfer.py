@@ -112,6 +112,9 @@ class Downloader:
             message = f"S3 key: s3://{source[0]}/{source[1]} is outside its channel"
             raise ValueError(message)
         first, *copies = [folder / relative.lstrip("/") for folder in folders]
+        if first.is_dir() or any(folder.is_file() for folder in first.parents):
+            message = f"s3://{source[0]}/{source[1]}: one key is an object, and with a slash the start of other keys"
+            raise ValueError(message)
         first.parent.mkdir(parents=True, exist_ok=True)
         self._s3.download_file(source[0], source[1], str(first))
         for copy in copies:

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import sys
 from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
@@ -19,11 +20,13 @@ from examples import __main__ as program
 from tests.support.sample_deployment import sample_deployment
 from traingrid import names
 from traingrid.aws.s3_uri import S3Uri
+from traingrid.errors import INTERRUPTED as INTERRUPTED_EXIT
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.file import load_grid
 from traingrid.manifest.line import jobs_of_lines
 from traingrid.manifest.parse import parse
 
+ROOT = Path(__file__).resolve().parents[2]
 INTERRUPTED = "Interrupted. The demo's local AWS and its training jobs are stopped.\n"
 
 
@@ -66,6 +69,13 @@ def test_a_demo_that_is_interrupted_while_its_modules_load_prints_one_sentence(
     monkeypatch.setattr(program, "import_module", interrupted)
     assert program.run("digits", []) == 130
     assert capsys.readouterr().err == INTERRUPTED
+
+
+def test_the_program_of_the_demos_imports_nothing_of_traingrid_before_it_catches_the_interrupt() -> None:
+    text = "import sys, examples.__main__; print([name for name in sys.modules if name.startswith('traingrid')])"
+    found = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert found.stdout == "[]\n"
+    assert program._INTERRUPTED == INTERRUPTED_EXIT
 
 
 def test_another_terminal_reaches_the_run_by_the_printed_commands(

@@ -15,23 +15,20 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Self
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 from traingrid import names
 from traingrid.aws.batch import Batch
 from traingrid.aws.clients import brisk, client
 from traingrid.aws.s3 import Storage
 from traingrid.backends import inventory_of
-from traingrid.backends.inventory import ACTIVE_STATES, Inventory
+from traingrid.backends.inventory import Inventory
 from traingrid.deploy.custom_resource import answer
 from traingrid.deploy.guarded_changes import GuardedChange, guarded_changes
 from traingrid.deploy.open_lines import OpenLine, OpenLines
-from traingrid.errors import TraingridError
+from traingrid.deploy.running_jobs import UNREACHABLE, running_jobs
 from traingrid.grid.deployment import Deployment
 from traingrid.ledger.ledger import Ledger
 
 logger = logging.getLogger(__name__)
-_UNREACHABLE = (ClientError, BotoCoreError, TraingridError)
 _ON_THE_WAY = ("UPDATE_IN_PROGRESS", "DELETE_IN_PROGRESS")
 _SHOWN = 3  # submissions in a message; a response has at most 4,096 bytes
 
@@ -106,7 +103,7 @@ class RegionGuard:
         """Answer a request of CloudFormation with success, or with the reason of a refusal and the next step."""
         try:
             refusal = self.refusal(event)
-        except _UNREACHABLE as error:
+        except UNREACHABLE as error:
             refusal = (
                 f"The check for unfinished jobs of {self.grid} failed: {error}. "
                 f"Try again; `traingrid status` shows the jobs.{self._by_force(event)}"
@@ -151,9 +148,9 @@ class RegionGuard:
     def _of_regions(self, removed: Collection[str], lines: Collection[OpenLine]) -> list[str]:
         """Return why Regions cannot leave the grid."""
         reasons = []
-        for region in removed:
+        for region, running in running_jobs(self.inventory, removed).items():
             counter = Counter(line.submission for line in lines if line.may_be_in(region))
-            if left := Left(counter, self._running(region)):
+            if left := Left(counter, running):
                 reasons.append(
                     f"{region} cannot be removed from the grid: {left}; they are in {region} or may move there. Add "
                     f"it to grid.yaml again and wait (`traingrid status`), or cancel them (`traingrid cancel "
@@ -165,7 +162,7 @@ class RegionGuard:
     def _of_the_grid(self, event: Mapping[str, Any]) -> str:
         """Return why the grid cannot be destroyed."""
         lines = Counter(line.submission for line in self.open_lines())
-        left = Left(lines, list(chain.from_iterable(map(self._running, self.regions))))
+        left = Left(lines, list(chain(*running_jobs(self.inventory, self.regions).values())))
         if not left:
             self._release(self.regions)
             return ""
@@ -179,19 +176,6 @@ class RegionGuard:
             return ""
         return f" To destroy it despite them: {removed_by_force(names.guard_stack(self.grid), self.home)}"
 
-    def _running(self, region: str) -> list[str]:
-        """Return the training jobs that run in a Region; empty if it does not answer, so that only the ledger counts.
-
-        The same applies to a Region of another account, in which the guard has no role.
-        """
-        try:
-            active = chain.from_iterable(map(self.inventory(region).listed, ACTIVE_STATES))
-            return [job.name for job in active]
-        except _UNREACHABLE as error:
-            message = "%s is checked by the ledger only, because its training jobs cannot be listed: %s"
-            logger.error(message, region, error, extra={"event": "unreachable", "region": region})
-            return []
-
     def _release(self, regions: Iterable[str]) -> None:
         """Release the ended training jobs of Regions; a cluster that does not answer prevents nothing."""
         for region in regions:
@@ -199,7 +183,7 @@ class RegionGuard:
                 inventory = self.inventory(region)
                 count = sum(map(inventory.release, inventory.ended()))
                 logger.info("%s: released %d training jobs", region, count, extra={"event": "released"})
-            except _UNREACHABLE as error:
+            except UNREACHABLE as error:
                 message = "%s: the training jobs of its cluster cannot be released: %s"
                 logger.error(message, region, error, extra={"event": "unreachable", "region": region})
 

@@ -26,6 +26,10 @@ _IMAGE = re.compile(
 _ECR_REGION = re.compile(r"\d{12}\.dkr\.ecr\.([a-z0-9-]+)\.amazonaws\.com")
 # Encoded dots and slashes: real keys do not contain them, and a reader that decodes them would leave the folder.
 _ENCODED = re.compile(r"%2e|%2f|%5c|%00", re.IGNORECASE)
+_VERSION = re.compile(r"\?versionId=", re.IGNORECASE)
+# Both are correct keys, but hardly any object has such a key.
+_STORED = "Remove ?versionId=. To train with an older version, copy it to another key."
+_WITHOUT_WILDCARD = "Remove the *: a prefix includes every object whose key begins with it."
 
 
 @cache
@@ -233,6 +237,12 @@ def _parsed(uri: object, next_step: str) -> S3Uri:
         parsed = S3Uri.parse(uri)
     except ValueError as error:
         raise RefusedError(str(error), next_step) from None
+    if _VERSION.search(parsed.key):
+        raise RefusedError(
+            "a line reads the current version of an object, so ?versionId= is a part of its key", _STORED
+        )
+    if parsed.key.endswith("*"):
+        raise RefusedError("a prefix has no wildcards, so * is a part of the key", _WITHOUT_WILDCARD)
     if _ENCODED.search(parsed.key):
         raise RefusedError("the key must not contain an encoded dot or slash", next_step)
     return parsed

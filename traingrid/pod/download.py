@@ -78,9 +78,16 @@ class Downloads:
         for stored in objects:
             self._reserve(stored.size)
             file = folder / stored.path
-            file.parent.mkdir(parents=True, exist_ok=True)
-            with file.open("wb") as opened:
-                opened.truncate(stored.size)
+            try:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                with file.open("wb") as opened:
+                    opened.truncate(stored.size)
+            except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
+                text = (
+                    f"The S3 object {stored.place} cannot be a file here: one key is an object, and with a slash the "
+                    "start of other keys, too. Rename the object or the folder."
+                )
+                raise download_error(text) from error
             for start in range(0, stored.size, PIECE_BYTES):
                 end = min(start + PIECE_BYTES, stored.size)
                 yield ObjectRange(

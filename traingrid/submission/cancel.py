@@ -15,12 +15,13 @@ as soon as no pod is left, and then ends itself. Without it the next pass would,
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from traingrid.aws.s3_uri import S3Uri
 from traingrid.backends import inventory_of
 from traingrid.backends.training_job import is_ours
 from traingrid.errors import TraingridError, UsageError
@@ -31,6 +32,7 @@ from traingrid.ledger.damage import Damaged, readable
 from traingrid.ledger.errors import UnknownSubmissionError
 from traingrid.ledger.items import elsewhere
 from traingrid.ledger.ledger import is_cancelled
+from traingrid.submission.files import jobs_key
 from traingrid.submission.submitted_jobs import submitted_jobs
 
 if TYPE_CHECKING:
@@ -127,9 +129,9 @@ class Canceller:
         return self.end(self.record(target), target)
 
     def record(self, target: CancelTarget) -> SubmissionItem | None:
-        """Record the intent, and return the submission's ledger item; None if only items of its jobs are left.
+        """Record the intent, and return the submission's ledger item; None if a person has deleted it.
 
-        A person can delete the item, and children write those of their jobs again. From then on children and the
+        Children write the items of their jobs again. From then on children and the
         reconciler end the jobs even if this process does not.
 
         Raises:
@@ -149,7 +151,7 @@ class Canceller:
 
     def _checked(self, target: CancelTarget) -> SubmissionItem | None:
         submission_item = self.ledger.submission(target.submission)
-        if submission_item is None and next(iter(self.ledger.jobs(target.submission)), None) is None:
+        if submission_item is None and not self._is_known(target.submission):
             raise UnknownSubmissionError(target.submission)
         if submission_item is not None and target.index is not None and target.index >= submission_item.jobs:
             text = f"Submission {target.submission} has no job with index {target.index}."
@@ -158,6 +160,16 @@ class Canceller:
             text = f"{target.region} is not a training Region of this grid."
             raise UsageError(text, f"Its training Regions are {', '.join(self.deployment.grid.regions)}.")
         return submission_item
+
+    def _is_known(self, submission: str) -> bool:
+        """Return True if a submission without its own item has items of jobs, or the file of its jobs in S3."""
+        if next(iter(self.ledger.jobs(submission)), None) is not None:
+            return True
+        with suppress(ClientError):  # S3 refuses to read a missing object of a bucket that is not listed
+            return (
+                self.storage.current_version(S3Uri(self.deployment.manifest_bucket, jobs_key(submission))) is not None
+            )
+        return False
 
     def _batch_jobs(self, submission_item: SubmissionItem, target: CancelTarget, report: CancelReport) -> list[str]:
         """Return the Batch jobs to terminate: the arrays of a whole submission, or the children of the cancelled jobs.

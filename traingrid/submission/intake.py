@@ -161,12 +161,17 @@ class Intake:
 
     def _reported_again(self, source: ManifestVersion, item: SubmissionItem) -> dict[str, Any]:
         """Return the report of a submission; write it if the request that submitted the last array did not."""
+        report = self._submitted_report(source)
+        return report or self._write_report(source, _submitted(item.submission, item.jobs, _reported(item)))
+
+    def _submitted_report(self, source: ManifestVersion) -> dict[str, Any] | None:
+        """Return the report on this version of a manifest, if it was submitted and has one."""
         for uri in (source.own_report, source.report):
             with suppress(ClientError, JsonError):  # S3 refuses to read a missing object of a bucket that is not listed
                 report = json_object(self.storage.read_if_exists(uri) or b"{}")
                 if (report.get("version"), report.get("state")) == (source.version, "submitted"):
                     return report
-        return self._write_report(source, _submitted(item.submission, item.jobs, _reported(item)))
+        return None
 
     def _read(self, source: ManifestVersion) -> tuple[list[manifest.Line], str]:
         """Return a manifest's lines and the SHA-256 of its bytes. A manifest that is too large is not read."""
@@ -186,11 +191,13 @@ class Intake:
         if claimed and claimed.batch_job:
             return submission, _reported(claimed)
         jobs = iter_jobs(lines, self.deployment, submission)
+        # A person may have deleted the item of a submitted manifest. Then its report shows that Batch has arrays.
+        retried = claimed is not None or self._submitted_report(source) is not None
         arrays: list[Array] = []
         try:
             for chunk, count in enumerate(chunks(len(lines))):
                 part = itertools.islice(jobs, count)
-                arrays.append(self._submit_array(submission, chunk, part, count, retried=claimed is not None))
+                arrays.append(self._submit_array(submission, chunk, part, count, retried=retried))
                 deque(part, maxlen=0)  # the jobs of an array that an earlier request has submitted
             self.ledger.record_submitted(submission, arrays[0].batch_job, arrays)
         except (TraingridError, BotoCoreError, ClientError) as error:

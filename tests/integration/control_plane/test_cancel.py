@@ -49,11 +49,21 @@ def test_a_cancelled_submission_ends_in_all_regions(account: Account, canceller:
     assert audit(account.world(submission, at_rest=True)) == []
 
 
-def test_a_submission_whose_item_a_person_deleted_can_be_cancelled(account: Account, canceller: Canceller) -> None:
+@pytest.mark.parametrize("items", [("submission",), ("submission", "job#00000", "job#00001")])
+def test_a_submission_whose_items_a_person_deleted_can_be_cancelled(
+    account: Account, canceller: Canceller, items: tuple[str, ...]
+) -> None:
     submission = account.submit((HOME, HOME))
     running = account.train(submission, 0)
-    key = {"submission": {"S": submission}, "item": {"S": "submission"}}
-    client("dynamodb", HOME).delete_item(TableName=account.deployment.table, Key=key)
+    dynamodb, table = client("dynamodb", HOME), account.deployment.table
+    found = dynamodb.query(
+        TableName=table,
+        KeyConditionExpression="submission = :submission",
+        ExpressionAttributeValues={":submission": {"S": submission}},
+    )["Items"]
+    assert {item["item"]["S"] for item in found} == {"submission", "job#00000", "job#00001"}
+    for item in items:
+        dynamodb.delete_item(TableName=table, Key={"submission": {"S": submission}, "item": {"S": item}})
     report = canceller.cancel(CancelTarget(submission=submission, by="Ada"))
     assert (report.training_jobs, report.errors) == ([running], {})
     assert account.ended(running) == "Stopped"

@@ -111,6 +111,20 @@ def test_damaged_kernels_are_not_used_and_are_replaced(
     assert compiled(job) == KERNELS
 
 
+def test_markers_of_sagemakers_copies_are_no_kernels(job: TrainingJob) -> None:
+    train(job, lambda: compile_kernels(job))
+    (kept,) = archives(job)
+    markers = [kept.with_name(f"{kept.name}.sagemaker-{end}") for end in ("uploading", "uploaded", "ignore")]
+    for marker in markers:
+        marker.touch()
+    next_start(job)
+    kernel_cache.restore(job, {})
+    assert compiled(job) == KERNELS
+    train(job, lambda: compile_kernels(job, {"new": b"cubin"}))
+    assert kept not in archives(job)
+    assert set(markers) < set(archives(job)), "SageMaker removes its own files"
+
+
 def test_an_archive_that_leads_out_of_its_folder_is_not_unpacked(job: TrainingJob, tmp_path: Path) -> None:
     import tarfile  # noqa: PLC0415  # the test writes an archive that the product would refuse
 

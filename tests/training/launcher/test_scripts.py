@@ -153,6 +153,25 @@ def test_the_reason_names_the_rank_that_has_ended_before_the_others(
     assert "Give each rank the same number of steps" in reason.splitlines()[0]
 
 
+WITHOUT_DATA = """
+import horovod.tensorflow as hvd, tensorflow as tf
+hvd.init()
+for step in range(0 if hvd.rank() == 1 else 2):
+    hvd.allreduce(tf.constant([1.0]), name=f"step-{step}")
+"""
+
+
+@pytest.mark.usefixtures("controller")
+def test_a_rank_without_any_data_is_the_reason_and_the_others_do_not_wait(
+    ran: Callable[..., tuple[int, str, Path]],
+) -> None:
+    status, output, base = ran({"mine.py": WITHOUT_DATA})
+    assert status == 1, output
+    reason = (base / "output" / "failure").read_text()
+    assert "rank 1 had ended" in reason.splitlines()[0], output
+    assert "Give each rank the same number of steps" in reason.splitlines()[0]
+
+
 SHELL = """#!PROGRAM
 set -o pipefail
 words=(one two)
@@ -272,6 +291,20 @@ def test_requirements_are_installed_only_for_the_job(ran: Callable[..., tuple[in
         shutil.rmtree(base)
     importlib.invalidate_caches()
     assert importlib.util.find_spec("only_mine") is None
+
+
+SETUP = """
+from setuptools import setup
+setup(name="of-the-folder", version="1.2", package_dir={"": "src"}, py_modules=["of_the_folder"])
+"""
+
+
+def test_a_line_with_a_dot_installs_the_packages_of_the_folder(ran: Callable[..., tuple[int, str, Path]]) -> None:
+    program = "import importlib.metadata, of_the_folder\nprint('it has', importlib.metadata.version('of-the-folder'))"
+    files = {"mine.py": program, "src/of_the_folder.py": "", "setup.py": SETUP, "requirements.txt": ".\n"}
+    status, output, _ = ran(files)
+    assert status == 0, output
+    assert output.count("it has 1.2") == 2
 
 
 def test_requirements_cannot_replace_the_libraries_of_horovod(tmp_path: Path) -> None:

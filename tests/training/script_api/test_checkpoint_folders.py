@@ -61,7 +61,7 @@ def test_a_checkpoint_of_an_earlier_image_that_has_recorded_a_marker_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as earlier:
-        earlier.setattr(files, "_is_foreign", lambda name: False)
+        earlier.setattr(files, "is_foreign", lambda name: False)
         saved = checkpoint_folders.save(tmp_path, 1, lambda folder: (folder / MARKERS[0]).touch())
     (saved / MARKERS[0]).unlink()
     assert checkpoint_folders.newest(tmp_path) is not None

@@ -98,6 +98,31 @@ def test_an_address_that_is_none_is_reported(
     )
 
 
+@pytest.mark.parametrize(
+    ("variables", "reason"),
+    [
+        ({"AWS_PROFILE": "bogus"}, "The config profile (bogus) could not be found."),
+        ({"AWS_RETRY_MODE": "bogus"}, "Could not connect to the endpoint"),
+        ({"AWS_MAX_ATTEMPTS": "bogus"}, "Could not connect to the endpoint"),
+        ({"AWS_MAX_ATTEMPTS": "-1"}, "Could not connect to the endpoint"),
+    ],
+)
+def test_bogus_settings_of_the_sdk_are_an_error_or_have_no_effect(
+    tmp_path: Path, variables: dict[str, str], reason: str
+) -> None:
+    """The number and kind of attempts are traingrid's own, so these variables do not matter."""
+    keys = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_ENDPOINT_URL": "http://127.0.0.1:1"}
+    environment = {"PATH": "/usr/bin", "HOME": str(tmp_path), "PYTHONPATH": str(GRID.parent), **keys, **variables}
+    program = "from traingrid.cli.main import main; main()"
+    command = [sys.executable, "-c", program, "--grid", str(GRID), "status"]
+    ended = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    first, *steps = ended.stderr.splitlines()
+    assert first.startswith("Error: ")
+    assert reason in first
+    assert len(steps) == 1, ended.stderr
+
+
 def test_missing_credentials_are_reported_with_the_next_step(tmp_path: Path) -> None:
     environment = {"PATH": "/usr/bin", "HOME": str(tmp_path), "AWS_EC2_METADATA_DISABLED": "true"}
     program = "from traingrid.cli.main import main; main()"

@@ -156,7 +156,7 @@ def test_where_sagemaker_does_not_answer_the_ledger_decides(account: Account, jo
     assert account.removing(FAR) == ""
     (line,) = log.of("unreachable")
     assert (line["level"], line["region"]) == ("ERROR", "eu-west-1")
-    assert "eu-west-1 is checked by the ledger only" in line["message"]
+    assert "eu-west-1 is checked by the ledger and 0 training jobs only" in line["message"]
     open_lines(account.ledger, job, [FAR])
     assert "1 job of" in account.removing(FAR)
 

@@ -51,6 +51,14 @@ def test_an_index_column_that_pandas_has_read_back_is_named() -> None:
     assert "to_csv(index=False)" in only_error(f"Unnamed: 0,region,s3_uri\n0,{MONDAY}\n").next_step
 
 
+@pytest.mark.parametrize(
+    ("column", "known"),
+    [("HP.epochs", "hp.epochs"), ("Hp.Epochs", "hp.Epochs"), ("ENV. A", "env.A"), ("Input.train", "input.train")],
+)
+def test_a_column_of_a_mapping_in_another_case_is_named_as_it_must_be(column: str, known: str) -> None:
+    assert only_error(f"region,s3_uri,{column}\n{MONDAY},1\n").next_step == f"Did you mean {known}?"
+
+
 def test_a_value_beyond_the_named_columns_is_an_error() -> None:
     assert only_error(f"region,s3_uri,,\n{MONDAY},,3\n").reason == "the line has 4 cells, and the header has 2"
 

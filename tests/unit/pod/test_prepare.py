@@ -213,6 +213,17 @@ def test_an_empty_prefix_is_the_error_of_sagemaker(host: Make, s3: Any) -> None:
     assert failure_class(str(error.value)) == "data"
 
 
+@pytest.mark.parametrize("keys", [("set/part", "set/part/more"), ("set/part", "set/part/more/deep")])
+def test_a_key_that_is_an_object_and_a_folder_is_an_error_of_the_data(
+    host: Make, s3: Any, put: Put, keys: tuple[str, ...]
+) -> None:
+    for key in keys:
+        put(key, "x")
+    with pytest.raises(PodError, match=rf"s3://data/{keys[1]} .* Rename the object or the folder") as caught:
+        prepare(host(request(channel())), s3)
+    assert failures.of_end(Seen(state=JobState.FAILED, phase="Failed", reason=str(caught.value))) is failures.DATA
+
+
 def test_a_prefix_with_only_folder_markers_is_empty(host: Make, s3: Any, put: Put) -> None:
     put("set/")
     with pytest.raises(PodError, match="No S3 objects found"):

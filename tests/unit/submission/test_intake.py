@@ -15,6 +15,7 @@ from tests.support.recording_queue import RecordingQueue
 from tests.support.sample_deployment import SAMPLE
 from traingrid.api.submit import known_report
 from traingrid.aws.batch import SubmitFailedError
+from traingrid.aws.clients import client
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import ObjectVersion, S3Uri
 from traingrid.errors import UsageError
@@ -172,6 +173,21 @@ def test_a_repeated_event_does_not_rewrite_the_report_whatever_the_grid_is_now(
     assert changed.accept(source, owner="request-2") == first
     assert written == (intake.storage.current_version(source.report), intake.storage.current_version(source.own_report))
     assert len(batch.submitted) == 1
+
+
+@pytest.mark.parametrize("jobs", [4, 1])
+def test_a_repeated_event_finds_the_array_of_a_submission_whose_item_a_person_deleted(
+    intake: Intake, batch: RecordingQueue, jobs: int
+) -> None:
+    source = upload(intake, "".join(SAMPLE.splitlines(keepends=True)[-jobs:]))
+    report = intake.accept(source, owner="request-1")
+    key = {"submission": {"S": report["submission"]}, "item": {"S": "submission"}}
+    client("dynamodb").delete_item(TableName=intake.deployment.table, Key=key)
+    again = intake.accept(source, owner="request-2")
+    assert (len(batch.submitted), again["batch_job"]) == (1, report["batch_job"])
+    restored = intake.ledger.submission(report["submission"])
+    assert restored is not None
+    assert (restored.batch_job, restored.jobs) == (report["batch_job"], jobs)
 
 
 def test_a_report_that_was_not_written_is_written_from_the_ledger(intake: Intake, batch: RecordingQueue) -> None:

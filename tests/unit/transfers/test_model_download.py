@@ -110,6 +110,27 @@ def test_a_connection_that_is_lost_every_time_is_reported(s3: Any, bucket: str, 
     assert len(lossy.ranges) == 6
 
 
+def test_a_download_names_the_links_that_it_has_left_out(
+    s3: Any, bucket: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as members:
+        entry = tarfile.TarInfo("weights")
+        entry.size = 1
+        members.addfile(entry, io.BytesIO(b"w"))
+        for name, target in (("latest", "/opt/ml/model/weights"), ("outside", "../../etc")):
+            link = tarfile.TarInfo(name)
+            link.type, link.linkname = tarfile.SYMTYPE, target
+            members.addfile(link)
+    s3.put_object(Bucket=bucket, Key="model.tar.gz", Body=packed.getvalue())
+    assert download(s3, bucket, tmp_path / "model").result == "downloaded"
+    assert [path.name for path in (tmp_path / "model").iterdir()] == ["weights"]
+    (warning,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert warning.startswith(f"s3://{bucket}/model.tar.gz: ")
+    assert "latest" in warning
+    assert "outside" in warning
+
+
 def test_a_model_that_is_there_is_not_read_again_until_it_changes(s3: Any, bucket: str, tmp_path: Path) -> None:
     download(s3, bucket, tmp_path / "model")
     second = LossyS3(s3)

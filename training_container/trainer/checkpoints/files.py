@@ -83,12 +83,12 @@ def finish(writing: Path, state: Mapping[str, Any]) -> Path:
 def _flushed(writing: Path) -> Iterator[tuple[str, list[int | str]]]:
     """Flush the files of a checkpoint, and yield the path, size and checksum of each."""
     for path in sorted(writing.rglob("*")):
-        if path.is_file() and not _is_foreign(path.name):
+        if path.is_file() and not is_foreign(path.name):
             _flush(path)
             yield str(path.relative_to(writing)), _size_and_checksum(path)
 
 
-def _is_foreign(name: str) -> bool:
+def is_foreign(name: str) -> bool:
     """Return True for a file that another program keeps in the folder, and removes at any time."""
     return name.endswith(_MARKERS) or name.startswith(_NFS_DELETED)
 
@@ -142,7 +142,7 @@ def read_state(folder: Path) -> dict[str, Any]:
     if checksum != _checksum_of(state):
         raise BrokenCheckpointError(f"{STATE} has changed since it was written")
     # Earlier images have recorded files of other programs.
-    state["files"] = {name: entry for name, entry in state["files"].items() if not _is_foreign(Path(name).name)}
+    state["files"] = {name: entry for name, entry in state["files"].items() if not is_foreign(Path(name).name)}
     for name, (size, _) in state["files"].items():
         path = folder / name
         if not path.is_file():

@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from training_container.trainer.checkpoints.files import is_foreign
+
 ENVIRONMENT = "TRAINGRID_TENSORBOARD"
 
 
@@ -53,7 +55,7 @@ class EventUpload:
             self._client = _client()
         prefix = address.path.strip("/")
         for path in sorted(self._folder.rglob("*")):
-            if not path.is_file() or self._copied.get(path) == (size := path.stat().st_size):
+            if is_foreign(path.name) or not path.is_file() or self._copied.get(path) == (size := path.stat().st_size):
                 continue
             key = "/".join(part for part in (prefix, path.relative_to(self._folder).as_posix()) if part)
             self._client.upload_file(str(path), address.netloc, key)

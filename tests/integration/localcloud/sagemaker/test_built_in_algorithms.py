@@ -13,6 +13,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from localcloud.sagemaker.algorithms import published, stand_in
+from localcloud.sagemaker.algorithms.job import AlgorithmJob
 from localcloud.sagemaker.algorithms.recordio import RecordIOError, pack, records
 from tests.integration.localcloud.training_side import SageMaker
 from traingrid.algorithms.built_in import built_in
@@ -25,6 +26,23 @@ def uri(name: str, version: str, region: str = "us-east-1") -> str:
     found = built_in(name, version)
     assert found
     return found.uri(region)
+
+
+def test_files_in_hidden_folders_are_no_data_of_a_stand_in(tmp_path: Path) -> None:
+    hidden = ("_temporary/0/part-1", "_delta_log/0.json", ".hoodie/x", ".snapshot/day/part-0", "a/_SUCCESS")
+    for name in ("part-0", "a/part-1", *hidden):
+        path = tmp_path / "input/data/train" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(name.encode())
+    job = AlgorithmJob(
+        base=tmp_path,
+        hyperparameters={},
+        channels={"train": {"TrainingInputMode": "File"}},
+        instance_type="ml.m5.xlarge",
+        host="algo-1",
+        hosts=("algo-1",),
+    )
+    assert dict(job.blobs("train")) == {"part-0": b"part-0", "a/part-1": b"a/part-1"}
 
 
 _folders = itertools.count()

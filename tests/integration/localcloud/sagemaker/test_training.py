@@ -211,6 +211,15 @@ def test_checkpoints_are_uploaded_during_training_and_restored_for_the_next_job(
     assert sagemaker.lines(job) == ["1"]
 
 
+def test_a_key_that_is_an_object_and_a_folder_fails_with_both_named(sagemaker: SageMaker) -> None:
+    for key in ("both/part", "both/part/more"):
+        sagemaker.s3.put_object(Bucket=sagemaker.bucket, Key=key, Body=b"x")
+    data = sagemaker.channel("both", f"s3://{sagemaker.bucket}/both/")
+    name = sagemaker.create(READ, InputDataConfig=[*sagemaker.request(READ)["InputDataConfig"], data])
+    reason = sagemaker.ended(name)["FailureReason"]
+    assert f"s3://{sagemaker.bucket}/both/part/more: one key is an object, and with a slash the start of" in reason
+
+
 def test_a_checkpoint_that_is_copied_has_a_marker_that_is_not_copied(sagemaker: SageMaker) -> None:
     program = (
         READ + "import os, time; folder = B + '/checkpoints'; open(folder + '/one', 'w').write('1')\n"

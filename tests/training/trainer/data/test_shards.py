@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
-from training_container.trainer.data.record_index import ShardError, indexed, record_starts
+from training_container.trainer.data.record_index import ShardError, indexed, record_starts, store, stored
 from training_container.trainer.data.shards import Shard, balanced, files_of, shard
 
 
@@ -34,6 +34,22 @@ def test_shares_are_disjoint_and_complete(tmp_path: Path, counts: Sequence[int],
     read = [contents(share) for share in shares]
     assert sorted(itertools.chain(*read)) == contents(shard(files, 0, 1, by))
     assert [len(records) for records in read] == [share.count() for share in shares]
+
+
+@pytest.mark.parametrize("end", [".sagemaker-uploading", ".sagemaker-uploaded", ".sagemaker-ignore"])
+def test_markers_beside_the_index_of_records_change_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], end: str
+) -> None:
+    (tmp_path / "data").mkdir()
+    index = {path.name: indexed(path) for path in write(tmp_path / "data", 3, 2)}
+    cached = tmp_path / "records-train.json"
+    store(cached, index)
+    cached.with_name(cached.name + end).touch()
+    assert stored(cached) == index
+    store(cached, index)
+    assert stored(cached) == index
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data", cached.name, cached.name + end]
+    assert capsys.readouterr().out == ""
 
 
 def test_records_are_assigned_in_turn(tmp_path: Path) -> None:

@@ -43,6 +43,16 @@ def test_events_are_copied_only_when_they_have_grown(reached: Store, tmp_path: P
     assert events.read_bytes() in reached.puts[1][1]
 
 
+def test_markers_of_sagemakers_own_copy_are_not_copied(reached: Store, tmp_path: Path) -> None:
+    board = TensorBoard(tmp_path, "s3://bucket/a")
+    board.log(1, {"train_loss": 0.5})
+    (events,) = tmp_path.iterdir()
+    for end in ("uploading", "uploaded", "ignore"):
+        events.with_name(f"{events.name}.sagemaker-{end}").touch()
+    board.sync()
+    assert [path.split("?")[0] for path, _ in reached.puts] == [f"/bucket/a/{events.name}"]
+
+
 def test_the_hyperparameter_overrides_the_environments_destination(
     reached: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

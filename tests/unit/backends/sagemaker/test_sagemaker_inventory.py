@@ -1,16 +1,12 @@
 """SageMaker's lists: they reach back as far as a training job can be active, and end in time with empty pages, too."""
 
-import time
-from collections.abc import Iterator
 from datetime import UTC, datetime
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from tests.support.module_time import replace_time
 from tests.support.reconciler_world import World, a_reconciler
-from traingrid import names
+from tests.support.training_history import SECONDS_OF_A_PAGE, History
 from traingrid.backends.inventory import ListingTimeoutError, Window
 from traingrid.backends.joint_inventory import JointInventory
 from traingrid.backends.sagemaker.inventory import SageMakerInventory
@@ -21,41 +17,6 @@ from traingrid.reconciler.open_work import RECENT_SECONDS
 from traingrid.reconciler.reach import UnreachedError
 
 HOME = "us-east-1"
-SECONDS_OF_A_PAGE = 0.5
-"""The time of a page at two calls per second."""
-
-
-class History:
-    """SageMaker with ended training jobs, of which a list by state returns empty pages with a token.
-
-    Attributes:
-        requests: The requests.
-        now: The time, which each page advances.
-    """
-
-    def __init__(self, pages: int, *, repeats: bool = False) -> None:
-        self.pages, self.repeats = pages, repeats
-        self.requests: list[dict[str, Any]] = []
-        self.now, self.read = time.time(), 0
-
-    def get_paginator(self, operation: str) -> Any:
-        return SimpleNamespace(paginate=self.paginate if operation == "list_training_jobs" else self.tags)
-
-    def tags(self, **_: Any) -> list[dict[str, Any]]:
-        return [{"Tags": []}]
-
-    def paginate(self, **request: Any) -> Iterator[dict[str, Any]]:
-        self.requests.append(request)
-        name = names.training_job("traingrid", "0123abcd", 0, 1)
-        at = datetime.fromtimestamp(self.now, UTC)
-        summary: dict[str, Any] = {"TrainingJobName": name, "TrainingJobArn": name, "CreationTime": at}
-        summary["TrainingJobStatus"] = "InProgress"
-        for number in range(self.pages):
-            self.now, self.read = self.now + SECONDS_OF_A_PAGE, self.read + 1
-            found = [summary] if number == 0 or self.repeats else []
-            yield {"TrainingJobSummaries": found, "Tags": []} | (
-                {"NextToken": "more"} if number < self.pages - 1 else {}
-            )
 
 
 @pytest.fixture
