@@ -3,7 +3,7 @@
 It builds no image, because no registry with a base image can be reached. It checks the errors that the sources of a
 build can have: the Dockerfile must have the target, and all files that it copies must exist. The pushed image is a
 process of this machine, with a digest of those sources. An installed package names the process of each Dockerfile: its
-entry point of the group `localcloud.images` is a mapping from the Dockerfile's path to a ProcessImage.
+entry point of the group "localcloud.images" is a mapping from the Dockerfile's path to a ProcessImage.
 """
 
 import argparse
