@@ -81,7 +81,7 @@ def test_the_reference_of_the_command_is_up_to_date() -> None:
 
 
 def test_the_table_of_manifest_fields_is_up_to_date() -> None:
-    text = (DOCS / "manifest.md").read_text()
+    text = (DOCS / "manifest-fields.md").read_text()
     assert manifest_page.page(text) == text, "run `make manifest-page`"
 
 
