@@ -212,7 +212,7 @@ def calls_of_lambda_have_no_source_function(aws: Aws) -> None:
         "https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html",
         "attempts to run the function again for up to 6 hours",
     ),
-    used_by="docs/deploy.md stacks/event_function.py",
+    used_by="docs/quotas.md stacks/event_function.py",
     why="the limit of concurrent executions, 10 in a new account, belongs to the account",
 )
 def young_account_runs_ten_functions_at_once(aws: Aws) -> None:
