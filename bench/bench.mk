@@ -58,10 +58,10 @@ bench-training: .venv-training/.installed  ## Measure input, steps and ranks of 
 	.venv-training/bin/python -m bench.training
 
 GPU_PYTHON ?= python3
-bench-gpu:  ## Measure the trainer on NVIDIA GPUs, into bench/results/ (in the image of the target gpu, see docs/training.md)
+bench-gpu:  ## Measure the trainer on NVIDIA GPUs, into bench/results/ (in the image of the target gpu, see docs/gpus.md)
 	$(GPU_PYTHON) -m bench.gpu
 
-bench-gpu-torch:  ## Measure PyTorch with traingrid's modules on an NVIDIA GPU, into bench/results/ (see docs/training.md)
+bench-gpu-torch:  ## Measure PyTorch with traingrid's modules on an NVIDIA GPU, into bench/results/ (see docs/scripts.md)
 	$(GPU_PYTHON) -m bench.gpu_torch
 
 SEED ?= 1

@@ -82,7 +82,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--instances", type=int, default=2, help="concurrent ml.m5.large training instances (a quota)")
     parser.add_argument("--claim", nargs="*", default=[], help="check only claims with these names or areas")
     parser.add_argument("--report", type=Path, default=Path("conformance-report.json"))
-    parser.add_argument("--not-modelled", action="store_true", help="update the list in ARCHITECTURE.md, and exit")
+    parser.add_argument("--not-modelled", action="store_true", help="update the list in docs/localcloud.md, and exit")
     parser.add_argument("--sources", action="store_true", help="print the web pages of the claims, and exit")
     return parser
 

@@ -1,4 +1,4 @@
-"""List of the behaviours that localcloud does not model, written into ARCHITECTURE.md from the claims."""
+"""List of the behaviours that localcloud does not model, written into docs/localcloud.md from the claims."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from conformance.claim import Claim
 
-PAGE = Path(__file__).resolve().parent.parent / "ARCHITECTURE.md"
+PAGE = Path(__file__).resolve().parent.parent / "docs/localcloud.md"
 BEGIN = "<!-- not modelled: written by `.venv/bin/python -m conformance --not-modelled` -->"
 END = "<!-- end of not modelled -->"
 

@@ -34,7 +34,7 @@ as the AWS CLI does, and finds the grid by its grid.yaml:
     curves = submission.metrics()  # a pandas DataFrame, or a list without pandas
     submission.download("models")
 
-The fields of a job are those of a [manifest](manifest.md). The [commands](commands.md) use the same functions. A
+The fields of a job are those of a [manifest](manifest-fields.md). The [commands](commands.md) use the same functions. A
 [notebook](../examples/notebook) finds the best of four runs, and `from_model_trainer` converts jobs of
 the [SageMaker Python SDK](sagemaker-sdk.md).
 

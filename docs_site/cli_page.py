@@ -24,9 +24,9 @@ definitions of the commands.
 
 With `--output json`, a command writes an array with an object for each row, and one row on each line; with
 `--output csv`, the same keys are columns, and each entry of an object is a separate column, for example
-`metrics.loss`. Messages are then on standard error. Later versions may add keys, but do not rename or remove them.
-Commands without `--output` start a program or write a file. A row without a heading is not in the table that a command
-prints, and one without a key is only there.
+`metrics.loss`. A missing value is `null`, or an empty cell. Messages are then on standard error. Later versions may add
+keys, but do not rename or remove them. Commands without `--output` start a program or write a file. A row without a
+heading is not in the table that a command prints, and one without a key is only there.
 """
 
 

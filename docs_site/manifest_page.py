@@ -1,4 +1,4 @@
-"""Table of docs/manifest.md: writes it from the table of manifest fields, and leaves the rest of the page.
+"""Table of docs/manifest-fields.md: writes it from the table of manifest fields, and leaves the rest of the page.
 
 python -m docs_site.manifest_page
 """
@@ -9,7 +9,7 @@ from pathlib import Path
 from traingrid.manifest.field import Field
 from traingrid.manifest.fields import FIELDS
 
-PAGE = Path(__file__).resolve().parent.parent / "docs/manifest.md"
+PAGE = Path(__file__).resolve().parent.parent / "docs/manifest-fields.md"
 _HEAD = "| field | CSV | meaning |\n|---|---|---|\n"
 _TABLE = re.compile(re.escape(_HEAD) + r"(?:\|.*\n)*")
 

@@ -29,7 +29,7 @@ Region:
     )
     submission = tg.Grid.load("grid.yaml").submit(jobs)
 
-- **Jobs are dictionaries** with the fields of a [manifest](manifest.md), so a program can copy and change them:
+- **Jobs are dictionaries** with the fields of a [manifest](manifest-fields.md), so a program can copy and change them:
   `[job | {"hyperparameters": job["hyperparameters"] | {"lr": lr}} for lr in (0.1, 0.01)]`.
 - **Data** must be in a bucket of the job's Region. `data` gives the URI of each channel by Region. It is not required
   for one Region, or if the URIs of the trainer contain `{region}`, such as `s3://campaigns-{region}/digits/train/`.
@@ -51,7 +51,7 @@ the [notebook](../examples/notebook) trains one in a local AWS. No such job has 
 - Hyperparameters reach a script as arguments, as with the SDK, but sorted; see
   [training.md](training.md#custom-scripts).
 - Without `_metric_definitions`, `_retry_strategy` or, with spot, `checkpoint_config`, the defaults of the grid apply.
-- Besides `ignore_patterns`, [secrets, environments and caches](training.md#files-of-a-source-folder) are not packed.
+- Besides `ignore_patterns`, [secrets, environments and caches](scripts.md#files-of-a-source-folder) are not packed.
 - Without `distributed`, a script gets `launcher: none`: every host runs it once, as with the SDK.
 
 SDK v2 (`Estimator`) has no conversion: its classes are not pydantic models, so their attributes cannot be listed to

@@ -6,7 +6,7 @@ api-page: .venv/.installed  ## Write docs/api.md from docstrings, and docs/sagem
 measurements-page: .venv/.installed  ## Write the tables of docs/measurements.md from bench/results/
 	.venv/bin/python -m docs_site.measurements_page
 
-manifest-page: .venv/.installed  ## Write the table of docs/manifest.md from the table of manifest fields
+manifest-page: .venv/.installed  ## Write the table of docs/manifest-fields.md from the table of manifest fields
 	.venv/bin/python -m docs_site.manifest_page
 
 cli-page: .venv/.installed  ## Write docs/cli.md from the definitions of the commands

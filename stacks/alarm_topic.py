@@ -19,7 +19,7 @@ class AlarmTopic(Construct):
 
     An alarm can only use metrics of the same Region, so every Region has a topic
     (https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/AlarmThatSendsEmail.html). An alarm's description
-    explains its cause, and names the section of docs/operations.md with the response.
+    explains its cause, and names the section of docs/alarms.md with the response.
     """
 
     def __init__(self, scope: Construct, identifier: str, *, grid: GridSettings, key: kms.IKey | None) -> None:
@@ -58,13 +58,13 @@ class AlarmTopic(Construct):
         periods: int = 1,
         missing: cloudwatch.TreatMissingData = _NOTHING_IS_WELL,
     ) -> None:
-        """Add an alarm named `kind`-`of`; `kind` is also the name of its section in docs/operations.md."""
+        """Add an alarm named `kind`-`of`; `kind` is also the name of its section in docs/alarms.md."""
         name = f"{kind}-{of}".removesuffix("-")
         alarm = cloudwatch.Alarm(
             self,
             name,
             alarm_name=f"{self.grid.name}-{name}",
-            alarm_description=f"{description} Response: docs/operations.md, {kind}.",
+            alarm_description=f"{description} Response: docs/alarms.md, {kind}.",
             metric=metric,
             comparison_operator=operator,
             threshold=threshold,

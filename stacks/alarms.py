@@ -20,7 +20,7 @@ _PERIOD, _LATE = Duration.minutes(5), Duration.minutes(15)
 
 
 class Alarms(AlarmTopic):
-    """The alarms of a stack; each method adds one. An alarm's kind is the name of its section in docs/operations.md."""
+    """The alarms of a stack; each method adds one. An alarm's kind is the name of its section in docs/alarms.md."""
 
     def undelivered(self, what: str, queue: sqs.IQueue) -> None:
         """Alarm when a dead-letter queue is not empty."""

@@ -64,7 +64,7 @@ INITIAL_MODEL_PREFIX = "initial-models/"
 DATASET_MARKER = "dataset.json"
 """The name of the object in a data bucket that ends the upload of a dataset version and registers it."""
 RECORD_INDEX = "_records.json"
-"""The name of the index of a folder's TFRecord files (docs/training.md).
+"""The name of the index of a folder's TFRecord files (docs/input.md).
 
 It describes the data of its folder and is none of it: see `is_record_index`."""
 

@@ -43,7 +43,7 @@ class Step:
 
 
 class TraingridStep(Step):
-    """The same, with the calls that docs/training.md describes for a script with PyTorch."""
+    """The same, with the calls that docs/scripts.md describes for a script with PyTorch."""
 
     def __init__(self, model: torch.nn.Module, device: torch.device, here: Ranks) -> None:
         super().__init__(model, device)

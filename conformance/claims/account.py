@@ -83,7 +83,7 @@ def subnets_do_not_overlap(aws: Aws) -> None:
         "https://github.com/aws/containers-roadmap/issues/2614",
         "AssumeRole failure race condition during CreateCluster",
     ),
-    used_by="docs/deploy.md stacks/orchestrator.py",
+    used_by="docs/quotas.md stacks/orchestrator.py",
     why="it needs an account that has never used Amazon ECS",
 )
 def first_cluster_waits_for_its_service_linked_role(aws: Aws) -> None:

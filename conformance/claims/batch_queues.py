@@ -84,7 +84,7 @@ def borrowed_instances_are_taken_back(aws: Aws) -> None:
         "https://docs.aws.amazon.com/batch/latest/userguide/job_states.html",
         "jobs can remain in this state indefinitely",
     ),
-    used_by="docs/deploy.md traingrid/grid/orchestrator.py",
+    used_by="docs/quotas.md traingrid/grid/orchestrator.py",
     why="the limit depends on the account",
 )
 def young_account_has_few_fargate_vcpus(aws: Aws) -> None:

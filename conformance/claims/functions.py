@@ -90,7 +90,7 @@ def dead_letter_is_the_event(aws: Aws) -> None:
         "https://docs.aws.amazon.com/lambda/latest/dg/API_Invoke.html",
         "indicates that an error occurred during function execution",
     ),
-    used_by="docs/operations.md lambda/reconcile.py",
+    used_by="docs/reconciler.md lambda/reconcile.py",
 )
 def invoked_function_returns_its_result(aws: Aws) -> None:
     """Invoke waits for the function and returns its result; after an exception, FunctionError is Unhandled."""
@@ -162,7 +162,7 @@ def logger_writes_extra_as_fields_of_json(aws: Aws) -> None:
         "https://docs.aws.amazon.com/lambda/latest/dg/API_Invoke.html",
         "The resource specified in the request does not exist",
     ),
-    used_by="traingrid/deploy/region_guard.py docs/operations.md",
+    used_by="traingrid/deploy/region_guard.py docs/reconciler.md",
 )
 def unknown_function_is_not_found(aws: Aws) -> None:
     """Invoke of an unknown function fails with ResourceNotFoundException."""
@@ -212,7 +212,7 @@ def calls_of_lambda_have_no_source_function(aws: Aws) -> None:
         "https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html",
         "attempts to run the function again for up to 6 hours",
     ),
-    used_by="docs/deploy.md stacks/event_function.py",
+    used_by="docs/quotas.md stacks/event_function.py",
     why="the limit of concurrent executions, 10 in a new account, belongs to the account",
 )
 def young_account_runs_ten_functions_at_once(aws: Aws) -> None:

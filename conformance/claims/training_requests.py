@@ -224,7 +224,7 @@ def _start_with_pipe(aws: Aws, members: dict[str, str]) -> None:
 
 @claim(
     model("sagemaker", "Channel", "CompressionType is used only in Pipe input mode"),
-    used_by="docs/manifest.md",
+    used_by="docs/input.md",
     not_modelled="compressed data is not decompressed",
     trainings=1,
 )
@@ -235,7 +235,7 @@ def compressed_data_in_pipe_mode(aws: Aws) -> None:
 
 @claim(
     model("sagemaker", "Channel", "SageMaker wraps each individual S3 object in a RecordIO record"),
-    used_by="traingrid/backends/sagemaker/request.py docs/manifest.md",
+    used_by="traingrid/backends/sagemaker/request.py docs/input.md",
     trainings=1,
 )
 def recordio_in_pipe_mode(aws: Aws) -> None:
@@ -316,7 +316,7 @@ def missing_capacity_is_a_failure(aws: Aws) -> None:
 @documented(
     model("sagemaker", "RetryStrategy", "fails due to an InternalServerError"),
     model("sagemaker", "StoppingCondition", "the maximum time for all of the attempts in total"),
-    used_by="traingrid/backends/sagemaker/request.py docs/manifest.md",
+    used_by="traingrid/backends/sagemaker/request.py docs/manifest-fields.md",
     why="an internal error of SageMaker cannot be provoked",
 )
 def sagemaker_retries_its_own_errors(aws: Aws) -> None:

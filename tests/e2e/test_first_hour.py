@@ -11,11 +11,13 @@ from tests.support.packages import needs
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/first-hour.md"
 _FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_SHOWS = re.compile(r"^The output must show((?:[^`.]|`[^`]*`)*)\.", re.MULTILINE)
+"""The sentence that names the expected output, as code."""
 LONGEST_SECONDS = 900
 
 
 class Step(NamedTuple):
-    """A step of the page: its title, its commands, and the lines that their output must contain."""
+    """A step of the page: its title, its commands, and the texts that their output must contain."""
 
     title: str
     commands: str
@@ -27,7 +29,7 @@ def steps() -> list[Step]:
     for part in PAGE.read_text().split("\n## ")[1:]:
         fences = _FENCE.findall(part)
         commands = "".join(body for language, _, body in fences if language == "sh")
-        shows = [line for language, _, body in fences if language == "text" for line in body.splitlines()]
+        shows = [" ".join(code.split()) for text in _SHOWS.findall(part) for code in re.findall(r"`([^`]*)`", text)]
         found.append(Step(part.partition("\n")[0], commands, shows))
     return found
 

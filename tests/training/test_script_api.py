@@ -9,7 +9,7 @@ import pytest
 
 from tests.training.conftest import REPOSITORY
 
-# Names of docs/training.md and of the docstrings that scripts follow.
+# Names of docs/training.md, docs/scripts.md and of the docstrings that scripts follow.
 API = {
     "channels": ["Channel", "ChannelError", "open"],
     "checkpoints": ["CheckpointError", "Checkpoints", "Progress", "broadcast", "resume"],

@@ -58,7 +58,7 @@ def from_model_trainer(
     """
     if not is_a(trainer, "ModelTrainer"):
         text = f"The trainer is a {type(trainer).__name__}, not a ModelTrainer of the SageMaker Python SDK v3."
-        raise UsageError(text, "Write the jobs as dictionaries (docs/manifest.md).")
+        raise UsageError(text, "Write the jobs as dictionaries (docs/manifest-fields.md).")
     data = data or {}
     _check_regions(regions, data)
     attributes(trainer, _PATH)  # before a copy is made: a recipe's temporary folder is deleted with its trainer

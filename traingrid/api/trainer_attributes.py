@@ -211,7 +211,7 @@ def attributes(value: object, path: str) -> dict[str, Any]:
             if attribute_value not in (None, default):
                 text = f"{place} is {shown(str(attribute_value))}"
                 text += ", and this version of traingrid does not know the attribute."
-                raise UsageError(text, "Remove it, or write the line by hand (docs/manifest.md).")
+                raise UsageError(text, "Remove it, or write the line by hand (docs/manifest-fields.md).")
             continue
         step = table[name].next_step
         if step and attribute_value is not None and attribute_value not in table[name].accepted:

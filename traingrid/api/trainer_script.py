@@ -30,7 +30,7 @@ status = command.wait()
 sys.exit(status if status >= 0 else 128 - status)  # a shell's exit status of a command that a signal ended
 '''
 _REQUIREMENTS = "requirements.txt"
-_BY_HAND = "Write the line by hand (docs/manifest.md), or use a folder."
+_BY_HAND = "Write the line by hand (docs/manifest-fields.md), or use a folder."
 
 
 def script_fields(source_code: object, path: str) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Record index: counts the records of TFRecord objects by their headers, for the file `_records.json` beside the data.
 
-The built-in trainer and scripts read that file in place of all headers (docs/training.md). A record is its length
+The built-in trainer and scripts read that file in place of all headers (docs/input.md). A record is its length
 (uint64, little endian), a masked CRC-32C of the length (uint32), the data, and a CRC of the data (uint32). Source:
 https://www.tensorflow.org/tutorials/load_data/tfrecord#tfrecords_format_details.
 """

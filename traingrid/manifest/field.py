@@ -19,11 +19,11 @@ class Field:
     """One field of a line.
 
     Attributes:
-        meaning: Its description in docs/manifest.md.
+        meaning: Its description in docs/manifest-fields.md.
         read: Returns its value from the given value, the allow-lists and the line's Region. None for a field that
             identifies the line or its data, which `traingrid.manifest.check` reads.
         prefix: The prefix of the columns of CSV that hold its entries, if it is a mapping.
-        entry: The kind of name that follows the prefix, for docs/manifest.md.
+        entry: The kind of name that follows the prefix, for docs/manifest-fields.md.
         read_entry: Returns the value of one entry of a mapping.
         job: The attribute of a job that has its value; empty if the value of the attribute also depends on others.
         not_on_eks: Why a job with it cannot run on EKS; empty if it can.

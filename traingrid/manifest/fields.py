@@ -2,7 +2,7 @@
 
 Every field is one row: its name, its reader, and its meaning for the documentation. `LineSettings` has the optional
 fields with their types. Columns, the check of a line, the job, suggestions for unknown names and the table in
-docs/manifest.md follow from this table (`make manifest-page`).
+docs/manifest-fields.md follow from this table (`make manifest-page`).
 """
 
 # ruff: noqa: RUF009  # optional, allowed and mapping return dataclasses.field
@@ -80,7 +80,7 @@ class LineSettings:
     volume_gb: int | None = optional(count(1), "GB of disk of each host")
     launcher: Launcher | None = optional(
         choice("mpi", "torchrun", "none"),
-        "`mpi`, `torchrun` or `none`: how a script's ranks are started ([launchers](training.md#launchers))",
+        "`mpi`, `torchrun` or `none`: how a script's ranks are started ([launchers](scripts.md#launchers))",
     )
     processes_per_host: int | None = optional(count(1), "the ranks that `mpi` or `torchrun` starts on a host")
     mpi_options: str | None = optional(readers.mpi_options, "options of mpirun")
@@ -130,7 +130,7 @@ class LineSettings:
         "are; otherwise a blank ends a number. `val/loss=1` is a value of `val/loss`, not of `loss`. "
         'In JSON also `{"name": "regular expression"}` of at most 500 characters, whose '
         "first group is the value. Without lookaround and backreferences, it is also read for the progress in "
-        "`status` ([metric history](training.md#metric-history))",
+        "`status` ([metric history](metrics.md#metric-history))",
     )
     environment: dict[str, str] = mapping(
         "env.", entries.variable, "environment variables of the training", job="environment"
@@ -139,7 +139,7 @@ class LineSettings:
     profile: str | None = optional(
         readers.profile,
         '`{"steps": "100-110"}`, or the column `profile.steps`: the training image writes a profile of these steps, '
-        "which TensorBoard shows ([profiles](training.md#profiles))",
+        "which TensorBoard shows ([profiles](metrics.md#profiles))",
         prefix="profile.",
         entry="<key>",
         job="profile",
@@ -263,8 +263,9 @@ _DATA = (
         prefix="input.",
         entry="<channel>",
         meaning="the channels one by one: a URI, or `{uri, input_mode, distribution, shuffle_seed, manifest, "
-        "content_type, attributes, record_wrapper}` ([augmented manifests](#augmented-manifests-and-recordio)); in "
-        "JSON Lines also `{file_system, type, path}`, a folder of [EFS or FSx for Lustre](file-systems.md)",
+        "content_type, attributes, record_wrapper}` "
+        "([augmented manifests](input.md#augmented-manifests-and-recordio)); in JSON Lines also "
+        "`{file_system, type, path}`, a folder of [EFS or FSx for Lustre](file-systems.md)",
     ),
     Field(
         name="copy_from",

@@ -71,7 +71,7 @@ class ModelArchives:
                 next_step = "Name the job of another model in init_from, or restore the archive."
                 return Archive(refused=RefusedError(f"its archive {uri} does not exist any more", next_step))
             if code in _DENIED and self.refuse_denied:
-                step = "Get s3:GetObject for it, and s3:ListBucket, which shows if it exists (docs/operations.md)."
+                step = "Get s3:GetObject for it, and s3:ListBucket, which shows if it exists (docs/permissions.md)."
                 return Archive(refused=RefusedError(f"S3 denies access to its archive {uri}", step))
             if code not in _DENIED and not is_outage(error):
                 raise

@@ -21,7 +21,7 @@ _AGAIN = (
 )
 _BY_HAND = (
     "Do not upload the manifest again. After removing the cause, send its event from the intake's dead-letter queue to "
-    'the intake (docs/operations.md, "Dead letters"), which submits the missing jobs.'
+    'the intake (docs/reconciler.md, "Dead letters"), which submits the missing jobs.'
 )
 
 

@@ -38,7 +38,7 @@ def registered(grid: FaultyGrid, datasets: int, copies: int) -> Outcome:
     """E16: upload each dataset to two Regions; a fifth of the markers is wrong at first.
 
     The events of markers arrive `copies` times, late and out of order, and the function is killed at its calls. Markers
-    without a report are uploaded again, as docs/operations.md advises. Every version must be registered once with both
+    without a report are uploaded again, as docs/datasets.md advises. Every version must be registered once with both
     replicas, and have started exactly one training.
 
     Args:

@@ -59,7 +59,7 @@ def test_missing_words_in_a_source_are_detected() -> None:
     assert "no such words" not in words_of(model("batch", "CancelJob", "no such words"))
 
 
-def test_the_architecture_page_lists_behaviours_that_are_not_modelled() -> None:
+def test_the_page_of_localcloud_lists_behaviours_that_are_not_modelled() -> None:
     page = not_modelled.PAGE.read_text()
     assert page == not_modelled.written(page, CLAIMS), "update it: .venv/bin/python -m conformance --not-modelled"
 

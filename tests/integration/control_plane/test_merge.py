@@ -20,14 +20,14 @@ from traingrid.aws.s3_uri import S3Uri
 from traingrid.merge.copies import ModelCopy
 from traingrid.merge.models import Model
 
-PAGE = Path(__file__).parents[3] / "docs" / "operations.md"
+PAGE = Path(__file__).parents[3] / "docs" / "permissions.md"
 NEEDED = {
     "output": ("s3:GetObject",),
     "copies": ("s3:GetObject", "s3:PutObject"),
     "data bucket": ("s3:ListBucket",),
     "ledger": ("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"),
 }
-"""The permissions of `merge` in docs/operations.md for copies of models below 512 MiB, by their resources."""
+"""The permissions of `merge` in docs/permissions.md for copies of models below 512 MiB, by their resources."""
 OF_PARTS = ("AbortMultipartUpload", "ListMultipartUploadParts", "ListBucketMultipartUploads")
 """Those for larger models, which S3 copies in parts."""
 REFUSED = ("AccessDenied", "AccessDeniedException", "403", "Forbidden")

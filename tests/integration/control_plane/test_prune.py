@@ -21,7 +21,7 @@ from traingrid.ledger.moves import MoveItem, Moves
 from traingrid.submission.files import jobs_key, normalised
 
 ROOT = f"arn:aws:iam::{ACCOUNT}:root"
-PAGE = Path(__file__).parents[3] / "docs" / "operations.md"
+PAGE = Path(__file__).parents[3] / "docs" / "permissions.md"
 
 
 def run(*words: str) -> Result:
@@ -62,7 +62,7 @@ NEEDED: dict[str, tuple[str, ...]] = {
     "copy": ("s3:DeleteObject",),
     "key": ("kms:Decrypt",),
 }
-"""The permissions of `data prune` in docs/operations.md, beside those of all commands, by their resources."""
+"""The permissions of `data prune` in docs/permissions.md, beside those of all commands, by their resources."""
 SOMETIMES = ("dynamodb:GetItem", "s3:GetObjectVersion")
 """Needed only after a lost reply, and after a retry."""
 

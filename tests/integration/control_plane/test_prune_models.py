@@ -16,7 +16,7 @@ from traingrid.cli.main import cli
 from traingrid.ledger.moves import MoveItem, Moves
 
 ROOT = f"arn:aws:iam::{ACCOUNT}:root"
-PAGE = Path(__file__).parents[3] / "docs" / "operations.md"
+PAGE = Path(__file__).parents[3] / "docs" / "permissions.md"
 MODEL = "89abcdef/0/traingrid-89abcdef-0-1/output/model.tar.gz"
 COPY = f"initial-models/{MODEL}"
 LEDGER, MODELS, KEY = "ledger", "*/output/model.tar.gz", "key"
@@ -27,7 +27,7 @@ NEEDED: dict[str, tuple[str, ...]] = {
     "initial-models/*/output/model.tar.gz": ("s3:DeleteObject",),
     KEY: ("kms:Decrypt",),
 }
-"""The permissions of `data prune` in docs/operations.md that a copy of a model needs, by their resources."""
+"""The permissions of `data prune` in docs/permissions.md that a copy of a model needs, by their resources."""
 
 
 def upload_in_parts(bucket: str, key: str) -> None:

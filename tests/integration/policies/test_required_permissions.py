@@ -55,7 +55,7 @@ FOR_A_PERSON = (
     *("traingrid/catalog/", "traingrid/cli/", "traingrid/deploy/checkup/", "traingrid/deploy/retained.py"),
     *("traingrid/api/model_registry.py", "traingrid/audit/prune.py"),
 )
-"""Code that runs only with a user's own permissions (docs/operations.md)."""
+"""Code that runs only with a user's own permissions (docs/permissions.md)."""
 OF_A_PERSON = {
     # In code shared with roles, but called only by the command line.
     *("TerminateJob", "ListObjectVersions", "DescribeAlgorithm"),

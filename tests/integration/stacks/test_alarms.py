@@ -205,7 +205,7 @@ def test_only_alarms_of_this_account_may_publish_and_only_over_tls(alarmed: dict
 
 
 def test_every_alarm_has_its_section_in_the_runbook(alarmed: dict[str, Template]) -> None:
-    sections = set(re.findall(r"^### `([a-z-]+)`", (ROOT / "docs" / "operations.md").read_text(), re.MULTILINE))
+    sections = set(re.findall(r"^### `([a-z-]+)`", (ROOT / "docs" / "alarms.md").read_text(), re.MULTILINE))
     kinds = {found["AlarmDescription"].rpartition(", ")[2].rstrip(".") for _, found in alarms(alarmed)}
     assert kinds == sections
 

@@ -1,4 +1,4 @@
-"""The cost of an idle grid is as documented in docs/deploy.md."""
+"""The cost of an idle grid is as documented in docs/costs.md."""
 
 import re
 from typing import Any
@@ -12,7 +12,7 @@ from traingrid.reconciler.pass_report import PassReport
 
 AIM = 5.00
 """Dollars per month."""
-PAGE = (ROOT / "docs" / "deploy.md").read_text()
+PAGE = (ROOT / "docs" / "costs.md").read_text()
 
 
 def total(templates: Any) -> float:

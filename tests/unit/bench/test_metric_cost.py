@@ -6,7 +6,7 @@ import pytest
 
 from bench.metric_cost import JOBS, parts_of_a_job, reading, report, writing
 
-TRAINING = Path(__file__).resolve().parents[3] / "docs" / "training.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "metrics.md"
 
 
 @pytest.mark.parametrize(("seconds", "parts"), [(0.01, 121), (30, 121), (60, 61), (7200, 1)])
@@ -28,5 +28,5 @@ def test_a_read_at_the_end_lists_each_job_once_and_a_follower_at_each_interval()
 
 
 def test_the_documented_costs_are_those_of_the_report() -> None:
-    page = TRAINING.read_text()
+    page = PAGE.read_text()
     assert [line for line in report() if line and line.strip() not in page] == []

@@ -160,7 +160,7 @@ def test_a_pass_reports_waiting_and_training_lines_as_metrics(
     for job in jobs:
         ledger.open_job("0123abcd", job)
     ledger.record_job(job_key(), {"state": JobState.WAITING})
-    fresh("lambda.reconcile").handler(None, CONTEXT)  # without a payload, as in docs/operations.md
+    fresh("lambda.reconcile").handler(None, CONTEXT)  # without a payload, as in docs/reconciler.md
     record = json.loads(capsys.readouterr().out)
     (described,) = record["_aws"]["CloudWatchMetrics"]
     assert (described["Namespace"], described["Dimensions"]) == ("traingrid", [["grid"]])

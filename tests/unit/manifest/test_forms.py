@@ -325,13 +325,14 @@ def test_a_secret_is_refused_and_not_repeated() -> None:
 
 
 def _examples() -> list[str]:
-    text = (Path(__file__).parents[3] / "docs" / "manifest.md").read_text()
+    docs = Path(__file__).parents[3] / "docs"
+    text = "".join((docs / page).read_text() for page in ("manifest.md", "input.md", "manifest-fields.md"))
     blocks = re.findall(r"(?:^    .+\n)+", text, re.MULTILINE)
     return [textwrap.dedent(block) for block in blocks]
 
 
 @pytest.mark.parametrize(
-    "example", _examples(), ids=["plain", "header", "JSON Lines", "augmented", "training plan", "backends"]
+    "example", _examples(), ids=["plain", "header", "JSON Lines", "augmented", "RecordIO", "training plan", "backends"]
 )
 def test_the_manifests_of_the_documentation_are_good(example: str) -> None:
     regions = {

@@ -13,6 +13,10 @@ ROOT = Path(__file__).resolve().parents[3]
 DOCS = ROOT / "docs"
 PAGES = [*ROOT.glob("*.md"), *DOCS.rglob("*.md")]
 LONGEST_README = 150
+FIRST_PAGES = 10
+"""The pages that a new user reads in order."""
+LONGEST_FIRST_PAGE = 200
+LONGEST_ARCHITECTURE = 400
 _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 
@@ -68,8 +72,20 @@ def test_the_index_lists_every_page() -> None:
     assert pages - listed == {"README.md"}
 
 
+def count_lines(page: str) -> int:
+    return len((ROOT / page).read_text().splitlines())
+
+
 def test_the_readme_is_short() -> None:
-    assert len((ROOT / "README.md").read_text().splitlines()) <= LONGEST_README
+    assert count_lines("README.md") <= LONGEST_README
+
+
+def test_the_first_pages_and_the_architecture_are_short() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[2]
+    pages = re.findall(r"[\w/.-]+\.md", navigation)[:FIRST_PAGES]
+    assert (pages[0], pages[-1]) == ("README.md", "docs/operations.md")
+    limits = dict.fromkeys(pages, LONGEST_FIRST_PAGE) | {"ARCHITECTURE.md": LONGEST_ARCHITECTURE}
+    assert {page: lines for page in limits if (lines := count_lines(page)) > limits[page]} == {}
 
 
 def test_the_page_of_the_python_api_is_up_to_date() -> None:
@@ -81,7 +97,7 @@ def test_the_reference_of_the_command_is_up_to_date() -> None:
 
 
 def test_the_table_of_manifest_fields_is_up_to_date() -> None:
-    text = (DOCS / "manifest.md").read_text()
+    text = (DOCS / "manifest-fields.md").read_text()
     assert manifest_page.page(text) == text, "run `make manifest-page`"
 
 

@@ -93,7 +93,7 @@ def _only_streamed(name: str, channel: Channel) -> Iterator[Problem]:
 
 
 def _not_for_the_trainer(name: str, channel: Channel) -> Iterator[Problem]:
-    """Check that the training image's own trainer can read a channel (docs/training.md, "RecordIO")."""
+    """Check that the training image's own trainer can read a channel (docs/input.md, "RecordIO")."""
     references = [attribute.endswith(_REFERENCE) for attribute in channel.attributes]
     reason = ""
     if channel.attributes and (references != [True, False] or channel.record_wrapper == "None"):
