@@ -31,7 +31,6 @@ def running_jobs(inventory: Callable[[str], Inventory], regions: Iterable[str]) 
 
     Args:
         inventory: Returns the training jobs of a Region.
-        regions: The Regions.
     """
     began = time.time()
     window = Window(since=began - LONGEST_ACTIVE_SECONDS, until=began + LISTING_SECONDS)

@@ -83,8 +83,8 @@ def _column_name(cell: str) -> str:
 def _in_lower_case(name: str) -> str:
     """Return a column whose prefix is written in another case with the right prefix; "" for any other name."""
     prefix, dot, entry = name.partition(".")
-    known = f"{prefix.strip().lower()}{dot}"
-    return f"{known}{entry.strip()}" if entry.strip() and known in MAPPINGS else ""
+    mapping = f"{prefix.strip().lower()}{dot}"
+    return f"{mapping}{entry.strip()}" if entry.strip() and mapping in MAPPINGS else ""
 
 
 def _unclear_name(number: int, place: int, cell: str) -> LineError | None:
@@ -108,8 +108,8 @@ def unknown_field(number: int, name: str, *, csv_form: bool) -> LineError:
     if _FROM_THE_DEPLOYMENT.fullmatch(re.sub(r"[_.\- ]", "", name.lower())):
         reason = "the deployment sets this, and a manifest cannot override it"
         next_step = "Remove it; `cdk deploy` creates the roles, networks and keys."
-    elif csv_form and (known := _in_lower_case(name)):
-        reason, next_step = "unknown field", f"Did you mean {known}?"
+    elif csv_form and (column := _in_lower_case(name)):
+        reason, next_step = "unknown field", f"Did you mean {column}?"
     elif csv_form and name.startswith("Unnamed:"):  # as pandas reads a column without a name
         reason, next_step = "unknown field", INDEX_STEP
     elif prefix and csv_form:
