@@ -16,7 +16,7 @@ from traingrid.job.facts import JobFacts
 from traingrid.job.job import Channel, Job
 from traingrid.job.state import JobState
 from traingrid.ledger.items import JobItem, JobKey
-from traingrid.ledger.ledger import Precondition
+from traingrid.ledger.preconditions import Precondition
 from traingrid.ledger.timestamps import now
 
 ACCOUNT = "123456789012"

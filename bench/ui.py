@@ -28,7 +28,8 @@ from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import GridSettings
 from traingrid.ledger.grid_items import HistoryScan
 from traingrid.ledger.items import JobItem, job_item
-from traingrid.ledger.ledger import LedgerItem, OpenMark
+from traingrid.ledger.ledger import LedgerItem
+from traingrid.ledger.open_marks import OpenMark
 from traingrid.ledger.submission_item import SubmissionItem
 from traingrid.ui.server import Page, listening_socket
 

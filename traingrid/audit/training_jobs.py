@@ -8,8 +8,8 @@ from traingrid.audit.snapshot import SETTLED_SECONDS, World
 from traingrid.audit.violation import Violation
 from traingrid.backends.training_job import TrainingJob, is_strangers, owns
 from traingrid.ledger.items import Line, attempts
-from traingrid.ledger.ledger import is_cancelled
 from traingrid.ledger.timestamps import epoch_seconds
+from traingrid.ledger.user_requests import is_cancelled
 
 # A CreateTrainingJob request may be in flight while a cancel is recorded. It is answered or times out within 70 s: 10 s
 # to connect and 60 s to read (traingrid/aws/clients.py). The same again allows for the difference between two clocks.

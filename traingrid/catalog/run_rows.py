@@ -17,9 +17,8 @@ from traingrid.job.recipe import recipe_of
 from traingrid.job.state import FINAL_STATES
 from traingrid.ledger.damage import readable, warn
 from traingrid.ledger.items import JobItem, RecordedAttempt
-from traingrid.ledger.ledger import cancel_of
 from traingrid.ledger.submission_item import SubmissionItem
-from traingrid.ledger.user_requests import Cancel
+from traingrid.ledger.user_requests import Cancel, cancel_of
 from traingrid.submission.submitted_jobs import retried_jobs, submitted_jobs
 
 _TOP1 = "validation_top1"

@@ -14,7 +14,8 @@ from traingrid.job.candidates import Candidate, sentence_part
 from traingrid.job.ownership import is_of_grid, tags_of
 from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.ledger.items import JobKey
-from traingrid.ledger.ledger import Precondition, cancel_of
+from traingrid.ledger.preconditions import Precondition
+from traingrid.ledger.user_requests import cancel_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,8 +26,9 @@ if TYPE_CHECKING:
     from traingrid.job.failures import Failure
     from traingrid.job.job import Job
     from traingrid.job.observed import Seen
+    from traingrid.ledger.facts import AttemptFacts
     from traingrid.ledger.items import JobItem
-    from traingrid.ledger.ledger import AttemptFacts, Ledger
+    from traingrid.ledger.ledger import Ledger
     from traingrid.ledger.user_requests import Cancel
 
 logger = logging.getLogger(__name__)

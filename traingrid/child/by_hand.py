@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from traingrid.child.environment import Child
     from traingrid.grid.deployment import Deployment
     from traingrid.job.job import Job
-    from traingrid.ledger.ledger import Ledger, SubmissionFacts
+    from traingrid.ledger.facts import SubmissionFacts
+    from traingrid.ledger.ledger import Ledger
 
 
 def find_job_by_hand(child: Child, deployment: Deployment, storage: Storage, ledger: Ledger) -> tuple[str, Job]:

@@ -40,8 +40,9 @@ if TYPE_CHECKING:
     from traingrid.job.facts import JobFacts
     from traingrid.job.job import Job
     from traingrid.job.observed import Seen
+    from traingrid.ledger.facts import AttemptFacts
     from traingrid.ledger.items import JobItem
-    from traingrid.ledger.ledger import AttemptFacts, Ledger
+    from traingrid.ledger.ledger import Ledger
 
 logger = logging.getLogger(__name__)
 

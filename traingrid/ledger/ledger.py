@@ -8,9 +8,8 @@ never removed, so that it cannot be lost.
 
 from __future__ import annotations
 
-import uuid
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Required, Self, TypedDict
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from traingrid.aws.clients import Maker, client
 from traingrid.aws.dynamodb import Table
@@ -19,163 +18,45 @@ from traingrid.job.backend_traits import DEFAULT_BACKEND, backend_field
 from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.ledger.damage import Damaged
 from traingrid.ledger.errors import ItemError, each
-from traingrid.ledger.field_types import TEXT, TIME_OR_EMPTY, check_types
+from traingrid.ledger.first_item import first_item
 from traingrid.ledger.grid_items import GRID, HISTORY, LAUNCHING, HistoryScan, Pause
 from traingrid.ledger.items import JOB_PREFIX, SUBMISSION, JobItem, job_item
 from traingrid.ledger.job_states import RecordedState
 from traingrid.ledger.notices import Notice, NoticeKind, notice_field
+from traingrid.ledger.open_marks import OpenMark, new_mark
+from traingrid.ledger.preconditions import NO_FURTHER_CONDITIONS, Precondition
 from traingrid.ledger.shortages import SHORTAGES, Shortage
 from traingrid.ledger.submission_item import SubmissionItem
 from traingrid.ledger.timestamps import now
-from traingrid.ledger.user_requests import CANCEL_PREFIX, Cancel
+from traingrid.ledger.user_requests import CANCEL_ALL, CANCEL_PREFIX, Cancel
 from traingrid.names import DATASETS, LEDGER_STATES, LEDGER_SUBMISSIONS, MOVES, OPEN_SUBMISSIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from traingrid.aws.dynamodb import Item
     from traingrid.job.backend_traits import BackendName
     from traingrid.job.facts import JobFacts
     from traingrid.job.job import Job
+    from traingrid.ledger.facts import AttemptFacts, Claim, SubmissionFacts
     from traingrid.ledger.items import JobKey
     from traingrid.ledger.shortages import CapacityPool
     from traingrid.ledger.submission_item import Array
 
 LedgerItem = JobItem | SubmissionItem | Cancel
 """An item that `Ledger.everything` yields, unless it is damaged."""
-CANCEL_ALL = "all"
 _OTHER_ITEMS = (GRID, DATASETS, MOVES, SHORTAGES, OPEN_SUBMISSIONS)
 # Submissions that no pass has settled, and open jobs of settled ones, which a version without the index has retried.
 _UNSETTLED = "( #item = :submission AND attribute_not_exists ( settled ) ) OR "
 _UNSETTLED += "( begins_with ( #item , :job ) AND NOT #state IN ( :final0 , :final1 , :final2 ) )"
 # The items of cancels and retries sort before those of jobs, so that `items` does not return them.
 _RETRY = "array#retry-"
-_MARK_TYPES = {"mark": TEXT, "at": TIME_OR_EMPTY}
 # The fields that belong to one attempt, and are removed when the next one begins.
 _OF_AN_ATTEMPT = (
     *("phase", "failure", "training_job", "training_job_arn", "artifact", "metrics", "progress", "progress_at"),
     *("epochs", "training_started_at", "training_seconds", "billable_seconds", "fingerprint", "service_job"),
     *("residency", "stopped_for", "requested_at", "open_requests"),
 )
-
-
-def cancel_of_region(region: str) -> str:
-    """Return the scope of a cancel of a submission's jobs in one Region."""
-    return f"region#{region}"
-
-
-def cancel_of_job(index: int) -> str:
-    """Return the scope of a cancel of one job."""
-    return job_item(index)
-
-
-def is_cancelled(cancels: Container[str], index: int, region: str) -> bool:
-    """Return True if a recorded cancel includes a job that runs, or would run next, in a Region."""
-    return any(scope in cancels for scope in _scopes(index, region))
-
-
-def cancel_of(cancels: Mapping[str, Cancel], index: int, region: str) -> Cancel | None:
-    """Return the recorded cancel that includes a job, or None."""
-    return next((cancels[scope] for scope in _scopes(index, region) if scope in cancels), None)
-
-
-def _scopes(index: int, region: str) -> tuple[str, ...]:
-    return CANCEL_ALL, cancel_of_region(region), cancel_of_job(index)
-
-
-class SubmissionFacts(TypedDict, total=False):
-    """The fields of a submission's item that its claimant records; `SubmissionItem` describes them."""
-
-    state: str
-    manifest: str
-    version: str | None
-    sha256: str
-    jobs: int
-    children: int
-    batch_job: str
-    claim_ends_at: int
-    budget_dollars: float
-
-
-class AttemptFacts(TypedDict, total=False):
-    """The outcome of an attempt, which the list `tried` keeps; `RecordedAttempt` describes the fields."""
-
-    region: Required[str]
-    state: Required[JobState]
-    failure: str
-    reason: str
-    training_job: str
-    artifact: str
-    billable_seconds: int
-    on_demand: bool
-    backend: BackendName
-
-
-@dataclass(frozen=True, kw_only=True)
-class Precondition:
-    """The conditions of a write to a job's item, beyond those that every write has.
-
-    Attributes:
-        fingerprint: The child that claimed the attempt must have recorded this fingerprint. Empty for a caller that
-            has checked that.
-        array_file: The attempt must not be assigned to another array than the one with this file. Empty for a caller
-            that is no child.
-        unless_watched: No child may watch the job (`batch_child` is empty).
-        as_read: The item must not have changed since the caller read it.
-        stopped_for: The child must have stopped the training job for this failure class (`JobItem.stopped_for`), or
-            for none if it is empty; None for a caller to which this makes no difference.
-        unless_stopping: The recorded state must not be Stopping.
-    """
-
-    fingerprint: str = ""
-    array_file: str = ""
-    unless_watched: bool = False
-    as_read: JobItem | None = None
-    stopped_for: str | None = None
-    unless_stopping: bool = False
-
-
-_NO_FURTHER_CONDITIONS = Precondition()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Claim:
-    """A request's claim of a submission that it is submitting.
-
-    Attributes:
-        owner: The name of the request.
-        ends_at: The time in seconds since 1970 at which the request has certainly ended and its claim expires.
-    """
-
-    owner: str
-    ends_at: int
-    seconds: float = 0.0
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class OpenMark:
-    """The entry of a submission in the index of open work.
-
-    Attributes:
-        mark: A unique value, which changes whenever work of the submission begins.
-        at: The time at which it was written, after which work may begin; empty if no work begins because of it, or if
-            the entry is damaged.
-        damage: The entry, if it cannot be read. The submission has open work then.
-    """
-
-    mark: str = ""
-    at: str = ""
-    damage: Damaged | None = None
-
-    @classmethod
-    def of(cls, item: Mapping[str, Any]) -> Self:
-        """Return the mark of a stored item, which may be damaged."""
-        try:
-            check_types(item, _MARK_TYPES, required=("mark",))
-        except ItemError as error:
-            step = "The next pass writes it again, and removes it once the submission has ended."
-            return cls(damage=replace(error.damaged, next_step=step))
-        return cls(mark=item["mark"], at=item.get("at", ""))
 
 
 class Ledger:
@@ -361,11 +242,11 @@ class Ledger:
 
     def mark_open(self, submission: str) -> None:
         """Add a submission to the index of open work, before its work begins. A new mark keeps it there."""
-        self._table.put({**_new_mark(submission), "at": now()})
+        self._table.put({**new_mark(submission), "at": now()})
 
     def mark_unsettled(self, submission: str) -> None:
         """Add a submission to the index of open work that a scan of the whole table has found, unless it is there."""
-        self._table.put_new(_new_mark(submission))
+        self._table.put_new(new_mark(submission))
 
     def open_marks(self) -> dict[str, OpenMark]:
         """Return the marks of the submissions with open work, which passes read instead of all history."""
@@ -424,7 +305,7 @@ class Ledger:
             regions: The Regions in which it may train, in order, beginning with its own; by default only its own.
             array_file: The array file whose children may launch it; by default any array's children.
         """
-        item = _first_item(submission, job, regions) | ({"array_file": array_file} if array_file else {})
+        item = first_item(submission, job, regions) | ({"array_file": array_file} if array_file else {})
         existing = None if self._table.put_new(item) else self.job(submission, job.index)
         return existing or JobItem.read(item)
 
@@ -438,7 +319,7 @@ class Ledger:
         Returns:
             False, without a change, if the item exists.
         """
-        return self._table.put_new({**_first_item(submission, job, regions), **facts, "updated_at": now()})
+        return self._table.put_new({**first_item(submission, job, regions), **facts, "updated_at": now()})
 
     def end_unreadable(self, submission: str, index: int, facts: JobFacts) -> bool:
         """Create a final item for a job whose line is lost, so that only its index is known, unless it exists.
@@ -457,7 +338,7 @@ class Ledger:
         self,
         key: JobKey,
         facts: JobFacts,
-        required: Precondition = _NO_FURTHER_CONDITIONS,
+        required: Precondition = NO_FURTHER_CONDITIONS,
         *,
         opens: str = "",
         closes: str = "",
@@ -476,29 +357,8 @@ class Ledger:
         """
         condition, values = "#attempt = :attempt AND NOT #state IN (:final0, :final1, :final2)", _final_states()
         values |= {":attempt": key.attempt}
-        if required.fingerprint:
-            condition += " AND #fingerprint = :fingerprint"
-            values |= {":fingerprint": required.fingerprint}
-        if required.array_file:
-            condition += " AND ( attribute_not_exists(array_file) OR array_file = :array_file )"
-            values |= {":array_file": required.array_file}
-        if required.unless_watched:
-            condition += " AND ( attribute_not_exists(batch_child) OR batch_child = :nobody )"
-            values |= {":nobody": ""}
-        if required.stopped_for is not None:
-            is_stopped_for = (
-                "stopped_for = :stopped_for" if required.stopped_for else "attribute_not_exists(stopped_for)"
-            )
-            condition += f" AND {is_stopped_for}"
-            values |= {":stopped_for": required.stopped_for} if required.stopped_for else {}
-        if required.unless_stopping:
-            condition += " AND NOT #state IN (:stopping)"
-            values |= {":stopping": JobState.STOPPING}
-        if required.as_read:
-            read = required.as_read
-            condition += " AND #state = :read_state AND "
-            condition += "#updated_at = :read_at" if read.updated_at else "attribute_not_exists(updated_at)"
-            values |= {":read_state": read.state} | ({":read_at": read.updated_at} if read.updated_at else {})
+        further = required.condition()
+        condition, values = f"{condition}{further[0]}", {**values, **further[1]}
         changes: Item = {**facts, "updated_at": now()} | ({"requested_at": now()} if opens else {})
         added, discarded = ({"open_requests": name} if name else None for name in (opens, closes))
         return self._table.update(key.table_key, changes, condition, values, added=added, discarded=discarded)
@@ -507,7 +367,7 @@ class Ledger:
         self,
         key: JobKey,
         facts: JobFacts,
-        required: Precondition = _NO_FURTHER_CONDITIONS,
+        required: Precondition = NO_FURTHER_CONDITIONS,
         *,
         closes: str = "",
     ) -> bool:
@@ -661,10 +521,6 @@ class PatientLedger(Patient[Ledger], Ledger):
     """The ledger of one grid, whose requests wait out an outage."""
 
 
-def _new_mark(submission: str) -> Item:
-    return {"submission": OPEN_SUBMISSIONS, "item": submission, "mark": uuid.uuid4().hex}
-
-
 def _read(items: Iterable[Item]) -> Iterator[LedgerItem | Damaged]:
     """Yield the submissions, jobs and cancels among stored items, and omit other kinds."""
     for item in items:
@@ -684,23 +540,6 @@ def _cancels(items: Iterable[Item]) -> Iterator[Cancel | Damaged]:
             yield cancel
             if not isinstance(cancel, Cancel):
                 yield Cancel.of_key(item)
-
-
-def _first_item(submission: str, job: Job, regions: Sequence[str]) -> Item:
-    facts = {"region": job.region, "name": job.name, "line": job.line, "ranks": job.ranks}
-    item = {"submission": submission, "item": job_item(job.index), "state": JobState.PENDING, "attempt": 1, **facts}
-    item |= {"regions": list(regions) or [job.region], "opened_at": now(), **_hourly(job)}
-    return item | backend_field(job.backends[0])
-
-
-def _hourly(job: Job) -> Item:
-    """Return the prices of an hour of all instances of a job; none for a job without a budget or price."""
-    if job.budget_dollars is None or job.dollars_per_hour is None:
-        return {}
-    spot = job.spot_dollars_per_hour if job.spot else None
-    running = job.dollars_per_hour if spot is None else spot
-    hourly = {"hourly_dollars": job.dollars_per_hour, "running_hourly_dollars": running}
-    return {name: dollars * job.instance_count for name, dollars in hourly.items()}
 
 
 def _final_states() -> Item:

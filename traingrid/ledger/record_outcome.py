@@ -16,7 +16,7 @@ from traingrid.job.failures import CAPACITY, DELETED, FAILURES, STOPPED_BY_USER,
 from traingrid.job.ownership import tagged_fingerprint
 from traingrid.job.state import JobState
 from traingrid.ledger.items import JobKey
-from traingrid.ledger.ledger import Precondition
+from traingrid.ledger.preconditions import Precondition
 
 if TYPE_CHECKING:
     from traingrid.job.backend_traits import BackendName

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any, Self
 from traingrid.job.state import JobState
 from traingrid.ledger.errors import repaired_by
 from traingrid.ledger.field_types import TEXT, TIME, check_types
+from traingrid.ledger.items import job_item
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Mapping
 
+CANCEL_ALL = "all"
+"""The scope of a cancel of all jobs of a submission."""
 CANCEL_PREFIX = "cancel#"
 """The prefix of the sort keys of cancels."""
 _CANCEL_AGAIN = "Run the same `traingrid cancel` again, which writes the item again."
@@ -23,7 +26,7 @@ class Cancel:
     """A recorded cancel.
 
     Attributes:
-        scope: The jobs that it includes (`traingrid.ledger.ledger.is_cancelled`).
+        scope: The jobs that it includes (`is_cancelled`).
         at: The time at which it was recorded; empty if its item is damaged.
         by: The user who cancelled.
     """
@@ -85,3 +88,27 @@ class Cancel:
     def of_key(cls, item: Mapping[str, Any]) -> Self:
         """Return the cancel of a damaged item: its key is in force, although time, user and reason are lost."""
         return cls(submission=item["submission"], scope=item["item"].removeprefix(CANCEL_PREFIX), at="")
+
+
+def cancel_of_region(region: str) -> str:
+    """Return the scope of a cancel of a submission's jobs in one Region."""
+    return f"region#{region}"
+
+
+def cancel_of_job(index: int) -> str:
+    """Return the scope of a cancel of one job."""
+    return job_item(index)
+
+
+def is_cancelled(cancels: Container[str], index: int, region: str) -> bool:
+    """Return True if a recorded cancel includes a job that runs, or would run next, in a Region."""
+    return any(scope in cancels for scope in _scopes(index, region))
+
+
+def cancel_of(cancels: Mapping[str, Cancel], index: int, region: str) -> Cancel | None:
+    """Return the recorded cancel that includes a job, or None."""
+    return next((cancels[scope] for scope in _scopes(index, region) if scope in cancels), None)
+
+
+def _scopes(index: int, region: str) -> tuple[str, ...]:
+    return CANCEL_ALL, cancel_of_region(region), cancel_of_job(index)

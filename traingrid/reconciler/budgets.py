@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 from traingrid import names
 from traingrid.ledger.damage import Damaged
-from traingrid.ledger.ledger import CANCEL_ALL
 from traingrid.ledger.record_outcome import record_seen
 from traingrid.ledger.spending import is_running, running_dollars
+from traingrid.ledger.user_requests import CANCEL_ALL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping

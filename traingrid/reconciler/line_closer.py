@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from traingrid import names
 from traingrid.job.ownership import conflict
 from traingrid.job.state import UNLAUNCHED_STATES, JobState
-from traingrid.ledger.ledger import Precondition, cancel_of
+from traingrid.ledger.preconditions import Precondition
 from traingrid.ledger.record_outcome import deleted, record_seen
+from traingrid.ledger.user_requests import cancel_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping

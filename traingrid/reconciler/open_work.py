@@ -20,7 +20,7 @@ from traingrid.backends.inventory import LONGEST_ACTIVE_SECONDS
 from traingrid.backoff import PASS_SECONDS
 from traingrid.late_request import CREATES_END_SECONDS
 from traingrid.ledger.grid_items import HistoryScan
-from traingrid.ledger.ledger import OpenMark
+from traingrid.ledger.open_marks import OpenMark
 from traingrid.ledger.submissions import SubmissionState, by_submission
 from traingrid.ledger.timestamps import epoch_seconds, timestamp
 from traingrid.reconciler.notifications import is_told

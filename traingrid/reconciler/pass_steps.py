@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from traingrid.backends.training_job import TrainingJob
-    from traingrid.ledger.ledger import OpenMark
+    from traingrid.ledger.open_marks import OpenMark
     from traingrid.reconciler.reconciler import Reconciler
 
 _FOR_LOOKING = 0.75

@@ -12,9 +12,9 @@ from traingrid.backends.joint_inventory import PartlyListedError
 from traingrid.backends.training_job import is_ours, is_superseded, owns
 from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.ledger.damage import Damaged
-from traingrid.ledger.ledger import cancel_of, is_cancelled
 from traingrid.ledger.submissions import SubmissionState
 from traingrid.ledger.timestamps import epoch_seconds
+from traingrid.ledger.user_requests import cancel_of, is_cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping

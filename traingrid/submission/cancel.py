@@ -27,11 +27,10 @@ from traingrid.backends.training_job import is_ours
 from traingrid.errors import TraingridError, UsageError
 from traingrid.job.backend_traits import TRAITS
 from traingrid.job.state import FINAL_STATES, JobState
-from traingrid.ledger import ledger as ledgers
 from traingrid.ledger.damage import Damaged, readable
 from traingrid.ledger.errors import UnknownSubmissionError
 from traingrid.ledger.items import elsewhere
-from traingrid.ledger.ledger import is_cancelled
+from traingrid.ledger.user_requests import CANCEL_ALL, cancel_of_job, cancel_of_region, is_cancelled
 from traingrid.submission.files import jobs_key
 from traingrid.submission.submitted_jobs import submitted_jobs
 
@@ -69,8 +68,8 @@ class CancelTarget:
     def scope(self) -> str:
         """The scope as the ledger records it."""
         if self.index is not None:
-            return ledgers.cancel_of_job(self.index)
-        return ledgers.cancel_of_region(self.region) if self.region else ledgers.CANCEL_ALL
+            return cancel_of_job(self.index)
+        return cancel_of_region(self.region) if self.region else CANCEL_ALL
 
     def covers(self, index: int, region: str) -> bool:
         """Return True if the cancel includes a job."""
@@ -176,7 +175,7 @@ class Canceller:
 
         Children that record the end of a stopped training job are omitted, and so are their arrays.
         """
-        is_whole = target.scope == ledgers.CANCEL_ALL
+        is_whole = target.scope == CANCEL_ALL
         if is_whole and not self.deployment.grid.with_clusters():
             return [array.batch_job for array in submission_item.arrays]
         jobs = readable(self.ledger.jobs(target.submission), report.damaged)

@@ -18,7 +18,7 @@ from traingrid.aws.batch import SubmitFailedError
 from traingrid.aws.s3 import object_of_event
 from traingrid.aws.s3_uri import ObjectVersion, S3Uri
 from traingrid.errors import TraingridError, UsageError
-from traingrid.ledger.ledger import Claim
+from traingrid.ledger.facts import Claim
 from traingrid.ledger.submission_item import Array
 from traingrid.ledger.timestamps import now
 from traingrid.manifest import parse as manifest
@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from traingrid.aws.s3 import Storage
     from traingrid.grid.deployment import Deployment
     from traingrid.job.job import Job
-    from traingrid.ledger.ledger import Ledger, SubmissionFacts
+    from traingrid.ledger.facts import SubmissionFacts
+    from traingrid.ledger.ledger import Ledger
     from traingrid.ledger.submission_item import SubmissionItem
 
 WITHIN_SECONDS = 60.0

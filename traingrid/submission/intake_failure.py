@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from traingrid.errors import TraingridError
 
 if TYPE_CHECKING:
-    from traingrid.ledger.ledger import Claim
+    from traingrid.ledger.facts import Claim
     from traingrid.ledger.submission_item import SubmissionItem
 
 RETRY_DELAYS = (60.0, 120.0)

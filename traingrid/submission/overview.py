@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from traingrid.job.state import FINAL_STATES, UNLAUNCHED_STATES, JobState
 from traingrid.ledger.damage import Damaged, readable
-from traingrid.ledger.ledger import cancel_of
+from traingrid.ledger.user_requests import cancel_of
 from traingrid.submission.status import JobStatus
 
 if TYPE_CHECKING:

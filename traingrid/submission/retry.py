@@ -40,8 +40,9 @@ if TYPE_CHECKING:
     from traingrid.aws.s3 import Storage
     from traingrid.grid.deployment import Deployment
     from traingrid.job.job import Job
+    from traingrid.ledger.facts import AttemptFacts
     from traingrid.ledger.items import JobItem
-    from traingrid.ledger.ledger import AttemptFacts, Ledger
+    from traingrid.ledger.ledger import Ledger
     from traingrid.manifest.line import Line
     from traingrid.submission.batch_children import Children
     from traingrid.submission.retry_plan import ToRetry

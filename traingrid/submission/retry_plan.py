@@ -22,7 +22,7 @@ from traingrid.job.state import UNLAUNCHED_STATES, JobState
 from traingrid.ledger.damage import Damaged, readable, warn
 from traingrid.ledger.errors import UnknownSubmissionError
 from traingrid.ledger.items import regions_of
-from traingrid.ledger.ledger import is_cancelled
+from traingrid.ledger.user_requests import is_cancelled
 from traingrid.models.archives import ModelArchives
 from traingrid.models.initial_models import InitialModels
 from traingrid.submission.batch_children import RETRY_PREFIX

@@ -12,9 +12,9 @@ from traingrid.job.state import FINAL_STATES, UNLAUNCHED_STATES, JobState
 from traingrid.ledger.damage import Damaged, readable
 from traingrid.ledger.errors import UnknownSubmissionError
 from traingrid.ledger.items import JobItem
-from traingrid.ledger.ledger import cancel_of
 from traingrid.ledger.spending import ended_dollars, running_dollars
 from traingrid.ledger.submission_item import SubmissionItem
+from traingrid.ledger.user_requests import cancel_of
 from traingrid.submission.submitted_jobs import submitted_jobs
 
 if TYPE_CHECKING:

@@ -9,9 +9,8 @@ from traingrid.job.job import Job
 from traingrid.job.state import JobState
 from traingrid.ledger.damage import Damaged
 from traingrid.ledger.items import JobItem
-from traingrid.ledger.ledger import cancel_of
 from traingrid.ledger.spending import ended_dollars, is_running
-from traingrid.ledger.user_requests import Cancel
+from traingrid.ledger.user_requests import Cancel, cancel_of
 from traingrid.submission.status import UNREADABLE
 
 Row = dict[str, Any]

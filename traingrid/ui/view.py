@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
     from traingrid.api.control_plane import ControlPlane
     from traingrid.job.job import Job
-    from traingrid.ledger.ledger import LedgerItem, OpenMark
+    from traingrid.ledger.ledger import LedgerItem
+    from traingrid.ledger.open_marks import OpenMark
     from traingrid.ledger.user_requests import Cancel
 
 MOST_JOBS, MOST_SUBMISSIONS = 50_000, 500

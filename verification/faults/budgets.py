@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from localcloud.faults.plan import CallFault, EventFault
 from traingrid.audit.violation import Violation
 from traingrid.aws.clients import client
-from traingrid.ledger.ledger import CANCEL_ALL
 from traingrid.ledger.timestamps import epoch_seconds
-from traingrid.ledger.user_requests import CANCEL_PREFIX
+from traingrid.ledger.user_requests import CANCEL_ALL, CANCEL_PREFIX
 from verification.faults.faulty_grid import FaultyGrid, settled
 from verification.faults.kills import KILLS, kills_of, otherwise_ended, states
 from verification.faults.races import SHUFFLED, created

@@ -16,8 +16,8 @@ from traingrid.audit.violation import Violation
 from traingrid.job.failures import CONFLICT, DELETED, INVALID_REQUEST, LOST_NODE, PERMISSION
 from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.ledger.damage import intact
-from traingrid.ledger.ledger import cancel_of_job
 from traingrid.ledger.timestamps import epoch_seconds
+from traingrid.ledger.user_requests import cancel_of_job
 from verification.deployed_grid import until
 from verification.faults.clusters import grant_access
 from verification.faults.faulty_grid import ENDLESS_SECONDS, FaultyGrid, settled

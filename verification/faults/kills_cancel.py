@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from localcloud.faults.plan import CallFault
 from traingrid.audit.violation import Violation
-from traingrid.ledger.ledger import CANCEL_ALL, cancel_of_job
+from traingrid.ledger.user_requests import CANCEL_ALL, cancel_of_job
 from verification.deployed_grid import PATIENCE_SECONDS, until
 from verification.faults.faulty_grid import FaultyGrid, settled
 from verification.faults.kills import KILLS, kills_of, otherwise_ended, states

@@ -11,7 +11,7 @@ from traingrid.backends.base import Backend
 from traingrid.job.job import Job
 from traingrid.job.state import FINAL_STATES
 from traingrid.ledger.damage import intact
-from traingrid.ledger.ledger import CANCEL_ALL
+from traingrid.ledger.user_requests import CANCEL_ALL
 from traingrid.submission.submitted_jobs import submitted_jobs
 from verification.deployed_grid import until
 from verification.faults.faulty_grid import ENDLESS_SECONDS, FaultyGrid, settled

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from localcloud.faults.plan import CallFault, Capacity, EventFault
 from traingrid.audit.calls import created as created_by
-from traingrid.ledger.ledger import CANCEL_ALL, cancel_of_job
+from traingrid.ledger.user_requests import CANCEL_ALL, cancel_of_job
 from verification.deployed_grid import until
 from verification.faults.faulty_grid import ENDLESS_SECONDS, FaultyGrid, settled
 from verification.faults.submissions import Submission

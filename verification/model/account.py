@@ -16,7 +16,7 @@ from traingrid import names
 from traingrid.job.failures import STOPPED_BY_USER, TAKEN_NAMES
 from traingrid.job.state import FINAL_STATES
 from traingrid.late_request import SIGNATURE_SECONDS, refuse_late
-from traingrid.ledger.ledger import is_cancelled
+from traingrid.ledger.user_requests import is_cancelled
 from verification.model.actors import Actor, Turns
 from verification.model.batch import BatchChild, BatchQueue
 from verification.model.cluster import CLUSTER, ClusterInventory, cluster_backend

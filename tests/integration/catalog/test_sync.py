@@ -36,6 +36,7 @@ from traingrid.ledger.items import JobItem, RecordedAttempt
 from traingrid.ledger.moves import MoveItem
 from traingrid.ledger.submission_item import Array
 from traingrid.ledger.timestamps import timestamp
+from traingrid.ledger.user_requests import CANCEL_ALL
 
 ENDED: JobFacts = {
     "state": JobState.COMPLETED,
@@ -121,7 +122,7 @@ def test_a_job_that_an_event_ends_has_the_reason_of_its_cancel(
     stopped: JobFacts = {"state": JobState.STOPPED, "failure": "stopped_by_user"}
     account.ledger.record_job(job_key(1, submission=submission), ENDED)
     reason = "the budget of $100.00 is reached: $102.00 spent"
-    account.ledger.request_cancel(submission, ledger.CANCEL_ALL, {"by": "the reconciler", "reason": reason})
+    account.ledger.request_cancel(submission, CANCEL_ALL, {"by": "the reconciler", "reason": reason})
     account.ledger.record_job(job_key(0, submission=submission), stopped)
     assert not account.ledger.record_job(job_key(0, submission=submission), {"reason": reason})
     sync(catalog, grid)
@@ -137,7 +138,7 @@ def test_a_job_that_was_stopped_before_a_cancel_does_not_have_its_reason(
     with monkeypatch.context() as patch:
         patch.setattr(ledger, "now", lambda: "2026-01-01T00:00:00Z")
         account.ledger.record_job(job_key(0, submission=submission), {"state": JobState.STOPPED})
-    account.ledger.request_cancel(submission, ledger.CANCEL_ALL, {"by": "the reconciler", "reason": "the budget"})
+    account.ledger.request_cancel(submission, CANCEL_ALL, {"by": "the reconciler", "reason": "the budget"})
     sync(catalog, grid)
     assert [row["reason"] for row in rows(catalog, submission)] == [""]
 

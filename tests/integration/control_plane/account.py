@@ -24,8 +24,9 @@ from traingrid.grid.framework_images import to_environment
 from traingrid.grid.model import GridSettings
 from traingrid.job.ownership import tags_of
 from traingrid.job.state import FINAL_STATES
+from traingrid.ledger.facts import SubmissionFacts
 from traingrid.ledger.items import JobItem
-from traingrid.ledger.ledger import Ledger, SubmissionFacts
+from traingrid.ledger.ledger import Ledger
 from traingrid.reconciler.reconciler import Reconciler
 from traingrid.submission.batch_children import Children
 from traingrid.submission.files import jobs_key, normalised

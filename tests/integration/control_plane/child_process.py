@@ -11,8 +11,8 @@ from tests.support.ledger_items import existing
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.job.job import Job
 from traingrid.job.state import JobState
+from traingrid.ledger.facts import SubmissionFacts
 from traingrid.ledger.items import JobItem
-from traingrid.ledger.ledger import SubmissionFacts
 from traingrid.submission.files import jobs_key, normalised
 
 

@@ -24,7 +24,7 @@ from traingrid.errors import TraingridError, UsageError
 from traingrid.grid.model import GridSettings
 from traingrid.job.facts import JobFacts
 from traingrid.job.state import JobState
-from traingrid.ledger.ledger import is_cancelled
+from traingrid.ledger.user_requests import is_cancelled
 from traingrid.submission.batch_children import Children
 from traingrid.submission.cancel import Canceller, CancelTarget
 

@@ -17,7 +17,7 @@ from tests.support.sample_job import sample_job
 from tests.support.shortages import forget_shortages
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.job.job import JobReplica
-from traingrid.ledger.ledger import CANCEL_ALL
+from traingrid.ledger.user_requests import CANCEL_ALL
 
 FOREVER = FaultPlan(stubs=(Stub(seconds=600),))
 

@@ -18,8 +18,8 @@ from tests.support.sample_job import sample_job
 from traingrid.aws.clients import client
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.job.job import Channel
-from traingrid.ledger.ledger import CANCEL_ALL
 from traingrid.ledger.moves import MoveItem, Moves
+from traingrid.ledger.user_requests import CANCEL_ALL
 
 SMALL, PARTS = 40, (b"x" * 5 * 1024**2, b"the end")
 """The number of small objects of the source, and the parts of another one, without a checksum of the whole object."""

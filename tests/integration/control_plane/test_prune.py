@@ -16,7 +16,7 @@ from traingrid.aws.clients import client, renew
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli.main import cli
 from traingrid.job.state import JobState
-from traingrid.ledger.ledger import SubmissionFacts
+from traingrid.ledger.facts import SubmissionFacts
 from traingrid.ledger.moves import MoveItem, Moves
 from traingrid.submission.files import jobs_key, normalised
 

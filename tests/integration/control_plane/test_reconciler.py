@@ -7,7 +7,7 @@ from traingrid.audit.audit import audit, notes
 from traingrid.aws.clients import client
 from traingrid.backends.sagemaker.backend import SageMaker
 from traingrid.job.state import JobState
-from traingrid.ledger.ledger import AttemptFacts
+from traingrid.ledger.facts import AttemptFacts
 from traingrid.ledger.record_outcome import record_seen
 from traingrid.submission.cancel import Canceller, CancelTarget
 

@@ -21,7 +21,7 @@ from traingrid.cli.main import cli
 from traingrid.job.facts import JobFacts
 from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.ledger.damage import intact
-from traingrid.ledger.ledger import AttemptFacts
+from traingrid.ledger.facts import AttemptFacts
 from traingrid.submission.retry import Retrier
 from traingrid.submission.status import submission_status
 

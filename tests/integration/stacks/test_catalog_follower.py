@@ -8,7 +8,7 @@ from moto.events.models import EventPattern
 
 from localcloud.cloudformation.resource_schemas import resource_schema
 from tests.integration.stacks.templates import Template, a_grid, flat, only, resources, statements, synthesise
-from traingrid.ledger.ledger import CANCEL_ALL
+from traingrid.ledger.user_requests import CANCEL_ALL
 from traingrid.names import DATASETS, MOVES
 
 TABLE, MAPPING, FUNCTION = "AWS::DynamoDB::Table", "AWS::Lambda::EventSourceMapping", "AWS::Lambda::Function"

@@ -10,7 +10,8 @@ from traingrid.child.main import exit_code
 from traingrid.child.supervisor import LetGoError
 from traingrid.job.job import Job
 from traingrid.job.state import JobState
-from traingrid.ledger.ledger import CANCEL_ALL, Ledger
+from traingrid.ledger.ledger import Ledger
+from traingrid.ledger.user_requests import CANCEL_ALL
 
 
 def assert_that(holds: bool) -> None:

@@ -20,8 +20,10 @@ from traingrid.job.facts import JobFacts
 from traingrid.job.failures import INVALID_REQUEST
 from traingrid.job.job import Job
 from traingrid.job.state import JobState
-from traingrid.ledger.ledger import CANCEL_ALL, AttemptFacts, Ledger, PatientLedger
+from traingrid.ledger.facts import AttemptFacts
+from traingrid.ledger.ledger import Ledger, PatientLedger
 from traingrid.ledger.shortages import FIRST_SECONDS, PROBE_SECONDS, Shortage, claimed, ended
+from traingrid.ledger.user_requests import CANCEL_ALL
 from verification.model.table import ModelTable
 
 NEXT = "traingrid-0123abcd-0-2"

@@ -32,8 +32,9 @@ from traingrid.errors import UsageError
 from traingrid.grid.model import GridSettings
 from traingrid.job.job import Job
 from traingrid.job.state import JobState
-from traingrid.ledger.ledger import CANCEL_ALL, Ledger
+from traingrid.ledger.ledger import Ledger
 from traingrid.ledger.moves import MoveItem, Moves
+from traingrid.ledger.user_requests import CANCEL_ALL
 from verification.model.table import ModelTable
 
 

@@ -17,8 +17,9 @@ from traingrid.job.candidates import Candidate
 from traingrid.job.job import Job, JobReplica
 from traingrid.job.observed import Seen
 from traingrid.job.state import JobState
-from traingrid.ledger.ledger import CANCEL_ALL, Ledger
+from traingrid.ledger.ledger import Ledger
 from traingrid.ledger.record_outcome import record_seen
+from traingrid.ledger.user_requests import CANCEL_ALL
 
 EAST, WAIT = "us-east-1", 600
 NEXT = "traingrid-0123abcd-0-2"

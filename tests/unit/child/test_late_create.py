@@ -12,7 +12,8 @@ from traingrid.job.failures import INVALID_REQUEST
 from traingrid.job.job import Job
 from traingrid.job.state import JobState
 from traingrid.late_request import SEND_WITHIN_SECONDS, refuse_late
-from traingrid.ledger.ledger import AttemptFacts, Ledger
+from traingrid.ledger.facts import AttemptFacts
+from traingrid.ledger.ledger import Ledger
 
 FAILED: AttemptFacts = {"region": "us-east-1", "state": JobState.FAILED}
 REFUSED = LaunchError(INVALID_REQUEST, "ValidationException: no such role.")

@@ -28,8 +28,9 @@ from traingrid.grid.deployment import Deployment
 from traingrid.job.state import JobState
 from traingrid.kubernetes.errors import ApiError, UnavailableError
 from traingrid.ledger.damage import intact
+from traingrid.ledger.facts import SubmissionFacts
 from traingrid.ledger.items import JobItem
-from traingrid.ledger.ledger import Ledger, SubmissionFacts
+from traingrid.ledger.ledger import Ledger
 from traingrid.submission.batch_children import ChildStatus
 from traingrid.submission.status import submission_status
 

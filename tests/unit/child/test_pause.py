@@ -12,7 +12,8 @@ from tests.support.training_jobs import COMPLETED, TRAINING, FakeBackend, FakeTi
 from traingrid.child.supervisor import LetGoError
 from traingrid.job.job import Job
 from traingrid.ledger.grid_items import GRID, LAUNCHING
-from traingrid.ledger.ledger import CANCEL_ALL, Ledger
+from traingrid.ledger.ledger import Ledger
+from traingrid.ledger.user_requests import CANCEL_ALL
 from verification.model.table import ModelTable
 
 

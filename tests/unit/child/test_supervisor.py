@@ -20,8 +20,10 @@ from traingrid.job.job import Job
 from traingrid.job.observed import Seen
 from traingrid.job.ownership import tags_of
 from traingrid.job.state import JobState
+from traingrid.ledger.facts import AttemptFacts
 from traingrid.ledger.items import JobItem
-from traingrid.ledger.ledger import CANCEL_ALL, AttemptFacts, Ledger
+from traingrid.ledger.ledger import Ledger
+from traingrid.ledger.user_requests import CANCEL_ALL
 
 
 class Dying(FakeBackend):

@@ -25,7 +25,8 @@ from traingrid.cli import audit, data, main
 from traingrid.errors import TraingridError, UsageError
 from traingrid.grid.deployment import Deployment
 from traingrid.job.state import JobState
-from traingrid.ledger.ledger import Ledger, SubmissionFacts
+from traingrid.ledger.facts import SubmissionFacts
+from traingrid.ledger.ledger import Ledger
 from traingrid.manifest.parse import parse
 from traingrid.submission.overview import SubmissionOverview
 from traingrid.submission.status import JobStatus, SubmissionStatus

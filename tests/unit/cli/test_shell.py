@@ -20,7 +20,8 @@ from traingrid.errors import TraingridError
 from traingrid.grid.deployment import Deployment
 from traingrid.job.facts import JobFacts
 from traingrid.job.state import JobState
-from traingrid.ledger.ledger import AttemptFacts, Ledger
+from traingrid.ledger.facts import AttemptFacts
+from traingrid.ledger.ledger import Ledger
 from traingrid.manifest.line import jobs_of_lines
 from traingrid.manifest.parse import parse
 from traingrid.submission.batch_children import Children

@@ -10,9 +10,10 @@ from tests.support.ledger_items import existing, job_key
 from traingrid.job.job import Job
 from traingrid.job.state import JobState
 from traingrid.ledger.errors import ItemError
+from traingrid.ledger.facts import AttemptFacts
 from traingrid.ledger.grid_items import Pause
 from traingrid.ledger.items import JobItem, attempts, elsewhere, regions_of
-from traingrid.ledger.ledger import AttemptFacts, Ledger
+from traingrid.ledger.ledger import Ledger
 from traingrid.ledger.submission_item import Array, SubmissionItem
 from traingrid.ledger.user_requests import Cancel
 

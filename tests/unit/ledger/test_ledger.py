@@ -11,18 +11,12 @@ from traingrid.job.candidates import Candidate
 from traingrid.job.job import Job
 from traingrid.job.state import JobState
 from traingrid.late_request import CREATES_END_SECONDS
+from traingrid.ledger.facts import AttemptFacts, Claim
 from traingrid.ledger.items import JobItem, RecordedAttempt
-from traingrid.ledger.ledger import (
-    CANCEL_ALL,
-    AttemptFacts,
-    Claim,
-    Ledger,
-    Precondition,
-    cancel_of_job,
-    cancel_of_region,
-    is_cancelled,
-)
+from traingrid.ledger.ledger import Ledger
+from traingrid.ledger.preconditions import Precondition
 from traingrid.ledger.timestamps import epoch_seconds
+from traingrid.ledger.user_requests import CANCEL_ALL, cancel_of_job, cancel_of_region, is_cancelled
 from traingrid.manifest.line import jobs_of_lines
 from traingrid.manifest.parse import parse
 

@@ -14,8 +14,9 @@ from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import TraingridError, UsageError
 from traingrid.grid.deployment import Deployment
 from traingrid.job.state import JobState
+from traingrid.ledger.facts import AttemptFacts
 from traingrid.ledger.items import JobKey
-from traingrid.ledger.ledger import AttemptFacts, Ledger
+from traingrid.ledger.ledger import Ledger
 from traingrid.manifest.line import jobs_of_lines
 from traingrid.manifest.parse import parse
 from traingrid.metrics.history import MetricHistory

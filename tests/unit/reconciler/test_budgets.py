@@ -12,7 +12,9 @@ from traingrid import names
 from traingrid.job.job import Job
 from traingrid.job.observed import Seen
 from traingrid.job.state import JobState
-from traingrid.ledger.ledger import CANCEL_ALL, AttemptFacts, Ledger
+from traingrid.ledger.facts import AttemptFacts
+from traingrid.ledger.ledger import Ledger
+from traingrid.ledger.user_requests import CANCEL_ALL
 from traingrid.reconciler import budgets
 from traingrid.reconciler.reach import UnreachedError
 from traingrid.reconciler.reconciler import Reconciler

@@ -13,7 +13,8 @@ from traingrid.job.job import Job
 from traingrid.job.observed import Seen
 from traingrid.job.state import JobState
 from traingrid.ledger.items import JobItem
-from traingrid.ledger.ledger import CANCEL_ALL, Ledger
+from traingrid.ledger.ledger import Ledger
+from traingrid.ledger.user_requests import CANCEL_ALL
 from traingrid.names import TAG_GRID
 from traingrid.reconciler.line_closer import Closer, UnendedLine
 from traingrid.reconciler.pass_report import PassReport

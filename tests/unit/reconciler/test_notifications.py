@@ -17,7 +17,8 @@ from tests.support.sample_deployment import ACCOUNT
 from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Job
 from traingrid.job.state import JobState
-from traingrid.ledger.ledger import AttemptFacts, Ledger
+from traingrid.ledger.facts import AttemptFacts
+from traingrid.ledger.ledger import Ledger
 from traingrid.ledger.notices import NoticeKind
 from traingrid.ledger.timestamps import timestamp
 from traingrid.reconciler import notifications as notifying

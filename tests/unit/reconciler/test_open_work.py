@@ -17,8 +17,9 @@ from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Job
 from traingrid.job.state import JobState
 from traingrid.late_request import CREATES_END_SECONDS, late_after_minutes, refusing
+from traingrid.ledger.facts import AttemptFacts
 from traingrid.ledger.grid_items import HistoryScan
-from traingrid.ledger.ledger import AttemptFacts, Ledger
+from traingrid.ledger.ledger import Ledger
 from traingrid.ledger.timestamps import timestamp
 from traingrid.reconciler.open_work import RECENT_SECONDS, SCAN_SECONDS, OpenWork, listed_since
 from traingrid.reconciler.pass_report import PassReport

@@ -18,8 +18,10 @@ from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Job
 from traingrid.job.state import JobState
 from traingrid.ledger.damage import Damaged, intact
-from traingrid.ledger.ledger import CANCEL_ALL, AttemptFacts, Ledger
+from traingrid.ledger.facts import AttemptFacts
+from traingrid.ledger.ledger import Ledger
 from traingrid.ledger.submission_item import Array
+from traingrid.ledger.user_requests import CANCEL_ALL
 from traingrid.reconciler import active_jobs, stops
 from traingrid.reconciler import line_closer as closing
 from traingrid.reconciler import reconciler as reconciling

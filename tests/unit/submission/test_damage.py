@@ -61,12 +61,13 @@ from traingrid.ledger.errors import each
 from traingrid.ledger.grid_items import GRID, HISTORY, LAUNCHING, HistoryScan, Pause
 from traingrid.ledger.items import JobItem
 from traingrid.ledger.job_states import INDEXED
-from traingrid.ledger.ledger import Ledger, OpenMark, cancel_of_job
+from traingrid.ledger.ledger import Ledger
 from traingrid.ledger.moves import MoveItem
+from traingrid.ledger.open_marks import OpenMark
 from traingrid.ledger.shortages import SHORTAGES, CapacityPool, Shortage
 from traingrid.ledger.submission_item import Array, SubmissionItem
 from traingrid.ledger.timestamps import epoch_seconds, timestamp
-from traingrid.ledger.user_requests import Cancel
+from traingrid.ledger.user_requests import Cancel, cancel_of_job
 from traingrid.metrics.history import MetricHistory
 from traingrid.names import OPEN_SUBMISSIONS
 from traingrid.submission import retry_plan

@@ -11,7 +11,8 @@ from traingrid.cli.overview_table import overview_tables
 from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Job
 from traingrid.job.state import JobState
-from traingrid.ledger.ledger import CANCEL_ALL, Ledger
+from traingrid.ledger.ledger import Ledger
+from traingrid.ledger.user_requests import CANCEL_ALL
 from traingrid.names import LEDGER_STATES
 from traingrid.submission.overview import SubmissionOverview, submission_overview
 

@@ -31,8 +31,10 @@ from traingrid.job.job import Job
 from traingrid.job.state import JobState
 from traingrid.late_request import CREATES_END_SECONDS, SEND_WITHIN_SECONDS, late_after_minutes
 from traingrid.ledger.damage import intact
-from traingrid.ledger.ledger import Ledger, SubmissionFacts, cancel_of_job
+from traingrid.ledger.facts import SubmissionFacts
+from traingrid.ledger.ledger import Ledger
 from traingrid.ledger.submission_item import Array
+from traingrid.ledger.user_requests import cancel_of_job
 from traingrid.manifest.line import Line, jobs_of_lines
 from traingrid.manifest.parse import parse
 from traingrid.reconciler.reconciler import GRACE_SECONDS

@@ -20,9 +20,11 @@ from tests.support.module_time import replace_time
 from traingrid.grid.deployment import Deployment
 from traingrid.job.state import JobState
 from traingrid.ledger.damage import Damaged
+from traingrid.ledger.facts import AttemptFacts
 from traingrid.ledger.grid_items import HistoryScan
-from traingrid.ledger.ledger import CANCEL_ALL, AttemptFacts, Ledger, LedgerItem
+from traingrid.ledger.ledger import Ledger, LedgerItem
 from traingrid.ledger.submission_item import Array
+from traingrid.ledger.user_requests import CANCEL_ALL
 from traingrid.ui import poller as poller_module
 from traingrid.ui import view
 from traingrid.ui.feed import Feed

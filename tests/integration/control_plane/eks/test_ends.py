@@ -12,7 +12,7 @@ from traingrid.aws.clients import client
 from traingrid.backends import inventory_of
 from traingrid.backends.training_job import is_ours
 from traingrid.kubernetes.client import JOB
-from traingrid.ledger.ledger import CANCEL_ALL
+from traingrid.ledger.user_requests import CANCEL_ALL
 from traingrid.submission.cancel import CancelTarget
 
 WITHOUT_HANDLER = "\n".join(line for line in TRAIN.splitlines() if "SIGTERM" not in line)

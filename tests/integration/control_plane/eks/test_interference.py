@@ -11,7 +11,7 @@ from tests.integration.control_plane.eks.account import ClusterAccount, objects,
 from tests.integration.localcloud.compute import wait_until
 from traingrid.backends import inventory_of
 from traingrid.kubernetes.client import JOB, MPI_JOB, POD, Kind
-from traingrid.ledger.ledger import CANCEL_ALL
+from traingrid.ledger.user_requests import CANCEL_ALL
 
 
 def until_training(line: Line) -> Any:

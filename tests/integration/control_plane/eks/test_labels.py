@@ -17,7 +17,7 @@ from tests.integration.localcloud.compute import wait_until
 from traingrid.backends import logs_of
 from traingrid.backends.eks.backend import Eks
 from traingrid.kubernetes.client import JOB, MPI_JOB, POD, Kind
-from traingrid.ledger.ledger import CANCEL_ALL
+from traingrid.ledger.user_requests import CANCEL_ALL
 
 OWN = ("grid", "submission", "job", "attempt", "name")
 LABELS: dict[str, dict[str, str | None]] = {

@@ -8,8 +8,11 @@ import pytest
 from tests.support.ledger_items import existing, job_key
 from traingrid.grid.deployment import Deployment
 from traingrid.job.state import JobState
+from traingrid.ledger.facts import AttemptFacts, Claim
 from traingrid.ledger.grid_items import HistoryScan
-from traingrid.ledger.ledger import AttemptFacts, Claim, Ledger, OpenMark, Precondition
+from traingrid.ledger.ledger import Ledger
+from traingrid.ledger.open_marks import OpenMark
+from traingrid.ledger.preconditions import Precondition
 from traingrid.ledger.submission_item import Array
 from verification.model.table import Condition, ModelTable
 
