@@ -22,7 +22,7 @@ from traingrid.deploy.checkup.finding import Finding, Verdict
 from traingrid.grid.model import GridSettings
 from traingrid.grid.region import Region
 from traingrid.job.job import Channel, Job
-from traingrid.manifest.plan import looking
+from traingrid.manifest.resource_checks import Resources
 
 Client = Callable[..., Any]
 
@@ -71,7 +71,7 @@ def planned(file_system: str, kind: str, path: str, where: Network) -> str:
     grid = sample.grid.model_copy(update={"regions": {REGION: Region.model_validate(region)}})
     channel = Channel.model_validate({"file_system": file_system, "type": kind, "path": path})
     job: Job = sample_job(REGION).model_copy(update={"inputs": {"train": channel}, "image": ""})
-    found = looking(replace(sample, grid=grid))(job)
+    found = Resources(replace(sample, grid=grid)).check(job)
     assert not found.unchecked
     return found.trouble
 

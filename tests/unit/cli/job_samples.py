@@ -10,7 +10,8 @@ from tests.unit.cli.command_samples import BUCKET, NOW, SUBMISSION, Replace, Sam
 from traingrid.cli import main
 from traingrid.cli.plan_report import report
 from traingrid.job.state import JobState
-from traingrid.manifest.plan import Planned, ResourceCheck
+from traingrid.manifest.plan import Planned
+from traingrid.manifest.resource_checks import ResourceCheck
 from traingrid.metrics.comparison import ComparedJob, Comparison
 from traingrid.planner.choices import Pool
 from traingrid.planner.durations import Duration

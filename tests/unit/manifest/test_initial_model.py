@@ -18,7 +18,8 @@ from traingrid.job.job import Job, in_region
 from traingrid.manifest.errors import ManifestError
 from traingrid.manifest.line import jobs_of_lines
 from traingrid.manifest.parse import parse
-from traingrid.manifest.plan import Planned, ResourceCheck, looking
+from traingrid.manifest.plan import Planned
+from traingrid.manifest.resource_checks import ResourceCheck, Resources
 from traingrid.submission.files import normalised
 
 HERE, THERE = "us-east-1", "eu-west-1"
@@ -150,6 +151,6 @@ def test_the_plan_checks_that_the_archive_exists(deployment: Deployment, aws: No
     for channel in ("train", "validation"):
         s3.put_object(Bucket=SAMPLE_BUCKETS[HERE], Key=f"x/{channel}/a", Body=b"a")
     job = beginning(deployment).model_copy(update={"image": "", "algorithm": "mine"})
-    assert f"no data found under {MODEL.artifact}" in looking(deployment)(job).trouble
+    assert f"no data found under {MODEL.artifact}" in Resources(deployment).check(job).trouble
     s3.put_object(Bucket=bucket, Key=KEY, Body=b"model")
-    assert looking(deployment)(job).trouble == ""
+    assert Resources(deployment).check(job).trouble == ""

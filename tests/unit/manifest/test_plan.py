@@ -18,7 +18,8 @@ from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import GridSettings
 from traingrid.ledger.ledger import Ledger
 from traingrid.manifest.parse import parse
-from traingrid.manifest.plan import ResourceCheck, planned
+from traingrid.manifest.plan import planned
+from traingrid.manifest.resource_checks import ResourceCheck
 
 
 def run(monkeypatch: pytest.MonkeyPatch, manifest: Path) -> int:

@@ -10,7 +10,8 @@ from traingrid.grid.model import GridSettings
 from traingrid.manifest.errors import ManifestError
 from traingrid.manifest.line import jobs_of_lines
 from traingrid.manifest.parse import parse
-from traingrid.manifest.plan import ResourceCheck, planned
+from traingrid.manifest.plan import planned
+from traingrid.manifest.resource_checks import ResourceCheck
 
 EAST, WEST = "s3://ragab-ml/x", "s3://ragab-ml-pdx/x"
 QUEUES: dict[str, Any] = {

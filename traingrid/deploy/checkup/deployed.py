@@ -13,7 +13,7 @@ from traingrid.deploy.region_guard import removed_by_force
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.image import Image
 from traingrid.grid.model import GridSettings
-from traingrid.manifest.plan import image_request
+from traingrid.manifest.resource_checks import image_request
 from traingrid.strict_json import json_object
 
 NOT_DEPLOYED = "not deployed"
