@@ -51,6 +51,9 @@ class StoredObjects:
     def read_if_exists(self, uri: S3Uri, version: str | None = None) -> bytes | None:
         return self.objects.get(str(uri))
 
+    def exists(self, uri: S3Uri, version: str | None = None) -> bool:
+        return str(uri) in self.objects
+
     def read_pinned(self, uri: S3Uri, _version: str | None) -> bytes | None:
         return self.objects.get(str(uri))
 

@@ -15,7 +15,7 @@ as soon as no pod is left, and then ends itself. Without it the next pass would,
 
 from __future__ import annotations
 
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -164,11 +164,7 @@ class Canceller:
         """Return True if a submission without its own item has items of jobs, or the file of its jobs in S3."""
         if next(iter(self.ledger.jobs(submission)), None) is not None:
             return True
-        with suppress(ClientError):  # S3 refuses to read a missing object of a bucket that is not listed
-            return (
-                self.storage.current_version(S3Uri(self.deployment.manifest_bucket, jobs_key(submission))) is not None
-            )
-        return False
+        return self.storage.exists(S3Uri(self.deployment.manifest_bucket, jobs_key(submission)))
 
     def _batch_jobs(self, submission_item: SubmissionItem, target: CancelTarget, report: CancelReport) -> list[str]:
         """Return the Batch jobs to terminate: the arrays of a whole submission, or the children of the cancelled jobs.

@@ -147,13 +147,14 @@ def test_the_end_of_a_completed_training_job_stays_when_its_object_is_deleted_an
     eks: Eks, client: Client, cluster: Cluster, add_pod: Callable[..., None]
 ) -> None:
     start(eks)
-    uploaded = terminated(until=55, message=json.dumps({"artifact": "s3://out/model.tar.gz"}))
+    artifact = f"{eks_job().output}{NAME}/output/model.tar.gz"
+    uploaded = terminated(until=55, message=json.dumps({"artifact": artifact}))
     add_pod(phase="Succeeded", prepare=terminated(), train=terminated(), results=uploaded)
     client.delete(JOB, NAME)
     ends = [eks.describe(NAME)]
     cluster.ask("DELETE", f"{PODS}/{NAME}-0", {"gracePeriodSeconds": 0})
     ends.append(eks.describe(NAME))
-    assert [(seen.state, seen.artifact) for seen in ends if seen] == [("Completed", "s3://out/model.tar.gz")] * 2
+    assert [(seen.state, seen.artifact) for seen in ends if seen] == [("Completed", artifact)] * 2
 
 
 def annotate_first(monkeypatch: pytest.MonkeyPatch, client: Client, annotations: dict[str, str]) -> None:
