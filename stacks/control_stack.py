@@ -220,7 +220,7 @@ class ControlStack(Stack):
         if self.follower:
             self.alarms.undelivered("follower", self.follower.dead_letters)
             self.alarms.failing("follower", self.follower.function)
-        self.alarms.no_sweep(self.reconciler.function)
+        self.alarms.no_sweep()
         self.alarms.stopped_by_sweep()
         self.alarms.unreachable()
         self.alarms.long_wait()
