@@ -56,7 +56,7 @@ def upload_is_an_object_created_event(aws: Aws) -> None:
 )
 def key_of_an_event_is_plain_text(aws: Aws) -> None:
     """The key in an S3 event is plain text: spaces, plus signs and umlauts are not encoded."""
-    # AWS's page does not say it, and AWS's Powertools decode the key, so `object_of_event` reads both forms.
+    # AWS's page does not specify it, and AWS's Powertools decode the key, so `object_of_event` reads both forms.
     event = json.loads(json.dumps(_of_objects(aws)["event"]))
     assert event["detail"]["object"]["key"] == KEY
 

@@ -44,8 +44,8 @@ class Precondition:
             condition += " AND ( attribute_not_exists(array_file) OR array_file = :array_file )"
             values |= {":array_file": self.array_file}
         if self.unless_watched:
-            condition += " AND ( attribute_not_exists(batch_child) OR batch_child = :nobody )"
-            values |= {":nobody": ""}
+            condition += " AND ( attribute_not_exists(batch_child) OR batch_child = :unwatched )"
+            values |= {":unwatched": ""}
         if self.stopped_for is not None:
             is_stopped_for = "stopped_for = :stopped_for" if self.stopped_for else "attribute_not_exists(stopped_for)"
             condition += f" AND {is_stopped_for}"

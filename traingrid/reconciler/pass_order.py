@@ -14,17 +14,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-Thing = TypeVar("Thing")
+Element = TypeVar("Element")
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
 
-def rotated(elements: Iterable[Thing], key: Callable[[Thing], Any], pass_number: int) -> list[Thing]:
-    """Return things in the order in which a pass checks them.
+def rotated(elements: Iterable[Element], key: Callable[[Element], Any], pass_number: int) -> list[Element]:
+    """Return elements in the order in which a pass checks them.
 
     Args:
-        elements: The things, in any order.
-        key: Returns the sort key of a thing, so that the circle is always the same.
+        key: Returns the sort key of an element, so that the circle is always the same.
     """
     ordered = sorted(elements, key=key)
     start = int(pass_number * _GOLDEN % 1 * len(ordered))

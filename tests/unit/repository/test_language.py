@@ -15,10 +15,10 @@ FOLDERS = (
 DISCOURAGED = {
     "a clause as a noun": (
         r"\b[Ww]hat (?:is|are|was|a|an|the|it|they|nobody|one|has|have|does)\b|\b[Ww]hoever\b|\b[Ww]hatever\b",
-        10,
+        9,
     ),
     "a program that speaks": (r"\b(?:says|said|told)\b", 0),
-    "a person without a role": (r"\b(?:[Nn]obody|[Ss]omebody)\b", 4),
+    "a person without a role": (r"\b(?:[Nn]obody|[Ss]omebody)\b", 3),
     "a quaint word": (r"\b[Mm]end(?:s|ed|ing)?\b|\bthe former\b|\bgoes on\b|\bof (?:its|one's) own\b", 3),
 }
 """A pattern, and the number of places that use it; most of these are correct English, or names in code."""
