@@ -15,6 +15,7 @@ Reply = Callable[[Any], Any]
 """Returns the JSON document of the reply to a request; one with `__type` is an error."""
 ENDPOINT = "http://127.0.0.1:9"
 """The endpoint of all services, in AWS_ENDPOINT_URL: an address without a server, so that no request can leave."""
+_NO_SUCH_KEY = b"<Error><Code>NoSuchKey</Code><Message>The specified key does not exist.</Message></Error>"
 
 
 class ReachedError(BaseException):
@@ -61,7 +62,8 @@ class CannedAws:
             self.objects[unquote(urlsplit(request.url).path)] = sent
             headers["x-amz-version-id"] = "1"
         elif operation == "s3.GetObject":
-            body = _part(self.objects[unquote(urlsplit(request.url).path)], request.headers.get("Range"))
+            stored = self.objects.get(unquote(urlsplit(request.url).path))
+            status, body = (404, _NO_SUCH_KEY) if stored is None else (200, _part(stored, request.headers.get("Range")))
         elif not operation.startswith("s3."):
             reply = self.replies[operation](json.loads(sent or b"{}")) if operation in self.replies else {}
             status, body = 400 if "__type" in reply else 200, json.dumps(reply).encode()

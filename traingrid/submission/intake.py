@@ -167,11 +167,10 @@ class Intake:
 
     def _submitted_report(self, source: ManifestVersion) -> dict[str, Any] | None:
         """Return the report on this version of a manifest, if it was submitted and has one."""
-        for uri in (source.own_report, source.report):
-            with suppress(ClientError, JsonError):  # S3 refuses to read a missing object of a bucket that is not listed
-                report = json_object(self.storage.read_if_exists(uri) or b"{}")
-                if (report.get("version"), report.get("state")) == (source.version, "submitted"):
-                    return report
+        with suppress(ClientError, JsonError):  # S3 refuses to read a missing object of a bucket that is not listed
+            report = json_object(self.storage.read_if_exists(source.own_report) or b"{}")
+            if (report.get("version"), report.get("state")) == (source.version, "submitted"):
+                return report
         return None
 
     def _read(self, source: ManifestVersion) -> tuple[list[manifest.Line], str]:

@@ -117,11 +117,12 @@ def test_a_clone_without_the_base_is_told_how_to_get_it(repository: Path, tmp_pa
         base_commit(shallow, base)
 
 
-def test_a_benchmark_runs_in_its_own_process_with_the_packages_of_a_tree() -> None:
-    figures = guard.run_once(Tree(folder=CHECKOUT, python=Path(sys.executable)), "command-status")
-    assert figures["calls"] == 1, "it ends at its first request"
+@pytest.mark.parametrize(("benchmark", "calls"), [("command-status", 1), ("child", 9)])
+def test_a_benchmark_runs_in_its_own_process_with_the_packages_of_a_tree(benchmark: str, calls: int) -> None:
+    figures = guard.run_once(Tree(folder=CHECKOUT, python=Path(sys.executable)), benchmark)
+    assert figures["calls"] == calls
     assert float(figures["CPU s"]) > 0
-    assert "command-status" in guard_cases.CASES
+    assert benchmark in guard_cases.CASES
 
 
 def test_the_committed_rows_are_of_known_benchmarks() -> None:

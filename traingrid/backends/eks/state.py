@@ -225,7 +225,7 @@ def _stopped(cluster_job: ClusterJob) -> _State:
         cluster_job.annotations.get(labels.STOPPED_BECAUSE, ""),
     )
     if why == "capacity":
-        reason = because and f"It was stopped after its capacity_wait. Until then: {because}"
+        reason = "It was stopped after its capacity_wait." + (f" Until then: {because}" if because else "")
         return _State(state=JobState.STOPPED, phase=CAPACITY_WAIT_EXCEEDED, reason=reason)
     if why == MAX_RUNTIME.name:
         return _overtime(cluster_job)

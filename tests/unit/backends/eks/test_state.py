@@ -680,7 +680,7 @@ ENDED: dict[str, tuple[ClusterJob, str, str, str]] = {
         found(deleted=at(40), annotations={"traingrid/stopped-for": "capacity"}),
         "Stopped",
         "capacity",
-        "",
+        "It was stopped after its capacity_wait.",
     ),
     "waited too long for capacity, with the reason of the wait": (
         found(
