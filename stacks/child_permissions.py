@@ -69,7 +69,7 @@ def let_train(role: iam.Role, grid: GridSettings, regions: Collection[str]) -> N
 
 
 def _let_write_manifest_files(role: iam.Role, grid: GridSettings, regions: Iterable[str]) -> None:
-    """Allow a role to list objects, and to write the manifest files that assign them to ranks.
+    """Allow a role to list objects, and to write their channels and the manifest files that assign them to ranks.
 
     The role cannot read data, and the condition prevents that S3 copies data to such a name. ListBucket on the output
     buckets distinguishes a missing object from a forbidden one.

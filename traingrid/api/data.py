@@ -12,9 +12,11 @@ from botocore.exceptions import ClientError
 
 from traingrid import names
 from traingrid.aws.clients import client
+from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import TraingridError, UsageError
 from traingrid.job.backend_traits import TRAITS
+from traingrid.job.data_layout import LayoutError, layout_of
 from traingrid.threads import in_order
 from traingrid.transfers.model_download import DownloadedModel, ModelDownload, other_parts
 
@@ -31,7 +33,7 @@ def upload_folder(deployment: Deployment, folder: Path, region: str, name: str |
     """Upload a folder into a Region's data bucket.
 
     Args:
-        folder: The folder to upload, which contains the channels' folders.
+        folder: The folder to upload, whose content determines its channels (docs/input.md).
         region: One of the grid's training Regions.
         name: The name of the data set; by default the folder's name.
 
@@ -47,7 +49,7 @@ def upload_folder(deployment: Deployment, folder: Path, region: str, name: str |
         raise UsageError(f"{region} is not a training Region of this grid.", f"Its Regions are {regions}.")
     files = list(files_below(folder))
     if not files:
-        raise UsageError(f"{folder} has no files.", "Give a folder that contains train/ and validation/.")
+        raise UsageError(f"{folder} has no files.", "Give a folder with data.")
     bucket, name = (
         names.data_bucket(deployment.grid.name, deployment.account_of(region), region),
         name or folder.resolve().name,
@@ -61,6 +63,17 @@ def upload_folder(deployment: Deployment, folder: Path, region: str, name: str |
     for path in sorted(files, key=marker.__eq__):  # a marker last, because it ends the upload
         s3.upload_file(str(path), bucket, (target / path.relative_to(folder).as_posix()).key)
     return target
+
+
+def channels_sentence(deployment: Deployment, region: str, folder: S3Uri) -> str:
+    """Return a sentence about the channels that a line on a folder would have, or about the reason that it has none."""
+    try:
+        objects = Storage(region, role=deployment.acting_in(region))
+        return f"A line on this folder has the {layout_of(objects, folder, deployment.grid.job.channels)}."
+    except LayoutError as error:
+        return f"A line on this folder would fail: {error}"
+    except ClientError as error:
+        return f"The channels of this folder are not known, because it cannot be listed: {error}"
 
 
 def files_below(folder: Path, above: frozenset[Path] = frozenset()) -> Iterator[Path]:

@@ -23,6 +23,7 @@ from traingrid.errors import TraingridError, UsageError, interrupted
 from traingrid.ledger.ledger import Ledger
 from traingrid.manifest.algorithm_resources import wrong_resources
 from traingrid.manifest.errors import ManifestError
+from traingrid.manifest.folder_layouts import wrong_folders
 from traingrid.manifest.hardware_warnings import manifest_warnings, may_warn
 from traingrid.manifest.parse import MAX_BYTES, parse
 from traingrid.manifest.rows import too_large
@@ -129,14 +130,19 @@ def submit_manifest(
     is_read_by_names = (
         deployment.grid.algorithms and b"algorithm" in packed_manifest.content
     ) or b"init_from" in packed_manifest.content
-    if packed_manifest.sources or is_read_by_names or may_warn(deployment.grid):
-        lines = parsed(
-            manifest, packed_manifest.content, deployment
-        )  # nothing is uploaded for a manifest that will be rejected
+    is_checked = packed_manifest.sources or is_read_by_names or may_warn(deployment.grid)
+    try:
+        lines = parsed(manifest, packed_manifest.content, deployment)
+    except TraingridError:
+        if is_checked:
+            raise  # nothing is uploaded for a manifest that will be rejected
+        lines = []  # the intake rejects it, with a report in S3
+    if is_checked:
         check_resources(manifest, with_initial_models(manifest, lines, deployment), deployment)
         for sentence in manifest_warnings(lines, deployment.grid):
             progress.warn(sentence)
-        packed_manifest.upload(progress.announce)
+    check_folders(manifest, lines, deployment)
+    packed_manifest.upload(progress.announce)
     return submit_content(manifest, packed_manifest.content, deployment, progress)
 
 
@@ -147,6 +153,17 @@ def check_resources(manifest: Path, lines: list[Line], deployment: Deployment) -
         TraingridError: A line breaks a rule; the text lists its errors.
     """
     if errors := wrong_resources(lines, deployment):
+        error = ManifestError(errors)
+        raise rejected(manifest, {"errors": error.as_dicts(), "errors_in_total": error.total})
+
+
+def check_folders(manifest: Path, lines: list[Line], deployment: Deployment) -> None:
+    """Check that the data folders of lines determine their channels.
+
+    Raises:
+        TraingridError: A child would fail; the text lists the lines.
+    """
+    if errors := wrong_folders(lines, deployment):
         error = ManifestError(errors)
         raise rejected(manifest, {"errors": error.as_dicts(), "errors_in_total": error.total})
 

@@ -213,6 +213,18 @@ class Storage:
             for entry in page.get("Contents", []):
                 yield entry["Key"], entry["Size"]
 
+    def entries(self, prefix: S3Uri, token: str = "") -> tuple[list[str], str]:
+        """Return a page of the keys that begin with that of `prefix`, and the token of the next page, which may be "".
+
+        All keys with a slash after the prefix are one entry, which ends with the first such slash
+        (https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html, Delimiter).
+        """
+        request = {"Bucket": prefix.bucket, "Prefix": prefix.key, "Delimiter": "/"}
+        reply = self._s3.list_objects_v2(**request, **({"ContinuationToken": token} if token else {}))
+        entries = [entry["Key"] for entry in reply.get("Contents", [])]
+        entries += [entry["Prefix"] for entry in reply.get("CommonPrefixes", [])]
+        return entries, reply.get("NextContinuationToken", "")
+
     def keys_after(self, prefix: S3Uri, key: str) -> Iterator[str]:
         """Yield the keys that begin with that of `prefix` and sort after `key`, in order; all if it is empty."""
         request = {"Bucket": prefix.bucket, "Prefix": prefix.key, **({"StartAfter": key} if key else {})}

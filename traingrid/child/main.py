@@ -25,6 +25,7 @@ from traingrid.child.capacity import CAPACITY_CALLS
 from traingrid.child.cost import dollars
 from traingrid.child.cost import sentence as cost_sentence
 from traingrid.child.environment import Child, find_job
+from traingrid.child.folder_channels import with_folder_channels
 from traingrid.child.pace import Pace
 from traingrid.child.patient_backend import PatientBackend
 from traingrid.child.sigterm import AGAIN_SECONDS, Sigterm
@@ -123,6 +124,7 @@ def _supervisor(child: Child, deployment: Deployment) -> Supervisor:
         array_file=array_file(child.array_file.key),
         until_started=deployment.grid.orchestrator.watch == "until_started",
         copy_data=partial(_copy_data, deployment=deployment),
+        find_channels=partial(with_folder_channels, deployment=deployment),
         pace=Pace.of_array(child.size, deployment.grid.orchestrator),
     )
 

@@ -67,6 +67,8 @@ class Supervisor:
         until_started: Whether to watch only until the training job runs.
         copy_data: Copies the data and the initial model of an attempt into its Region, and returns True if they are
             verified; returns False if the attempt is over. Only called for a job that needs one of them.
+        find_channels: Returns the attempt with the channels that its data folder has; None if the attempt is over. Only
+            called for a job with a folder.
     """
 
     grid: str
@@ -78,6 +80,7 @@ class Supervisor:
     array_file: str = ""
     until_started: bool = False
     copy_data: Callable[[Attempt], bool] = lambda _: False
+    find_channels: Callable[[Attempt], Attempt | None] = lambda attempt: attempt
     pace: Pace = field(default_factory=Pace)
     clock: Clock = field(default_factory=Clock)
     _backends: dict[Candidate, Backend] = field(default_factory=dict, init=False)
@@ -132,6 +135,11 @@ class Supervisor:
             if not self.copy_data(attempt):
                 return
             item = attempt.item()
+        if attempt.job.by_layout:
+            with_channels = self.find_channels(attempt)
+            if with_channels is None:
+                return
+            self._current = attempt = with_channels
         if leave_spot(attempt, item):
             return
         asked_at, capacity = None if item.was_seen else self.clock.now(), Capacity(attempt=attempt)

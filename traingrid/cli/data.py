@@ -9,7 +9,7 @@ import click
 
 from traingrid import names
 from traingrid.api.control_plane import ControlPlane
-from traingrid.api.data import download_models, files_below, upload_folder
+from traingrid.api.data import channels_sentence, download_models, files_below, upload_folder
 from traingrid.api.deployed import find_deployment
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli.columns import Column, Schema
@@ -62,8 +62,8 @@ def upload(  # noqa: PLR0913  # the options of the command
 ) -> None:
     """Upload FOLDER to REGION's data bucket.
 
-    Prints the manifest line for the data set. With --version, the data set is registered in the ledger, and rules of
-    grid.yaml may start training.
+    Prints the manifest line for the data set, and the channels that the line would have. With --version, the data set
+    is registered in the ledger, and rules of grid.yaml may start training.
     """
     deployment, name = find_deployment(grid_file), name or folder.resolve().name
     if version is None and (campaign or format_ or attributes):
@@ -77,6 +77,7 @@ def upload(  # noqa: PLR0913  # the options of the command
         target = upload_folder(deployment, folder, region, f"{name}/{version}")
         for sentence in registered_sentences(register(deployment, region, target, marker)):
             click.echo(printable(sentence), err=True)
+    click.echo(printable(channels_sentence(deployment, region, target)), err=True)
     if output == "table":
         csv.writer(sys.stdout, lineterminator="\n").writerow([region, str(target)])
     else:

@@ -71,6 +71,8 @@ def _print_plan(manifest: Path, deployment: Deployment, output: Output) -> None:
     write_rows(planned_jobs, PLANNED_ROWS, output)
     for source in content.sources:
         echo(f"would upload {printable(str(source))}")
+    for sentence in warning_sentences(((line.job.line, line.channels) for line in planned_jobs), "Data"):
+        echo(sentence)
     for sentence in warning_sentences((line.job.line, line.warnings) for line in planned_jobs):
         echo(sentence)
     failing, unchecked = sum(line.would_fail for line in planned_jobs), sum(line.is_unchecked for line in planned_jobs)

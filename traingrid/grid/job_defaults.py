@@ -62,7 +62,7 @@ class JobDefaults(GridPart):
     channels: tuple[ChannelName, ...] = Field(
         default=("train", "validation"), min_length=1, max_length=20, examples=[["train", "validation"]]
     )
-    """Folders below a manifest line's S3 URI, each a channel of the job."""
+    """Channels that the folder of a manifest line may have (docs/input.md); the first one is required."""
     input_mode: Literal["File", "FastFile", "Pipe"] = Field(default="File", examples=["FastFile"])
     """How data reaches a host: downloaded before the training, on demand, or as a stream through a pipe."""
     streams: Streams = Field(default="host", examples=["rank"])

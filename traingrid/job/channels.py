@@ -26,7 +26,9 @@ CODE_CHANNEL = "code"
 
 
 def channels(data: S3Uri | Inputs, defaults: JobDefaults) -> Inputs:
-    """Return the channels of a job: those that its line defines, or the grid's channels below its data folder.
+    """Return the channels of a job: those that its line defines, or all that its data folder may have.
+
+    The child takes those of a folder that exist, at their places (traingrid/job/data_layout.py).
 
     Args:
         data: The data folder, or the line's channels with only the fields set that the line sets.

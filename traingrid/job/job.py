@@ -144,6 +144,9 @@ class Job(BaseModel):
     )
     replicas: dict[str, JobReplica] = Field(default={}, description="Other Regions with the same data, in order")
 
+    by_layout: bool = Field(
+        default=False, description="True if the job has those of its `inputs` that its folder has, as the child finds"
+    )
     copy_from: str = Field(default="", description="S3 URI of a folder in another Region that is copied first")
     copy_to: str = Field(default="", description="With copy_from: S3 URI of the folder that it is copied to")
     init_from: InitialModel | None = Field(

@@ -31,7 +31,7 @@ _T = TypeVar("_T")
 _MAX_ERRORS = 20
 _PLAIN_FIELDS = 3
 """A Region, a folder and a name."""
-_FOLDER = "Write s3://bucket/prefix, the folder above train/ and validation/."
+_FOLDER = "Write s3://bucket/prefix, the folder with the data."
 
 
 class LineCheck:

@@ -256,7 +256,8 @@ _DATA = (
     Field(name="region", meaning="a training Region of the grid"),
     Field(
         name="s3_uri",
-        meaning="the folder that holds the grid's channels, in a bucket of that Region that the grid may read",
+        meaning="the folder with the data, in a bucket of that Region that the grid may read; its content determines "
+        "its [channels](input.md#channels-of-a-folder)",
     ),
     Field(
         name="inputs",

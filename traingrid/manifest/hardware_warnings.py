@@ -153,18 +153,19 @@ class _Use:
         return "later starts use the kernels beside its checkpoints"
 
 
-def warning_sentences(warnings: Iterable[tuple[int, Iterable[str]]]) -> Iterator[str]:
+def warning_sentences(warnings: Iterable[tuple[int, Iterable[str]]], label: str = "Warning") -> Iterator[str]:
     """Yield a sentence for each warning, with the lines that have it.
 
     Args:
         warnings: The number of each line, and its warnings.
+        label: The beginning of each sentence.
     """
     lines: dict[str, list[int]] = defaultdict(list)
     for number, texts in warnings:
         for text in texts:
             lines[text].append(number)
     for text, numbers in lines.items():
-        yield f"Warning: {_named(sorted(numbers))}: {text}"
+        yield f"{label}: {_named(sorted(numbers))}: {text}"
 
 
 def _is_tensorflow(image: Image) -> bool:

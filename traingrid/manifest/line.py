@@ -41,7 +41,7 @@ class Line:
         number: The line number, from 1 as in an editor.
         region: A training Region of the grid.
         name: The job's name; by default the last part of its data's path.
-        data: The folder above the grid's channels; None if the line defines its own channels.
+        data: The folder with the data; None if the line defines its own channels.
         inputs: The channels that the line defines; keys that it omits are unset.
         settings: The optional fields that the line sets.
         replicas: The folder or the channels of the same data in other Regions, by Region.
@@ -132,6 +132,7 @@ def job_of_line(line: Line, index: int, deployment: Deployment, submission: str)
         launch=defaults.launch,
         share=defaults.share or "",
         replicas={region: JobReplica(**site) for region, site in sites.items()},
+        by_layout=line.data is not None and not algorithm,
         copy_from=str(line.copy_from or ""),
         copy_to=str(line.data) if line.copy_from else "",
         **attributes,

@@ -43,6 +43,11 @@ class Planned:
         return bool(self.found.trouble)
 
     @property
+    def channels(self) -> tuple[str, ...]:
+        """The channels that its folder has, as a sentence; none if the line names them one by one."""
+        return (f"{self.found.layout}.",) if self.found.layout else ()
+
+    @property
     def is_unchecked(self) -> bool:
         """True if no problem is known, but some resources could not be checked."""
         return bool(self.found.unchecked) and not self.would_fail
@@ -78,4 +83,7 @@ def planned(
     """
     look = look or Resources(deployment).check
     for line, job in zip(in_order(lines), iter_jobs(lines, deployment, NO_SUBMISSION), strict=True):
-        yield Planned(job=job, found=look(job), warnings=line_warnings(line, deployment.grid))
+        resources = look(job)
+        inputs = resources.layout.inputs(job.inputs) if resources.layout else job.inputs
+        planned_job = job.model_copy(update={"inputs": inputs})
+        yield Planned(job=planned_job, found=resources, warnings=line_warnings(line, deployment.grid))

@@ -17,13 +17,16 @@ from traingrid.aws.clients import client
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri, prefix_of
 from traingrid.job.channels import by_rank
+from traingrid.job.data_layout import LayoutError
 from traingrid.job.job import in_region
 from traingrid.job.rank_manifests import data_objects
+from traingrid.manifest.folder_layouts import FolderLayouts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from traingrid.grid.deployment import Deployment
+    from traingrid.job.data_layout import Layout
     from traingrid.job.job import Channel, Job
 
 # The error codes of S3 and ECR for missing resources. Other errors leave it open whether a resource exists.
@@ -37,10 +40,12 @@ class ResourceCheck:
     Attributes:
         trouble: Why the job would fail in the present state; empty if no problem is known.
         unchecked: The resources that could not be checked, each with the reason in brackets.
+        layout: The channels that the job's folder has; None if it names them one by one, or they are not known.
     """
 
     trouble: str = ""
     unchecked: tuple[str, ...] = ()
+    layout: Layout | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,22 +79,37 @@ class Resources:
         self._indices = cache(self._look_up_index)
         self._objects = cache(self._count_objects)
         self._mounts = cache(lambda region, channel: _mount(region, channel, deployment))
+        self._layouts, self._regions = FolderLayouts(deployment), deployment.bucket_regions()
 
     def check(self, job: Job) -> ResourceCheck:
         """Check the resources of a job in all of its Regions."""
-        troubles, unchecked = list[str](), list[str]()
+        troubles, unchecked, layouts = list[str](), list[str](), []
         for region in job.regions:
-            trouble, unknown = self._check_in(region, in_region(job, region))
-            if trouble:
+            regional, layout, trouble = self._with_channels(in_region(job, region))
+            layouts.append(layout)
+            other_trouble, unknown = self._check_in(region, regional)
+            if trouble := other_trouble or trouble:
                 troubles.append(trouble if region == job.region else f"in {region}, the next Region: {trouble}")
             unchecked += unknown
-        return ResourceCheck(trouble="; ".join(troubles), unchecked=tuple(unchecked))
+        return ResourceCheck(trouble="; ".join(troubles), unchecked=tuple(unchecked), layout=layouts[0])
+
+    def _with_channels(self, job: Job) -> tuple[Job, Layout | None, str]:
+        """Return a job with the channels of its folder, their layout, and why the folder determines none."""
+        if not job.by_layout:
+            return job, None, ""
+        try:
+            layout = self._layouts.of(job)
+        except LayoutError as error:
+            return job.model_copy(update={"inputs": {}}), None, str(error).removesuffix(".")
+        except ClientError:  # its channels are then reported as unchecked
+            return job, None, ""
+        return job.model_copy(update={"inputs": layout.inputs(job.inputs)}), layout, ""
 
     def _check_in(self, region: str, job: Job) -> tuple[str, Iterator[str]]:
         """Return the trouble of a job in one Region, and the resources that could not be checked."""
         own = job.image and not is_known_image(job.image)  # SageMaker pulls images of algorithms itself
         images = {job.image: self._images(region, job.image)} if own else {}
-        data = {uri: self._data(place, uri) for uri, place in _places(job, region).items()}
+        data = {uri: self._data(place, uri) for uri, place in self._places(job, region).items()}
         mounted = [channel for channel in job.inputs.values() if channel.file_system]
         mounts = {channel.location: self._mounts(region, channel) for channel in mounted}
         streamed = [channel.uri for channel in job.inputs.values() if _streams_all_objects(channel, job)]
@@ -99,6 +119,16 @@ class Resources:
         trouble = _trouble(images, data, many, job.ranks) or _first_of(mounts) or _first_of(indices)
         resources = {**many, **data, **mounts, **images}
         return trouble, (f"{name} ({resource.unknown})" for name, resource in resources.items() if resource.unknown)
+
+    def _places(self, job: Job, region: str) -> dict[str, str]:
+        """Return the Region of each data set that a job reads or copies, and of the model that it begins with."""
+        if job.copy_from:
+            region_by_uri = {f"{job.copy_from}/": self._regions.get(S3Uri.parse(job.copy_from).bucket, region)}
+        else:
+            region_by_uri = {channel.uri: region for channel in job.inputs.values() if channel.uri}
+        if job.init_from and job.init_from.artifact:
+            region_by_uri[job.init_from.artifact] = job.init_from.region
+        return region_by_uri
 
     def _look_up_data(self, region: str, uri: str) -> _Resource:
         keys = (key for key, _ in self._storages(region).sizes(prefix_of(uri)))
@@ -128,14 +158,6 @@ def image_request(uri: str) -> dict[str, Any]:
     repository, tag = name.partition("@")[::2] if "@" in name else name.rpartition(":")[::2]
     image_id = {"imageDigest" if "@" in name else "imageTag": tag}
     return {"registryId": registry.partition(".")[0], "repositoryName": repository, "imageIds": [image_id]}
-
-
-def _places(job: Job, region: str) -> dict[str, str]:
-    """Return the Region of each data set that a job reads in a Region, and of the model that it begins with."""
-    region_by_uri = {channel.uri: region for channel in job.inputs.values() if channel.uri}
-    if job.init_from and job.init_from.artifact:
-        region_by_uri[job.init_from.artifact] = job.init_from.region
-    return region_by_uri
 
 
 def _trouble(

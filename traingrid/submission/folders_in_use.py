@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from traingrid.job.data_layout import folder_of
 from traingrid.job.initial_model import initial_model_uri
 from traingrid.job.job import in_region
 from traingrid.ledger.damage import readable
@@ -128,6 +129,8 @@ def _add(in_use: FoldersInUse, job: Job, name: str) -> None:
     if any(channel.lists_objects for channel in channels):
         in_use.unknown[f"{name}, whose manifest file may list any object"] = frozenset(job.regions)
     in_use.jobs |= {channel.uri: name for channel in channels if channel.uri}
+    if job.by_layout:  # any object in the folder may belong to a channel
+        in_use.jobs |= {f"{str(folder_of(inputs_of_region)).rstrip('/')}/": name for inputs_of_region in inputs}
     for region in job.regions:
         if model := initial_model_uri(in_region(job, region)):
             in_use.jobs[model] = name

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # Fields that do not come from the line's content: its line number, and fields that this program's version sets; and
 # those of a plan, which do not affect the training.
 _NO_CHANGE = {
-    *("line", "tensorboard", "metric_history"),
+    *("line", "tensorboard", "metric_history", "by_layout"),
     *(field.job for field in FIELDS.values() if field.of_plan),
 }
 

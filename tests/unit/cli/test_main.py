@@ -215,7 +215,12 @@ def test_the_printed_manifest_line_is_valid_for_any_folder_name(
     (folder / "a").write_bytes(b"a")
     monkeypatch.setattr(data, "find_deployment", lambda _grid: deployment)
     assert run(monkeypatch, "upload", str(folder), REGIONS[0]) == 0
-    (line,) = parse(capsys.readouterr().out.encode(), deployment)
+    printed = capsys.readouterr()
+    assert printed.err == (
+        "A line on this folder has the channel train from all files of the folder; no validation, because the folder "
+        "has no data for it.\n"
+    )
+    (line,) = parse(printed.out.encode(), deployment)
     assert str(line.data) == f"s3://{bucket}/{folder.name}"
     assert run(monkeypatch, "upload", str(folder), REGIONS[0], "--name", "a//b") == 2
 

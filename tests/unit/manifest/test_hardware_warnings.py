@@ -169,6 +169,7 @@ def test_a_plan_prints_the_warnings_and_its_rows_have_them(
     assert f"Warning: line 1: {TCP}\n" in printed.err
 
 
+@pytest.mark.usefixtures("aws")
 def test_a_submission_warns_before_anything_is_uploaded(manifest: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     events: list[str] = []
     monkeypatch.setattr("traingrid.api.submit.submit_content", lambda *_arguments: events.append("submitted"))

@@ -12,8 +12,10 @@ import pytest
 from botocore.exceptions import ClientError
 
 from tests.support.sample_deployment import SAMPLE, SAMPLE_BUCKETS
+from traingrid.api.submit import submit_manifest
 from traingrid.cli import main
 from traingrid.cli import submit as command
+from traingrid.errors import TraingridError
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import GridSettings
 from traingrid.ledger.ledger import Ledger
@@ -52,10 +54,12 @@ def data(aws: None) -> None:
 def test_a_plan_shows_each_lines_job_and_its_problems(deployment: Deployment) -> None:
     first, second, third, _ = planned(parse(SAMPLE.encode(), deployment), deployment)
     assert first.outcome == "would train"
+    assert first.channels == ("channels train from train/ and validation from validation/.",)
     assert second.outcome == (
-        "would fail: no data found under s3://ragab-ml-pdx/imagenet2012/tf-imagenet/resized/train/, "
-        "s3://ragab-ml-pdx/imagenet2012/tf-imagenet/resized/validation/"
+        "would fail: no data found under s3://ragab-ml-pdx/imagenet2012/tf-imagenet/resized/. Upload the data, or "
+        "correct s3_uri. Names that begin with _ or . are no data"
     )
+    assert second.channels == ()
     assert third.found.trouble.startswith("the image 123456789012.dkr.ecr.eu-west-1.amazonaws.com/traingrid/training")
 
 
@@ -111,6 +115,69 @@ def test_a_plan_names_the_next_backends(deployment: Deployment) -> None:
     assert only.outcome == "would train on EKS; without capacity there: us-east-1"
 
 
+@pytest.mark.usefixtures("data")
+def test_a_plan_shows_the_channels_of_each_layout(
+    deployment: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    s3: Any = boto3.client("s3")
+    names = ("flat/train-00000-of-00002", "flat/validation-00000-of-00001", "plain/a.csv", "mixed/train/a")
+    for name in (*names, "mixed/validation-00000-of-00001"):
+        s3.put_object(Bucket=SAMPLE_BUCKETS["us-east-1"], Key=name, Body=b"a")
+    monkeypatch.setattr(command, "find_deployment", lambda _grid: deployment)
+    manifest = tmp_path / "x.csv"
+    manifest.write_text("".join(f"us-east-1,s3://ragab-ml/{name}\n" for name in ("flat", "plain", "flat/", "mixed")))
+    (*trained, refused) = planned(parse(manifest.read_bytes(), deployment), deployment)
+    assert [{name: channel.uri for name, channel in line.job.inputs.items()} for line in trained] == [
+        {"train": "s3://ragab-ml/flat/train-", "validation": "s3://ragab-ml/flat/validation-"},
+        {"train": "s3://ragab-ml/plain/"},
+        {"train": "s3://ragab-ml/flat/train-", "validation": "s3://ragab-ml/flat/validation-"},
+    ]
+    assert [line.outcome for line in trained] == ["would train"] * 3
+    assert refused.outcome.startswith(
+        "would fail: s3://ragab-ml/mixed/ has the folder train/ and files validation-*, so its channels are not "
+    )
+    assert run(monkeypatch, manifest) == 1
+    output = capsys.readouterr().out
+    assert "Data: lines 1, 3: channels train from train-* and validation from validation-*.\n" in output
+    assert "Data: line 2: channel train from all files of the folder; no validation, because the folder" in output
+
+
+@pytest.mark.usefixtures("data")
+def test_a_plan_looks_at_the_source_of_a_copy(deployment: Deployment) -> None:
+    boto3.client("s3").put_object(Bucket=SAMPLE_BUCKETS["us-east-1"], Key="flat/train-0", Body=b"a")
+    boto3.client("s3").put_object(Bucket=SAMPLE_BUCKETS["us-east-1"], Key="flat/validation-0", Body=b"a")
+    moving = replace(deployment, grid=deployment.grid.model_copy(update={"moves": True}))
+    line = {"region": "us-west-2", "s3_uri": "s3://traingrid-data-123456789012-us-west-2/copied"}
+    (only,) = planned(parse(json.dumps(line | {"copy_from": "s3://ragab-ml/flat"}).encode(), moving), moving)
+    assert only.channels == ("channels train from train-* and validation from validation-*.",)
+    assert only.outcome == "would train", "the folder that it is copied to is still empty"
+
+
+@pytest.mark.usefixtures("data")
+def test_a_submission_checks_the_data_before_anything_is_uploaded(
+    deployment: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uploaded: list[str] = []
+    monkeypatch.setattr("traingrid.api.submit.submit_content", lambda *_arguments: uploaded.append("submitted"))
+    boto3.client("s3").put_object(Bucket=SAMPLE_BUCKETS["us-east-1"], Key="odd/validation/a", Body=b"a")
+    manifest = tmp_path / "x.csv"
+    resized = "us-east-1,s3://ragab-ml/imagenet2012/tf-imagenet/resized\n"
+    manifest.write_text(f"{resized}us-east-1,s3://ragab-ml/odd\nus-east-1,s3://ragab-ml/none\n")
+    with pytest.raises(TraingridError) as refused:
+        submit_manifest(manifest, deployment)
+    _, second, third = str(refused.value).splitlines()
+    assert second.endswith(
+        "x.csv:2: s3_uri 's3://ragab-ml/odd': s3://ragab-ml/odd/ has data for validation, but none for train: neither "
+        "a folder train/ nor files train-*. Rename or upload the data for train, or write inputs in place of s3_uri, "
+        "with the URI of each channel."
+    )
+    assert "x.csv:3: s3_uri 's3://ragab-ml/none': no data found under s3://ragab-ml/none/. Upload" in third
+    assert uploaded == []
+    manifest.write_text(f"{resized}us-west-2,s3://no-such-bucket/x\n")
+    submit_manifest(manifest, deployment)
+    assert uploaded == ["submitted"], "the intake rejects other mistakes, with a report in S3"
+
+
 ELSEWHERE = '{"region": "us-east-1", "s3_uri": "s3://ragab-ml/imagenet2012/tf-imagenet/resized", %s}\n'
 
 
@@ -118,9 +185,8 @@ ELSEWHERE = '{"region": "us-east-1", "s3_uri": "s3://ragab-ml/imagenet2012/tf-im
 def test_a_plan_checks_replicas(deployment: Deployment) -> None:
     line = ELSEWHERE % '"replicas": {"us-west-2": "s3://ragab-ml-pdx/x"}'
     (only,) = planned(parse(line.encode(), deployment), deployment)
-    assert only.outcome == (
-        "would fail: in us-west-2, the next Region: no data found under "
-        "s3://ragab-ml-pdx/x/train/, s3://ragab-ml-pdx/x/validation/"
+    assert only.outcome.startswith(
+        "would fail: in us-west-2, the next Region: no data found under s3://ragab-ml-pdx/x/. Upload the data"
     )
 
 

@@ -18,6 +18,7 @@ from training_container.trainer.data.image_datasets import CachedDataset, ImageD
 from training_container.trainer.data.image_folder import ImageFolderError, check_classes, class_names
 from training_container.trainer.data.lockstep import Batch, Lockstep, LockstepError, check_total, epoch_of, missing
 from training_container.trainer.data.record_datasets import FileChannel, PipeChannel
+from training_container.trainer.data.shards import check_is_training
 
 Channel = FileChannel | PipeChannel
 _CACHE_BATCH = 256  # images that are decoded together to fill the cache
@@ -177,6 +178,8 @@ def training_data(config: Config, folders: Folders | None = None) -> TrainingDat
     """
     folder = Path(config.data_dir) if config.data_dir else None
     channel = channels.open("train", folders=folders, folder=folder, reading=_reading(config, train=True))
+    if isinstance(channel, FileChannel):
+        check_is_training(channel.files, channel.folder)
     classes = class_names_of_all_ranks(channel)
     if classes:
         check_classes(classes, config.classes)
@@ -200,6 +203,8 @@ def validation_data(
             records.
     """
     if not channels.exists("validation", folders):
+        if hvd.rank() == 0:
+            print("The job has no channel validation: it trains without validation.")
         return None
     channel = channels.open("validation", folders=folders, reading=_reading(config, train=False))
     if channel.holds_images and not classes:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import re
 from collections import ChainMap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,10 @@ from training_container.trainer.data.record_index import (
 if TYPE_CHECKING:
     from training_container.trainer.data.channels import Place
 
+_MARKER = b"dataset.json"
+"""The object that registers the dataset of a folder, which may be a channel itself (DATASET_MARKER of traingrid)."""
+_KIND = re.compile(r"(train|validation|valid|val|test)(?![A-Za-z])", re.IGNORECASE)
+"""The beginning of the name of a file or folder with training data, or with data for another purpose."""
 Count = Callable[[Mapping[str, Path], int, int], Index]
 """Counts the records of files by name, which `ranks` ranks share, as this `rank` of them."""
 
@@ -84,7 +89,7 @@ class Shard:
 
 
 def files_of(folder: Path, channel: str) -> tuple[Path, ...]:
-    """Return a channel's files in the order of their S3 keys, without hidden and empty ones (folder markers).
+    """Return a channel's files in the order of their S3 keys, without hidden and empty ones and `dataset.json`.
 
     Raises:
         ShardError: There are none.
@@ -92,11 +97,29 @@ def files_of(folder: Path, channel: str) -> tuple[Path, ...]:
     paths = (path for path in folder.rglob("*") if path.is_file() and not _is_hidden(path.relative_to(folder)))
     # S3 sorts keys by their UTF-8 bytes. Paths are compared part by part, which would sort "a-b/c" after "a/c".
     files = sorted((path.relative_to(folder).as_posix().encode(), path) for path in paths if path.stat().st_size > 0)
+    files = [(name, path) for name, path in files if name != _MARKER]
     if not files:
         raise ShardError(
             f"Channel {channel} has no files, or only empty ones, in {folder}. Check that its S3 prefix has the data."
         )
     return tuple(path for _, path in files)
+
+
+def check_is_training(files: Iterable[Path], folder: Path) -> None:
+    """Check that no file of training data is one for validation, by its name or that of its folder in the channel.
+
+    Raises:
+        ShardError: The channel has both. Training on the images for validation would only make their accuracy better.
+    """
+    by_kind: dict[str, Path] = {}
+    for path in files:
+        if kind := _KIND.match(path.relative_to(folder).parts[0]):
+            by_kind.setdefault("train" if kind[1].lower() == "train" else "validation", path.relative_to(folder))
+    if len(by_kind) > 1:
+        raise ShardError(
+            f"Channel train has files of two kinds, such as {by_kind['train']} and {by_kind['validation']}. Write "
+            "s3_uri with their folder in place of inputs, or inputs with a URI for train that ends with train-."
+        )
 
 
 def _is_hidden(path: Path) -> bool:

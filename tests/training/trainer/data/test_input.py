@@ -98,8 +98,9 @@ def test_validation_reads_every_record_once(job: Job, cache: bool) -> None:
         assert [weights.numpy().tolist() for _, _, weights in read] == [[1.0] * 4, [1.0] * 3]
 
 
-def test_without_a_validation_channel_there_is_no_validation_data(job: Job) -> None:
+def test_without_a_validation_channel_there_is_no_validation_data(job: Job, capsys: pytest.CaptureFixture[str]) -> None:
     assert validation_data(SMALL, job(train=[0])) is None
+    assert capsys.readouterr().out == "The job has no channel validation: it trains without validation.\n"
 
 
 def test_a_stream_continues_from_its_position(streamed: Callable[..., Folders], tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from training_container.trainer.data.record_index import ShardError, indexed, record_starts, store, stored
-from training_container.trainer.data.shards import Shard, balanced, files_of, shard
+from training_container.trainer.data.shards import Shard, balanced, check_is_training, files_of, shard
 
 
 def write(folder: Path, *counts: int) -> tuple[Path, ...]:
@@ -117,3 +117,27 @@ def test_a_channel_without_files_is_reported(tmp_path: Path) -> None:
     (tmp_path / "folder-marker").touch()
     with pytest.raises(ShardError, match="Channel validation has no files"):
         files_of(tmp_path, "validation")
+
+
+def test_a_channel_with_training_and_validation_files_is_refused(tmp_path: Path) -> None:
+    for name in ("train-00000-of-00001", "validation-00000-of-00001", "dataset.json"):
+        (tmp_path / name).write_text("data")
+    files = files_of(tmp_path, "train")
+    assert [path.name for path in files] == ["train-00000-of-00001", "validation-00000-of-00001"]
+    with pytest.raises(ShardError, match="such as train-00000-of-00001 and validation-00000-of-00001"):
+        check_is_training(files, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "names", [["Train/1/a.jpg", "Val/1/a.jpg"], ["train/a", "test/a"], ["validation_1", "train.1"]]
+)
+def test_folders_for_training_and_another_purpose_are_refused(tmp_path: Path, names: list[str]) -> None:
+    with pytest.raises(ShardError, match="two kinds"):
+        check_is_training([tmp_path / name for name in names], tmp_path)
+
+
+@pytest.mark.parametrize(
+    "names", [["train-0", "train-1"], ["part-0", "validation-0"], ["train/a", "valley/a", "testing/a"]]
+)
+def test_files_of_one_kind_and_of_classes_are_training_data(tmp_path: Path, names: list[str]) -> None:
+    check_is_training([tmp_path / name for name in names], tmp_path)

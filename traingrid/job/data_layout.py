@@ -1,0 +1,216 @@
+"""Data layout: finds the channels of a data folder by its content (docs/input.md, "Channels of a folder").
+
+A line with `s3_uri` names a folder, and grid.yaml the names of channels that it may have, of which the first one is
+required. In this order:
+
+1. Folders: a channel is the folder with its name, `train/`.
+2. Prefixes: if the folder has files of a further channel, such as `validation-00000-of-00128`, a channel is all files
+   whose names begin with its name and a hyphen. research/inception/inception/data/build_imagenet_data.py of
+   https://github.com/tensorflow/models writes this layout into one folder, and train_imagenet_resnet_hvd.py of
+   https://github.com/aws-samples/deep-learning-models reads it. SageMaker "uses all objects that match the specified
+   key name prefix" (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_S3DataSource.html).
+3. One folder: all files are the first channel.
+
+A few pages of delimited listings decide, so the number of files does not matter.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from traingrid import names
+from traingrid.aws.s3_uri import S3Uri
+from traingrid.errors import UsageError
+from traingrid.job.channels import manifest_uri
+from traingrid.strict_json import JsonError, json_object
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Protocol
+
+    from traingrid.job.job import Inputs, Job
+
+    class Listing(Protocol):
+        """The method of `traingrid.aws.s3.Storage` that finds a layout."""
+
+        def entries(self, prefix: S3Uri, token: str = "") -> tuple[list[str], str]:
+            """See `Storage.entries`."""
+
+    class LayoutStorage(Listing, Protocol):
+        """The methods of `traingrid.aws.s3.Storage` that agree on a layout."""
+
+        def read_if_exists(self, uri: S3Uri) -> bytes | None:
+            """See `Storage.read_if_exists`."""
+
+        def write_if_none(self, uri: S3Uri, content: bytes, content_type: str) -> bool:
+            """See `Storage.write_if_none`."""
+
+
+_PAGES = 10
+"""The maximum number of pages, of 1,000 entries each, that one question reads."""
+_AGREED = "channels"
+_MARKER = "_$folder$"
+"""The end of the name of Hadoop's empty object for a folder."""
+_INPUTS = "or write inputs in place of s3_uri, with the URI of each channel."
+
+
+class LayoutError(UsageError):
+    """The content of a folder does not determine its channels."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """The channels of a data folder.
+
+    Attributes:
+        parts: The rest of each channel's prefix in the folder, by channel: `train/`, `train-`, or nothing.
+        absent: The channels without data.
+    """
+
+    parts: Mapping[str, str]
+    absent: tuple[str, ...] = ()
+
+    def inputs(self, inputs: Inputs) -> Inputs:
+        """Return the channels in the folder of `inputs`, which are those of all names as folders."""
+        base = str(folder_of(inputs)).rstrip("/")
+        return {
+            name: inputs[name].model_copy(update={"uri": f"{base}/{part}"})
+            for name, part in self.parts.items()
+            if name in inputs
+        }
+
+    def __str__(self) -> str:
+        """Return the channels as a sentence without its subject, the folder."""
+        used = " and ".join(f"{name} from {_words(part)}" for name, part in self.parts.items())
+        absent = f"; no {' and no '.join(self.absent)}, because the folder has no data for it" if self.absent else ""
+        return f"channel{'s' * (len(self.parts) > 1)} {used}{absent}"
+
+
+def folders_of(channel_names: Sequence[str]) -> Layout:
+    """Return the layout in which each channel is a folder."""
+    return _layout(channel_names, {name: f"{name}/" for name in channel_names})
+
+
+def folder_of(inputs: Inputs) -> S3Uri:
+    """Return the folder of a job's channels before their layout is known."""
+    name, channel = next(iter(inputs.items()))
+    return S3Uri.parse(channel.uri.removesuffix(f"{name}/"))
+
+
+def layout_of(objects: Listing, folder: S3Uri, channel_names: Sequence[str]) -> Layout:
+    """Return the layout of a folder.
+
+    Args:
+        objects: S3 in the Region of the folder.
+        channel_names: The channels that it may have; the first one is required.
+
+    Raises:
+        LayoutError: The folder has no data, or several layouts at once, or no data for the first channel.
+        ClientError: S3 refused a call.
+    """
+    first, root = channel_names[0], S3Uri(folder.bucket, f"{folder.key}/" if folder.key else "")
+    folders = [name for name in channel_names if _has_data(objects, _below(root, f"{name}/"))]
+    matches = {name: [*_entries(objects, _below(root, f"{name}-"))] for name in channel_names if name not in folders}
+    files = [name for name, entries in matches.items() if not all(entry.endswith("/") for entry in entries)]
+    if folders and files:
+        text = f"{root} has the folder {folders[0]}/ and files {files[0]}-*, so its channels are not certain."
+        raise LayoutError(text, f"Move the files into a folder {files[0]}/, {_INPUTS}")
+    used = folders or ([] if files == [first] else files)
+    if not used:
+        if _has_data(objects, root):
+            return _layout(channel_names, {first: ""})
+        text = f"no data found under {root}."
+        raise LayoutError(text, "Upload the data, or correct s3_uri. Names that begin with _ or . are no data.")
+    if first not in used:
+        text = f"{root} has data for {used[0]}, but none for {first}: neither a folder {first}/ nor files {first}-*."
+        raise LayoutError(text, f"Rename or upload the data for {first}, {_INPUTS}")
+    if not folders:
+        _check_prefixes(root, {name: matches[name] for name in used})
+    return _layout(channel_names, {name: name + ("/" if folders else "-") for name in used})
+
+
+def agreed_layout(objects: LayoutStorage, job: Job, training_job: str, listing: Listing | None) -> Layout:
+    """Return the layout of a job's folder as the first process found it, because the folder may change.
+
+    Every process that may create the training job must send the same request. The first one writes its result as an
+    object that is never replaced, beside the ManifestFiles of ranks.
+
+    Args:
+        objects: S3 in the job's Region.
+        listing: The same; None if the folder must not be listed, for folders with the names of the channels.
+
+    Raises:
+        LayoutError: See `layout_of`. Nothing was written.
+        UsageError: Another program has written the object.
+        ClientError: S3 refused a call.
+    """
+    uri = manifest_uri(job, training_job, _AGREED)
+    stored = objects.read_if_exists(uri)
+    if stored is None:
+        channel_names = list(job.inputs)
+        layout = layout_of(listing, folder_of(job.inputs), channel_names) if listing else folders_of(channel_names)
+        content = json.dumps(dict(layout.parts)).encode()
+        stored = content if objects.write_if_none(uri, content, "application/json") else objects.read_if_exists(uri)
+    try:
+        parts = json_object(stored or b"")
+    except JsonError:
+        parts = {}
+    if not parts or not all(part in (f"{name}/", f"{name}-", "") for name, part in parts.items()):
+        text = f"{uri} must be the JSON object of the channels of {training_job}."
+        raise UsageError(text, "Delete it and retry the job, which lists its folder again.")
+    return _layout(list(job.inputs), parts)
+
+
+def check_mounts(layout: Layout, inputs: Inputs, backends: Sequence[str]) -> None:
+    """Raise LayoutError if a cluster would have to mount a prefix: a volume can only show a folder.
+
+    https://kubernetes.io/docs/concepts/storage/volumes/#using-subpath
+    """
+    fast = [name for name in layout.parts if inputs[name].input_mode == "FastFile" and layout.parts[name].endswith("-")]
+    if fast and "eks" in backends:
+        text = (
+            f"The channel {fast[0]} is the files {fast[0]}-* of a folder, and a volume of EKS can only show a folder."
+        )
+        raise LayoutError(text, "Write input_mode File, or move the files of each channel into a folder with its name.")
+
+
+def _layout(channel_names: Sequence[str], parts: Mapping[str, str]) -> Layout:
+    return Layout(parts=parts, absent=tuple(name for name in channel_names if name not in parts))
+
+
+def _below(root: S3Uri, part: str) -> S3Uri:
+    return S3Uri(root.bucket, root.key + part)
+
+
+def _check_prefixes(root: S3Uri, matches: Mapping[str, Sequence[str]]) -> None:
+    """Raise LayoutError if a prefix also matches a folder, of which SageMaker would read all objects, too."""
+    for name, entries in matches.items():
+        if subfolder := next((entry for entry in entries if entry.endswith("/")), None):
+            shown = subfolder.removeprefix(root.key)
+            text = f"{root} has files {name}-* and the folder {shown}, which SageMaker would read as {name}, too."
+            raise LayoutError(text, f"Rename {shown}, {_INPUTS}")
+
+
+def _has_data(objects: Listing, folder: S3Uri) -> bool:
+    """Return True if a folder, whose key ends with a slash, or one below it has a file that is data."""
+    for entry in _entries(objects, folder):
+        name = entry[len(folder.key) :].rstrip("/")
+        is_data = name and not names.is_hidden(name) and name != names.DATASET_MARKER and not name.endswith(_MARKER)
+        if is_data and (not entry.endswith("/") or _has_data(objects, S3Uri(folder.bucket, entry))):
+            return True
+    return False
+
+
+def _entries(objects: Listing, prefix: S3Uri) -> Iterator[str]:
+    token = ""
+    for _ in range(_PAGES):
+        entries, token = objects.entries(prefix, token)
+        yield from entries
+        if not token:
+            return
+
+
+def _words(part: str) -> str:
+    return f"{part}*" if part.endswith("-") else part or "all files of the folder"
