@@ -42,10 +42,8 @@ def with_folder_channels(attempt: Attempt, deployment: Deployment) -> Attempt | 
         return _failed(attempt, DATA.name, str(error))
     except ClientError as error:
         code, text = error.response["Error"]["Code"], error.response["Error"].get("Message", "")
-        if code not in PERMISSION_CODES:
-            raise
         reason = f"The channels of {attempt.name} cannot be recorded: S3 in {region}: {code}: {text}."
-        return _failed(attempt, PERMISSION.name, reason)
+        return _failed(attempt, (PERMISSION if code in PERMISSION_CODES else DATA).name, reason)
     message = f"{folder_of(job.inputs)}/: {layout}"
     logger.info(message, extra={"event": "channels", "channels": dict(layout.parts)})
     return replace(attempt, job=job.model_copy(update={"inputs": layout.inputs(job.inputs)}))

@@ -104,8 +104,12 @@ class Account:
         if self.batch.describe_job_definitions(jobDefinitionName=name)["jobDefinitions"]:
             return
         for region in REGIONS:
-            client("s3", region).put_object(Bucket=self.data(region), Key="x/train/a", Body=b"a")
-            client("s3", region).put_object(Bucket=self.data(region), Key="x/validation/a", Body=b"a")
+            s3 = client("s3", region)
+            where: Any = {} if region == HOME else {"CreateBucketConfiguration": {"LocationConstraint": region}}
+            with suppress(s3.exceptions.BucketAlreadyOwnedByYou):
+                s3.create_bucket(Bucket=names.output_bucket("traingrid", ACCOUNT, region), **where)
+            s3.put_object(Bucket=self.data(region), Key="x/train/a", Body=b"a")
+            s3.put_object(Bucket=self.data(region), Key="x/validation/a", Body=b"a")
         ecr = client("ecr", HOME)
         with suppress(ecr.exceptions.RepositoryAlreadyExistsException):
             ecr.create_repository(repositoryName="traingrid/orchestrator")
