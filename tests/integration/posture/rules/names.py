@@ -101,9 +101,9 @@ def regions_share_nothing_but_names(made: Synthesised) -> Iterator[str]:
 @cache
 def _tag_property(kind: str) -> str:
     """Return the property with a type's tags in CloudFormation's schema; "" for a type without tags."""
-    # Takes seconds, and each worker collects the files that import this one.
-    from cfnlint.helpers import REGION_PRIMARY  # noqa: PLC0415
-    from cfnlint.schema import PROVIDER_SCHEMA_MANAGER, ResourceNotFoundError  # noqa: PLC0415
+    # cfn-lint takes seconds to load, and each worker collects the files that import this one.
+    from cfnlint.helpers import REGION_PRIMARY  # noqa: PLC0415  # see above
+    from cfnlint.schema import PROVIDER_SCHEMA_MANAGER, ResourceNotFoundError  # noqa: PLC0415  # see above
 
     try:
         schema = PROVIDER_SCHEMA_MANAGER.get_resource_schema(REGION_PRIMARY, kind).schema
