@@ -22,6 +22,7 @@ REST = (
     "tests/integration/posture/test_same_twice.py",
     "tests/integration/posture/test_updates.py",
     "tests/integration/setup/test_extras.py",
+    "tests/integration/setup/test_localcloud_alone.py",
     "tests/integration/setup/test_wheel.py",
     "tests/integration/stacks/test_idle_cost.py",
     "tests/integration/verification",
