@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # setup/step.py shows what is installed, and lets a second `make` wait; setup/uv.sh installs uv itself.
 STEP := @$(PYTHON) setup/step.py
 ENVIRONMENT := setup/environment.sh
-EDITABLE = "$$(setup/uv.sh)" pip install --quiet --python $(1) --no-deps --no-build-isolation --editable .
+EDITABLE = "$$(setup/uv.sh)" pip install --quiet --python $(1) --no-deps --no-build-isolation $(addprefix --editable ,$(2))
 NPM := npm ci --loglevel=error --no-fund --no-audit
 REQUIREMENTS := setup/requirements
 SOURCES := app.py batch_job bench conformance docs_site examples lambda localcloud stacks tests traingrid training_container verification

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from io import BytesIO
 from typing import Any, cast
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import boto3
 from botocore.awsrequest import AWSResponse
@@ -34,7 +34,7 @@ class CannedAws:
 
     Attributes:
         replies: The reply to each operation, such as `batch.SubmitJob`; an empty one if it is missing. S3 needs none.
-        objects: The objects of S3, by path, `/bucket/key`.
+        objects: The objects of S3, by path, `/bucket/key`. Listings do not show them, but one file in any folder.
         ends_at: Returns True for the operation at which the measurement ends.
         calls: The number of requests by service and operation.
         bytes: The bytes of the bodies that were sent and received.
@@ -64,12 +64,19 @@ class CannedAws:
         elif operation == "s3.GetObject":
             stored = self.objects.get(unquote(urlsplit(request.url).path))
             status, body = (404, _NO_SUCH_KEY) if stored is None else (200, _part(stored, request.headers.get("Range")))
+        elif operation == "s3.ListObjectsV2":
+            body = _listing(parse_qs(urlsplit(request.url).query)["prefix"][0])
         elif not operation.startswith("s3."):
             reply = self.replies[operation](json.loads(sent or b"{}")) if operation in self.replies else {}
             status, body = 400 if "__type" in reply else 200, json.dumps(reply).encode()
         self.bytes += len(sent) + len(body)
         headers["content-length"] = str(len(body))
         return AWSResponse(request.url, status, cast(Any, headers), _Body(body))
+
+
+def _listing(prefix: str) -> bytes:
+    """Return a reply that lists one object of data below a prefix."""
+    return f"<ListBucketResult><Contents><Key>{prefix}a</Key><Size>1</Size></Contents></ListBucketResult>".encode()
 
 
 def _part(content: bytes, wanted: "str | bytes | None") -> bytes:

@@ -1,6 +1,6 @@
 """`make bench-guard`: compares the cost of this commit with that of the last release, and fails if it has grown.
 
-Every run is a separate process, and the runs of both commits alternate, so that other work on the machine slows both.
+Every run is a separate process, and both commits run at the same time, so that other work on the machine slows both.
 A figure is red if its lowest value in this commit is above 1.1 times the median of the base and above the highest value
 of the base: one busy moment then does not decide. A red figure fails the guard, unless accepted.md states the reason.
 The base is the last release tag; until there is one, the commit in guard_base.py.
@@ -12,6 +12,7 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -94,11 +95,12 @@ def run_once(tree: Tree, benchmark: str) -> dict[str, float | str]:
 
 
 def compare(benchmark: str, base: Tree, new: Tree, run: Run = run_once) -> list[Comparison] | str:
-    """Return the figures of a benchmark in alternating runs, or the reason why the base cannot run it."""
+    """Return the figures of a benchmark in runs side by side, or the reason why the base cannot run it."""
     skipped = run(base, benchmark).get("skipped")  # a run that is not counted, because it compiles the base's sources
     if skipped:
         return str(skipped)
-    runs = [(run(base, benchmark), run(new, benchmark)) for _ in range(ROUNDS)]
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        runs = [tuple(pool.map(run, (base, new), (benchmark, benchmark))) for _ in range(ROUNDS)]
     if reason := runs[0][1].get("skipped"):
         raise RuntimeError(f"{benchmark} cannot run in this commit: {reason}")
     return [

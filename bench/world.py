@@ -20,10 +20,10 @@ from localcloud.ecr import process_images
 from localcloud.ecr.process_images import ProcessImage
 from localcloud.server.local_cloud import LocalCloud
 from localcloud.settings import Settings
+from tests.support.deployment import deploy
 from traingrid import names
 from traingrid.grid.file import load_grid
 from traingrid.grid.model import GridSettings
-from verification.checkout.deploy import deploy
 
 ACCOUNT = "123456789012"
 IDLE_TAG = "idle"

@@ -16,9 +16,10 @@ setup-notebook: .venv-notebook/.installed  ## Install the SageMaker Python SDK v
 setup-torch: .venv-torch/.installed build/torch-digits/.written  ## Install PyTorch with CUDA for `make demo-torch` (7 GB)
 
 # Each part has a stamp file, which make compares with its inputs. setup/step.py writes it when the part is complete.
-.venv/.installed: requirements.txt $(REQUIREMENTS)/dev.txt pyproject.toml setup/prerequisites.sh setup/uv.txt
+.venv/.installed: requirements.txt $(REQUIREMENTS)/dev.txt pyproject.toml localcloud/pyproject.toml \
+		verification/pyproject.toml setup/prerequisites.sh setup/uv.txt
 	@setup/prerequisites.sh control
-	$(STEP) $@ "Python packages of the control plane" $^ -- sh -c '$(ENVIRONMENT) .venv requirements.txt $(REQUIREMENTS)/dev.txt && $(call EDITABLE,.venv)'
+	$(STEP) $@ "Python packages of the control plane" $^ -- sh -c '$(ENVIRONMENT) .venv requirements.txt $(REQUIREMENTS)/dev.txt && $(call EDITABLE,.venv,. ./localcloud ./verification)'
 
 node_modules/.installed: package.json package-lock.json
 	@setup/prerequisites.sh control
@@ -65,7 +66,7 @@ build/mpi: FORCE
 # The SageMaker Python SDK v3 with ModelTrainer, and the requirements of the example notebook. traingrid is installed
 # without its requirements, because the SDK needs an older rich than .venv.
 .venv-notebook/.installed: $(REQUIREMENTS)/notebook.txt pyproject.toml
-	$(STEP) $@ "Notebook with the SageMaker Python SDK v3" $^ -- sh -c '$(ENVIRONMENT) .venv-notebook $(REQUIREMENTS)/notebook.txt && $(call EDITABLE,.venv-notebook)'
+	$(STEP) $@ "Notebook with the SageMaker Python SDK v3" $^ -- sh -c '$(ENVIRONMENT) .venv-notebook $(REQUIREMENTS)/notebook.txt && $(call EDITABLE,.venv-notebook,.)'
 
 # PyTorch with NVIDIA's libraries, without which its wheel cannot be loaded, as in the image of Dockerfile.torch.
 .venv-torch/.installed: $(REQUIREMENTS)/training-torch.txt $(REQUIREMENTS)/training-torch-dev.txt

@@ -21,7 +21,8 @@ allow_interrupts()
 gc.set_threshold(100_000, 50, 100)
 
 
-FOLDERS = ("tests/integration/posture/", "tests/e2e/encrypted_grid/", "tests/e2e/kubernetes/", "tests/e2e/two_regions/")
+E2E = ("encrypted_grid", "kubernetes", "longer_trainings", "two_regions")
+FOLDERS = ("tests/integration/posture/", *(f"tests/e2e/{name}/" for name in E2E))
 """The folders whose files share grids."""
 
 

@@ -10,10 +10,8 @@ from typing import Any
 
 from moto.sagemaker.exceptions import AWSValidationException
 
+from localcloud.sagemaker.algorithm_rules import problem
 from localcloud.sagemaker.algorithms import published
-from localcloud.sagemaker.request import channels
-from traingrid.algorithms.algorithm import ChannelUse, Use
-from traingrid.algorithms.described import described
 
 
 class Algorithms:
@@ -99,33 +97,11 @@ class Algorithms:
             message = "Invalid MetricDefinitions. The algorithm defines its own metrics"
             raise AWSValidationException(message)
         algorithm = self.describe(specification["AlgorithmName"])
-        _check(algorithm, request)
+        if text := problem(algorithm, request):
+            raise AWSValidationException(text)
         training = algorithm["TrainingSpecification"]
         image = {"TrainingImage": training["TrainingImage"], "TrainingInputMode": specification["TrainingInputMode"]}
         return image | {"MetricDefinitions": training.get("MetricDefinitions") or []}
 
     def _arn(self, name: str) -> str:
         return f"arn:aws:sagemaker:{self._region}:{self._account}:algorithm/{name}"
-
-
-def _check(algorithm: Mapping[str, Any], request: Mapping[str, Any]) -> None:
-    resources = request.get("ResourceConfig") or {}
-    modes = {
-        entry["ChannelName"]: entry.get("InputMode", request["AlgorithmSpecification"]["TrainingInputMode"])
-        for entry in request.get("InputDataConfig") or ()
-    }
-    uses = {
-        channel.name: ChannelUse(content_type=channel.content_type or "", input_mode=modes[channel.name])
-        for channel in channels(request)
-    }
-    use = Use(
-        hyperparameters=request.get("HyperParameters") or {},
-        channels=uses,
-        instance_type=resources.get("InstanceType", ""),
-        instance_count=resources.get("InstanceCount", 1),
-    )
-    if violations := described(algorithm).violations(use):
-        first = violations[0]
-        where = " ".join(part for part in (first.field, first.entry, first.value) if part)
-        message = f"{where}: {first.reason}. {first.next_step}"
-        raise AWSValidationException(message)

@@ -1,4 +1,4 @@
-"""Starts, checks and stops a server in the background for `traingrid local up|down|status`."""
+"""Starts, checks and stops a server in the background for `localcloud` and `traingrid local`."""
 
 import json
 import os
@@ -90,7 +90,7 @@ def up(data_dir: Path, port: int = 0, options: Sequence[str] = ()) -> Running:
         return current.server
     if current.server and current.state == "silent":
         raise LifecycleError(
-            f"{silence(current.server)} No second server was started.", "Wait, or stop it: traingrid local down."
+            f"{silence(current.server)} No second server was started.", "Wait, or stop it: localcloud down."
         )
     folder = data_dir.resolve()
     try:

@@ -1,4 +1,4 @@
-"""New cluster: creates a cluster in a running server, for `traingrid local cluster`."""
+"""New cluster: creates a cluster in a running server for `localcloud cluster`."""
 
 import json
 from typing import Any

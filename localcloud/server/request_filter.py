@@ -31,7 +31,7 @@ _WITH_A_TOKEN = ("/localcloud/runtime/", "/localcloud/cloudformation/answers/")
 presigned URL for a custom resource's response."""
 _PAGE = b"<!doctype html>"
 _NO_ROUTE = (str(HTTPStatus.NOT_FOUND.value), str(HTTPStatus.METHOD_NOT_ALLOWED.value))
-_NEXT_STEP = 'In this checkout, `eval "$(traingrid local up)"` sets the keys of the server that runs here.'
+_NEXT_STEP = 'In the folder of this server, `eval "$(localcloud env)"` sets its keys.'
 
 
 class RequestFilter:

@@ -77,11 +77,13 @@ class ChannelRule:
         content_types: The content types by input mode. A mode that is missing is not supported. An empty list accepts
             any content type.
         default: The content type of a channel without one; empty if the algorithm has no default.
+        parameters: True if a content type may have parameters and capital letters.
     """
 
     required: bool = False
     content_types: Mapping[str, tuple[str, ...]]
     default: str = ""
+    parameters: bool = True
 
 
 Rule = Callable[[Use], Iterator[BrokenRule]]
@@ -162,7 +164,7 @@ class Algorithm:
             reason = f"{self.name} does not support the input mode {channel.input_mode} for the channel {name}"
             step = f"Write input_mode {one_of(tuple(rule.content_types))}."
             yield BrokenRule(field="inputs", entry=name, value=channel.input_mode, reason=reason, next_step=step)
-        elif types and (channel.mime or rule.default) not in types:
+        elif types and ((channel.mime if rule.parameters else channel.content_type) or rule.default) not in types:
             reason = f"{self.name} requires another content_type in {channel.input_mode} mode"
             if not channel.mime:
                 reason = f"{self.name} requires the content_type of the channel {name}"

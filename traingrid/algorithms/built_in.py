@@ -84,8 +84,7 @@ def _image_algorithm(name: str) -> Algorithm:
         hyperparameters=(*_hyperparameters("images", "1"), *_hyperparameters(name, "1")),
         channels=images.channels(labels),
         instance_families=images.GPU_FAMILIES,
-        rules=(partial(images.one_format, labels=labels), images.replicated_pipes)
-        + (images.CLASSIFICATION_RULES if classifies else ()),
+        rules=(partial(images.one_format, labels=labels), *(images.CLASSIFICATION_RULES if classifies else ())),
     )
 
 

@@ -50,11 +50,12 @@ def one_format(use: Use, labels: str) -> Iterator[BrokenRule]:
             yield BrokenRule(field="inputs", entry=name, reason=reason, next_step="Remove this channel.")
 
 
-def replicated_pipes(use: Use) -> Iterator[BrokenRule]:
+def _replicated_pipes(use: Use) -> Iterator[BrokenRule]:
     """Yield the channels of RecordIO that are streamed and sharded, because the algorithm shards the stream itself.
 
     "When using the RecordIO content type in pipe mode, you must set the S3DataDistributionType of the S3DataSource to
-    FullyReplicated" (https://docs.aws.amazon.com/sagemaker/latest/dg/image-classification.html#IC-inputoutput).
+    FullyReplicated" (https://docs.aws.amazon.com/sagemaker/latest/dg/image-classification.html#IC-inputoutput). The
+    page of object-detection has no such rule.
     """
     for name, channel in use.channels.items():
         if channel.input_mode == "Pipe" and channel.distribution != "FullyReplicated":
@@ -98,5 +99,5 @@ def _resize(use: Use) -> Iterator[BrokenRule]:
         yield invalid("resize", values["resize"], "must not be smaller than the height or width of image_shape", step)
 
 
-CLASSIFICATION_RULES = (_pretrained, _checkpoints, _resize)
+CLASSIFICATION_RULES = (_replicated_pipes, _pretrained, _checkpoints, _resize)
 """The rules of image-classification alone."""

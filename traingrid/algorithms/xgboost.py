@@ -6,7 +6,8 @@ constants/xgb_constants.py and xgb_content_types.py. Instances:
 https://docs.aws.amazon.com/sagemaker/latest/dg/xgboost.html#Instance-XGBoost.
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 from traingrid.algorithms.algorithm import BrokenRule, ChannelRule, Use, invalid, missing
@@ -38,9 +39,16 @@ _METRICS_SINCE = {
 _TREE_UPDATERS = ("grow_colmaker", "distcol", "grow_histmaker", "grow_local_histmaker")
 """The updaters of which a job can have only one, because they grow trees; the last one only up to version 1.5-1."""
 
-UPDATERS = (*_TREE_UPDATERS, "grow_skmaker", "sync", "refresh", "prune", "shotgun", "coord_descent")
+_UPDATES = ("refresh", "prune")
+"""The updaters of the process type "update"."""
+
+_LINEAR_UPDATERS = ("shotgun", "coord_descent")
+"""The updaters of the booster gblinear, which has one of them; no other booster has them."""
+
+UPDATERS = (*_TREE_UPDATERS, "grow_skmaker", "sync", *_UPDATES, *_LINEAR_UPDATERS)
 
 _ACCELERATED = ("p", "g", "trn", "inf")
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
 _DEFAULT_OBJECTIVE = "reg:squarederror"
 
 
@@ -48,7 +56,7 @@ def channels(version: str) -> dict[str, ChannelRule]:
     """Return the channels of a version."""
     files, streams = (*LIBSVM, *CSV, *PARQUET, *PROTOBUF), (*CSV, *PARQUET, *PROTOBUF)
     modes = {"File": files, "FastFile": files} | ({} if _at_least(version, "3.2-0") else {"Pipe": streams})
-    channel = partial(ChannelRule, content_types=modes, default=LIBSVM[0])
+    channel = partial(ChannelRule, content_types=modes, default=LIBSVM[0], parameters=False)
     return {"train": channel(required=True), "validation": channel()}
 
 
@@ -81,27 +89,46 @@ def _tree_methods(use: Use) -> Iterator[BrokenRule]:
 
 
 def _lists(use: Use, version: str) -> Iterator[BrokenRule]:
-    hyperparameters = use.hyperparameters
-    objective = hyperparameters.get("objective", _DEFAULT_OBJECTIVE)
-    yield from _metrics(hyperparameters.get("eval_metric", ""), objective, version)
+    yield from _metrics(use.hyperparameters, version)
+    yield from _updaters(use.hyperparameters, version)
+
+
+def _updaters(values: Mapping[str, str], version: str) -> Iterator[BrokenRule]:
+    """Check the updaters: the booster and the process type determine which of them apply."""
     updaters = tuple(word for word in UPDATERS if word != "grow_local_histmaker" or not _at_least(version, "1.7-1"))
-    words = hyperparameters.get("updater", updaters[0]).split(",")
+    words = values.get("updater", "").split(",") if "updater" in values else []
     if unknown := [word for word in words if word not in updaters]:
         yield invalid("updater", unknown[0], "not a valid value", f"Write {one_of(updaters)}.")
-    growing = [word for word in words if word in _TREE_UPDATERS]
+        return
+    linear, update = values.get("booster") == "gblinear", values.get("process_type") == "update"
+    allowed, condition = tuple(word for word in updaters if word not in _LINEAR_UPDATERS), "a booster of trees"
+    if linear or update:
+        allowed = _LINEAR_UPDATERS if linear else _UPDATES
+        condition = "the booster gblinear" if linear else "the process_type update"
+    if excluded := [word for word in words if word not in allowed]:
+        yield invalid("updater", excluded[0], f"does not apply to {condition}", f"Write {one_of(allowed)}.")
+        return
+    growing = [word for word in words if word in (_LINEAR_UPDATERS if linear else _TREE_UPDATERS)]
     if len(growing) > 1:
-        step = f"Keep one of {', '.join(growing)}."
-        yield invalid("updater", hyperparameters["updater"], "only one updater can grow trees", step)
+        reason = "gblinear has one updater" if linear else "only one updater can grow trees"
+        yield invalid("updater", values["updater"], reason, f"Keep one of {', '.join(growing)}.")
 
 
-def _metrics(value: str, objective: str, version: str) -> Iterator[BrokenRule]:
-    """Check the evaluation metrics; `error`, `ndcg` and `map` may have a threshold, such as error@0.7."""
+def _metrics(values: Mapping[str, str], version: str) -> Iterator[BrokenRule]:
+    """Check the evaluation metrics; `error`, `ndcg` and `map` may have a threshold, such as error@0.7.
+
+    The container's check of metrics reads the objective, for which the container itself has no default.
+    """
+    if "eval_metric" in values and "objective" not in values:
+        yield missing("objective", "eval_metric requires it", f"text such as {_DEFAULT_OBJECTIVE}, xgboost's default")
+        return
+    objective = values.get("objective", "")
     later = {word for since, words in _METRICS_SINCE.items() if not _at_least(version, since) for word in words}
     metrics = tuple(metric for metric in METRICS if metric not in later)
-    for metric in filter(None, value.split(",")):
-        name, at, threshold = metric.partition("@")
-        has_threshold = name in ("error", "ndcg", "map") and threshold.replace(".", "", 1).isdigit()
-        if metric not in metrics and not (at and has_threshold):
+    for metric in filter(None, values.get("eval_metric", "").split(",")):
+        name, _, threshold = metric.partition("@")
+        has_threshold = name in ("error", "ndcg", "map") and _NUMBER.fullmatch(threshold)
+        if metric not in metrics and not has_threshold:
             yield invalid("eval_metric", metric, "not a valid metric", f"Write {one_of(metrics)}.")
         elif metric == "auc" and not objective.startswith(("binary:", "rank:")):
             step = "Write an objective that begins with binary: or rank:, or another eval_metric."

@@ -9,14 +9,15 @@ from pathlib import Path
 import traingrid
 from traingrid.errors import UsageError
 
-LOCAL = ("moto", "flask", "flask_cors", "lightkube", "msgspec")
-"""Modules of the extra `local`: moto, the web server of `moto[server]`, and the description of Kubernetes' objects."""
+LOCAL = ("localcloud", "moto", "flask", "flask_cors", "lightkube", "msgspec")
+"""Modules of the extra `local`: the local AWS, moto, its web server, and the description of Kubernetes' objects."""
 CATALOG = ("sqlalchemy", "alembic", "psycopg")
 """Modules of the extra `catalog`."""
 PLAN = (*CATALOG, "numpy", "highspy")
 """Modules of the extra `plan`."""
 UI = ("starlette", "uvicorn")
 """Modules of the extra `ui`."""
+_SET_UP = "In a checkout, run `make setup-control`, and then this command as .venv/bin/traingrid."
 _FOLDER = Path(traingrid.__file__).resolve().parents[1]
 
 
@@ -33,7 +34,8 @@ def require_extra(extra: str, modules: Sequence[str]) -> None:
     missing = [module for module in modules if importlib.util.find_spec(module) is None]
     if missing:
         text = f"This command requires the Python package {missing[0]}, which the extra `{extra}` installs."
-        raise UsageError(text, f"In a checkout of traingrid, run: pip install '.[{extra}]'.")
+        sources = "./localcloud " if extra == "local" else ""  # its second distribution, in the same checkout
+        raise UsageError(text, f"In a checkout of traingrid, run: pip install {sources}'.[{extra}]'.")
 
 
 def checkout() -> Path | None:
@@ -48,12 +50,14 @@ def require_checkout(part: str) -> Path:
         part: The part of the checkout that the command requires, for the error.
 
     Raises:
-        UsageError: The package is installed without a checkout.
+        UsageError: The package is installed without a checkout, or without its checks.
     """
     folder = checkout()
     if folder is None:
         text = f"This command requires {part}, which an installed package lacks: traingrid runs from {_FOLDER}."
-        raise UsageError(text, "In a checkout, run `make setup-control`, and then this command as .venv/bin/traingrid.")
+        raise UsageError(text, _SET_UP)
+    if importlib.util.find_spec("verification") is None:
+        raise UsageError("This command requires the checks of the checkout, which this Python does not have.", _SET_UP)
     return folder
 
 

@@ -49,7 +49,7 @@ def rehearse(grid_file: Path, manifest: Path, *, seed: int, output: Output) -> N
     processes are lost, and the result is audited. Costs nothing and needs no AWS account.
     """
     require_cdk()
-    require_extra("rehearse", LOCAL)
+    require_extra("local", LOCAL)
     from verification.rehearsal.rehearsal import read_script
     from verification.rehearsal.rehearsal import rehearse as run
 

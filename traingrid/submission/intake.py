@@ -6,7 +6,6 @@ import hashlib
 import itertools
 import math
 import time
-from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
@@ -50,6 +49,7 @@ ANSWERED_WITHIN = _UNTIL_ITS_EVENT + WITHIN_SECONDS * (1 + len(RETRY_DELAYS)) + 
 """Seconds after its upload within which a manifest has its report, or its event is in the dead-letter queue."""
 # If the 8 digits of two submission ids collide, the next id is tried; more than a few collisions cannot happen.
 _MAX_COLLISIONS = 4
+_BYTES = "application/octet-stream"
 
 
 class BusyError(TraingridError):
@@ -191,14 +191,10 @@ class Intake:
         if claimed and claimed.batch_job:
             return submission, _reported(claimed)
         jobs = iter_jobs(lines, self.deployment, submission)
-        # A person may have deleted the item of a submitted manifest. Then its report shows that Batch has arrays.
-        retried = claimed is not None or self._submitted_report(source) is not None
         arrays: list[Array] = []
         try:
             for chunk, count in enumerate(chunks(len(lines))):
-                part = itertools.islice(jobs, count)
-                arrays.append(self._submit_array(submission, chunk, part, count, retried=retried))
-                deque(part, maxlen=0)  # the jobs of an array that an earlier request has submitted
+                arrays.append(self._submit_array(submission, chunk, itertools.islice(jobs, count), count))
             self.ledger.record_submitted(submission, arrays[0].batch_job, arrays)
         except (TraingridError, BotoCoreError, ClientError) as error:
             # The next attempt finds our arrays by their names. Batch may not list a new array yet, so the claim is
@@ -213,19 +209,23 @@ class Intake:
             raise
         return submission, [array.entry() for array in arrays]
 
-    def _submit_array(self, submission: str, chunk: int, jobs: Iterator[Job], count: int, *, retried: bool) -> Array:
+    def _submit_array(self, submission: str, chunk: int, jobs: Iterator[Job], count: int) -> Array:
         """Write the jobs of one array and submit it, unless an earlier request has submitted an array of its name.
+
+        The index of the jobs is written before the array is submitted, so its absence shows that Batch has no array,
+        also if a person has deleted the item of the submission.
 
         Memory holds one job at a time; the first one has the highest priority.
         """
         target = S3Uri(self.deployment.manifest_bucket, jobs_key(submission, chunk))
         file = target.key.rpartition("/")[2]
-        existing = self.batch.find(submission, chunk) if retried else None
-        if existing:  # its children read the jobs that were written with it, perhaps by another deployment of the grid
-            return Array(batch_job=existing, file=file, count=count)
         first = next(jobs)
         body, index = normalised(itertools.chain([first], jobs))
-        self.storage.write(index_uri(target), index, "application/octet-stream")
+        if not self.storage.write_if_none(index_uri(target), index, _BYTES):
+            if existing := self.batch.find(submission, chunk):
+                # Its children read the jobs that were written with it, perhaps by another deployment of the grid.
+                return Array(batch_job=existing, file=file, count=count)
+            self.storage.write(index_uri(target), index, _BYTES)
         pinned = ObjectVersion(target.bucket, target.key, self.storage.write(target, body, "application/jsonl"))
         batch_job = self.batch.submit(submission, pinned, count, chunk, share=first.share, priority=first.priority)
         return Array(batch_job=batch_job, file=file, version=pinned.version, count=count)

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from traingrid import names
-
 
 class JobError(Exception):
     """The job's configuration or data is invalid."""
@@ -69,9 +67,20 @@ class AlgorithmJob:
             yield channel, Path(f"{folder}_0").read_bytes()
             return
         paths = (path for path in folder.rglob("*") if path.is_file())
-        files = sorted(path for path in paths if not names.is_hidden(path.relative_to(folder).as_posix()))
+        files = sorted(path for path in paths if not _is_hidden(path.relative_to(folder)))
         if not files:
             message = f"the channel {channel} has no files"
             raise JobError(message)
         for path in files:
             yield path.relative_to(folder).as_posix(), path.read_bytes()
+
+
+def _is_hidden(path: Path) -> bool:
+    """Return True for a file that is no data: one whose name, or that of a folder, begins with a dot or an underscore.
+
+    xgboost's container skips such names (`_is_data_file` in src/sagemaker_xgboost_container/data_utils.py of
+    https://github.com/aws/sagemaker-xgboost-container). They are those of Hadoop and Spark for temporary files, but a
+    folder such as `_day=3` is a value of a partition (HadoopFSUtils.shouldFilterOutPathName in
+    https://github.com/apache/spark).
+    """
+    return any(part.startswith(".") or (part.startswith("_") and "=" not in part) for part in path.parts)

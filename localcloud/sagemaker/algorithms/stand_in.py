@@ -13,10 +13,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from localcloud.sagemaker.algorithms import image_learner, table_learner, xgboost_container
+from localcloud.sagemaker.algorithms import image_learner, image_pages, table_learner, xgboost_container
 from localcloud.sagemaker.algorithms.job import AlgorithmJob, JobError
-from traingrid.algorithms.algorithm import ChannelUse, Use
-from traingrid.algorithms.built_in import built_in
 
 Learner = Callable[[AlgorithmJob], dict[str, Any]]
 _LEARNERS: Mapping[str, Learner] = {
@@ -55,31 +53,9 @@ def _check(job: AlgorithmJob, name: str, version: str) -> None:
     Raises:
         JobError: A rule is broken.
     """
-    algorithm = built_in(name, version)
-    if algorithm is None:
-        message = f"there is no stand-in for {name} {version}"
-        raise JobError(message)
-    if name == "xgboost" and (problem := xgboost_container.problem(job.hyperparameters, version)):
+    of_xgboost = name == "xgboost"
+    if problem := xgboost_container.job_problem(job, version) if of_xgboost else image_pages.job_problem(job, name):
         raise JobError(problem)
-    uses = {
-        channel: ChannelUse(
-            content_type=config.get("ContentType", ""),
-            input_mode=config["TrainingInputMode"],
-            distribution=config["S3DistributionType"],
-        )
-        for channel, config in job.channels.items()
-    }
-    use = Use(
-        hyperparameters=job.hyperparameters,
-        channels=uses,
-        instance_type=job.instance_type,
-        instance_count=len(job.hosts),
-    )
-    if broken := algorithm.algorithm.violations(use):
-        first = broken[0]
-        where = " ".join(part for part in (first.field, first.entry, first.value) if part)
-        message = f"{where}: {first.reason}. {first.next_step}"
-        raise JobError(message)
 
 
 if __name__ == "__main__":

@@ -1,82 +1,105 @@
-"""xgboost container: the hyperparameters that AWS's container accepts, by the record in xgboost_container.toml."""
+"""xgboost container: the jobs that AWS's container of xgboost accepts, by the record in xgboost_container.toml.
 
-import math
-import tomllib
-from collections.abc import Mapping
-from functools import cache
+The combinations of values are those of hyperparameter_validation.py and of distributed_gpu/distributed_gpu_training.py
+(validate_gpu_train_configuration) in src/sagemaker_xgboost_container/ of
+https://github.com/aws/sagemaker-xgboost-container, at the same tags as the record.
+"""
+
+import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+
+from localcloud.sagemaker.algorithms.job import AlgorithmJob
+from localcloud.sagemaker.algorithms.published_rules import PublishedRules
 
 VERSIONS = ("1.2-1", "1.2-2", "1.3-1", "1.5-1", "1.7-1", "3.0-5", "3.2-0")
 """The recorded versions."""
 
+RECORD = PublishedRules("xgboost", Path(__file__).with_suffix(".toml"), VERSIONS)
+_GPU = re.compile(r"ml\.(g|p)\d")
+
 
 def problem(hyperparameters: Mapping[str, str], version: str) -> str:
     """Return the first problem for which the container refuses hyperparameters; empty if it accepts them."""
-    own_names = {record()["aliases"].get(name, name): value for name, value in hyperparameters.items()}
-    for name in record()["required"]:
-        if name not in own_names:
-            return f"{name}: xgboost requires it"
-    for name, value in own_names.items():
-        if not _has(name, version) or name not in _kinds():
-            return f"{name} {value}: xgboost has no hyperparameter of this name"
-        if not _accepts(name, value, version):
-            return f"{name} {value}: out of range"
+    values = RECORD.own_names(hyperparameters)
+    first = RECORD.problem(hyperparameters, version)
+    return first or next(filter(None, (rule(values) for rule in _COMBINATIONS)), "")
+
+
+def job_problem(job: AlgorithmJob, version: str) -> str:
+    """Return the first problem for which the container refuses a job; empty if it accepts it."""
+    return (
+        problem(job.hyperparameters, version)
+        or RECORD.channel_problem(job.channels, parameters=False)
+        or _pipe(job, version)
+        or _gpu(job, version)
+    )
+
+
+def record() -> dict[str, Any]:
+    """Return the tables of the record."""
+    return RECORD.tables
+
+
+def _updater(values: Mapping[str, str]) -> str:
+    updaters = values["updater"].split(",") if "updater" in values else []
+    tables, growing = RECORD.tables["updaters"], [word for word in updaters if word in RECORD.tables["growing"]]
+    if not updaters:
+        return ""
+    if values.get("booster") == "gblinear":
+        valid = len(updaters) == 1 and updaters[0] in tables["gblinear"]
+    elif values.get("process_type") == "update":
+        valid = {*updaters} <= {*tables["update"]}
+    else:
+        valid = not {*updaters} & {*tables["gblinear"]} and len(growing) <= 1
+    return "" if valid else f"updater {values['updater']}: not for this booster and process_type"
+
+
+def _objective(values: Mapping[str, str]) -> str:
+    several = values.get("objective") in ("multi:softmax", "multi:softprob")
+    needed = "Require input for parameter 'num_class' for multi-classification"
+    return needed if several and "num_class" not in values else ""
+
+
+def _eval_metric(values: Mapping[str, str]) -> str:
+    """The check of metrics reads the objective, for which the container has no default."""
+    metrics = values["eval_metric"].split(",") if "eval_metric" in values else []
+    if metrics and "objective" not in values:
+        return "eval_metric: KeyError: 'objective'"
+    if "auc" in metrics and not values["objective"].startswith(("binary:", "rank:")):
+        return "Metric 'auc' can only be applied for classification and ranking problems."
+    if "aft-nloglik" in metrics and values["objective"] != "survival:aft":
+        return "Metric 'aft-nloglik' can only be applied for 'survival:aft' objective."
     return ""
 
 
-@cache
-def record() -> dict[str, Any]:
-    """Return the record."""
-    return tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
+def _constraints(values: Mapping[str, str]) -> str:
+    for name, methods in RECORD.tables["constraints"].items():
+        if name in values and values.get("tree_method") not in methods:
+            return f"{name} can be used only when the tree_method parameter is set to {' or '.join(methods)}"
+    return ""
 
 
-@cache
-def _kinds() -> dict[str, tuple[str, str]]:
-    """Return the table and the interval, if any, of each hyperparameter."""
-    tables = record()
-    by_interval = {
-        name: (table, interval)
-        for table in ("intervals", "real_intervals")
-        for interval, names in tables[table].items()
-        for name in names
-    }
-    by_words = {name: (table, "") for table in ("words", "lists", "any_text") for name in tables[table]}
-    return by_interval | by_words
+_COMBINATIONS: tuple[Callable[[Mapping[str, str]], str], ...] = (_updater, _objective, _eval_metric, _constraints)
 
 
-def _has(word: str, version: str) -> bool:
-    """Return True if a version has a hyperparameter, or a word of its values."""
-    for words, (first, last) in record()["versions"].items():
-        if word in words.split():
-            since, until = VERSIONS.index(first or VERSIONS[0]), VERSIONS.index(last or VERSIONS[-1])
-            return since <= VERSIONS.index(version) <= until
-    return True
+def _pipe(job: AlgorithmJob, version: str) -> str:
+    piped = any(config["TrainingInputMode"] == "Pipe" for config in job.channels.values())
+    late = VERSIONS.index(version) > VERSIONS.index(RECORD.tables["last_with_pipe"])
+    return "Pipe mode is no longer supported. Please use Fast File mode (default) instead." if piped and late else ""
 
 
-def _accepts(name: str, value: str, version: str) -> bool:
-    table, interval = _kinds()[name]
-    if table == "any_text":
-        return True
-    if interval:
-        return _contains(interval, value, int if table == "intervals" else float)
-    words = value.split(",") if table == "lists" else [value]
-    return all(_is_word(name, word, version) for word in words)
-
-
-def _is_word(name: str, word: str, version: str) -> bool:
-    table, _ = _kinds()[name]
-    metric, at, threshold = word.partition("@")
-    if name == "eval_metric" and at:
-        return metric.strip() in record()["thresholds"] and _contains("(-inf, inf)", threshold, float)
-    return word in record()[table][name] and _has(word, version)
-
-
-def _contains(interval: str, value: str, parse: type[int] | type[float]) -> bool:
-    low, high = (float(end) for end in interval[1:-1].split(","))
-    try:
-        number = parse(value)
-    except ValueError:
-        return False
-    above = number >= low if interval[0] == "[" else number > low
-    return above and (number <= high if interval[-1] == "]" else number < high) and not math.isnan(number)
+def _gpu(job: AlgorithmJob, version: str) -> str:
+    """Check gpu_hist (xgboost requires a GPU) and Dask."""
+    method, has_gpu = job.hyperparameters.get("tree_method"), bool(_GPU.match(job.instance_type))
+    if job.hyperparameters.get("use_dask_gpu_training") != "true":
+        return f"gpu_hist: {job.instance_type} has no GPU" if method == "gpu_hist" and not has_gpu else ""
+    if method not in RECORD.tables["dask_methods"][version] or not has_gpu:
+        return "Dask training is only available for `gpu_hist` training on GPU instances."
+    if job.channels["train"]["TrainingInputMode"] == "Pipe":
+        return "Dask training is not supported for pipe mode input. Please use File mode."
+    if job.content_type("train", RECORD.tables["default_content_type"]) not in RECORD.tables["dask_content_types"]:
+        return "Dask training is only supported for CSV and Parquet input."
+    sharded = any(config.get("S3DistributionType") == "ShardedByS3Key" for config in job.channels.values())
+    return "Dask distributed training requires FullyReplicated data." if sharded and len(job.hosts) > 1 else ""

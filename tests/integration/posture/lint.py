@@ -2,14 +2,14 @@
 
 import json
 from functools import cache
-
-from cfnlint.config import ConfigMixIn
-from cfnlint.decode.decode import decode_str
-from cfnlint.runner import Runner
+from typing import TYPE_CHECKING
 
 from tests.integration.posture.findings import Finding, Scan
 from tests.integration.posture.synthesised import Synthesised
 from tests.integration.stacks.templates import Template
+
+if TYPE_CHECKING:
+    from cfnlint.runner import Runner
 
 EXPLAINED = {
     "W3005": "the CDK makes a function depend on its role beside referring to it, so that the policy is there as well"
@@ -39,12 +39,17 @@ def findings(template: Template, region: str) -> list[tuple[str, str]]:
 
 @cache
 def _lint(text: str, region: str) -> list[tuple[str, str]]:
+    from cfnlint.decode.decode import decode_str  # noqa: PLC0415  # takes seconds, and each worker collects this file
+
     template, errors = decode_str(text)
     found = [*errors, *_runner(region).validate_template(template)]
     return [(match.rule.id, f"{'/'.join(map(str, match.path))}: {match.message}") for match in found]
 
 
 @cache
-def _runner(region: str) -> Runner:
+def _runner(region: str) -> "Runner":
     """Return cfn-lint with its rules, cached because loading them takes longer than checking a template."""
+    from cfnlint.config import ConfigMixIn  # noqa: PLC0415  # as above
+    from cfnlint.runner import Runner  # noqa: PLC0415  # as above
+
     return Runner(ConfigMixIn(regions=[region]))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.setup.test_wheel import packaged_sources
+from tests.integration.setup.test_wheel import copy_sources
 from tests.support.rows import each_row
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -39,25 +39,21 @@ def run(folder: Path, *words: str, **variables: str) -> "subprocess.CompletedPro
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the packages, because a build leaves files in its folder."""
-    folder = tmp_path_factory.mktemp("sources")
-    for name in ("pyproject.toml", "README.md", "LICENSE", *packaged_sources()):
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes((ROOT / name).read_bytes())
-    return folder
+    """A copy of the distributions."""
+    return copy_sources(tmp_path_factory.mktemp("sources"))
 
 
-def environment(name: str, sources: Path, folder: Path) -> Path:
-    """Install an extra with the locked versions into a new environment, and return its folder of programs."""
+def environment(folder: Path, *requirements: str) -> Path:
+    """Install requirements with the locked versions into a new environment, and return its folder of programs."""
     variables = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     uv = run(ROOT, "setup/uv.sh", **variables).stdout.strip()
     constraints = [word for path in LOCKED for word in ("--constraint", str(ROOT / path))]
-    programs = folder / name / "bin"
+    programs = folder / "bin"
     for words in (
-        ("venv", "--python", sys.executable, str(folder / name)),
-        ("pip", "install", "--python", str(programs / "python"), *constraints, f"traingrid[{name}] @ file://{sources}"),
+        ("venv", "--python", sys.executable, str(folder)),
+        ("pip", "install", "--python", str(programs / "python"), *constraints, *requirements),
     ):
-        ended = run(folder, uv, *words, "--quiet", **variables)
+        ended = run(ROOT, uv, *words, "--quiet", **variables)
         assert ended.returncode == 0, ended.stderr
     return programs
 
@@ -65,7 +61,9 @@ def environment(name: str, sources: Path, folder: Path) -> Path:
 @each_row("extra", ((name, (name, *described)) for name, described in EXTRAS.items()))
 def test_an_extra_is_complete(extra: tuple[str, str, tuple[str, ...]], sources: Path, tmp_path: Path) -> None:
     name, package, command = extra
-    programs, folder = environment(name, sources, tmp_path), tmp_path / f"empty-{name}"
+    local = [f"traingrid-localcloud @ file://{sources}/localcloud"] if name == "local" else []
+    programs = environment(tmp_path / name, f"traingrid[{name}] @ file://{sources}", *local)
+    folder = tmp_path / f"empty-{name}"
     folder.mkdir()
     variables = {"PATH": os.environ["PATH"], "HOME": str(folder)}
     imported = run(folder, str(programs / "python"), "-c", IMPORT_ALL, package, **variables)

@@ -1,27 +1,32 @@
-"""The wheel contains every file that its packages need, and its commands run outside of a checkout."""
+"""The wheels contain every file that their packages need, and their commands run outside of a checkout."""
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
 import zipfile
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import localcloud
 import traingrid
 
 ROOT = Path(__file__).resolve().parents[3]
-PACKAGES = ("traingrid", "localcloud", "verification")
+PROJECTS = {"traingrid": ".", "localcloud": "localcloud"}
+"""By package, the folder of its distribution's pyproject.toml."""
+NOT_PACKED = {"localcloud/pyproject.toml", "localcloud/README.md"}
 MANIFEST = "us-east-1,s3://campaigns-iad/2026-10\n"
 
 
-def packaged_sources() -> set[str]:
-    """Return the files of the packages that pyproject.toml includes, as git lists them."""
+def packaged_sources(*packages: str) -> set[str]:
+    """Return the files of packages, as git lists them; by default, of all distributions."""
     listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", *PACKAGES],
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", *(packages or PROJECTS)],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -30,20 +35,35 @@ def packaged_sources() -> set[str]:
     return {name for name in listed.stdout.splitlines() if (ROOT / name).exists()}
 
 
+def copy_sources(folder: Path) -> Path:
+    """Copy the sources of both distributions, because a build leaves files in its folder."""
+    for name in ("pyproject.toml", "README.md", "LICENSE", *packaged_sources()):
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / name, target)
+    return folder
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the content of the wheel, built from a copy of the sources without an earlier build's files."""
+    """A folder with the content of both wheels."""
     folder = tmp_path_factory.mktemp("wheel")
-    for name in ("pyproject.toml", "README.md", "LICENSE", *packaged_sources()):
-        target = folder / "sources" / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes((ROOT / name).read_bytes())
+    sources = copy_sources(folder / "sources")
     build = f"from setuptools import build_meta; build_meta.build_wheel({str(folder)!r})"
-    subprocess.run([sys.executable, "-c", build], cwd=folder / "sources", check=True, capture_output=True, timeout=300)
-    (wheel,) = folder.glob("*.whl")
-    with zipfile.ZipFile(wheel) as packed:
-        packed.extractall(folder / "site")
+    for project in PROJECTS.values():
+        subprocess.run(
+            [sys.executable, "-c", build], cwd=sources / project, check=True, capture_output=True, timeout=300
+        )
+    for wheel in folder.glob("*.whl"):
+        with zipfile.ZipFile(wheel) as packed:
+            packed.extractall(folder / "site")
     return folder / "site"
+
+
+def distribution(site: Path, package: str) -> metadata.PathDistribution:
+    """Return the distribution of a package."""
+    (record,) = site.glob(f"{'traingrid_localcloud' if package == 'localcloud' else package}-*.dist-info")
+    return metadata.PathDistribution(record)
 
 
 def run(site: Path, folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
@@ -60,18 +80,23 @@ def run(site: Path, folder: Path, *words: str) -> "subprocess.CompletedProcess[s
     )
 
 
-def test_the_wheel_contains_every_file_of_its_packages(site: Path) -> None:
-    packed = {path.relative_to(site).as_posix() for path in site.rglob("*") if path.is_file()}
-    assert {name for name in packed if ".dist-info/" not in name} == packaged_sources()
-    assert {"traingrid/py.typed", "localcloud/iam/required_permissions.json"} <= packed
+@pytest.mark.parametrize("package", PROJECTS)
+def test_a_wheel_contains_every_file_of_its_package_and_no_other_package(site: Path, package: str) -> None:
+    packed = {str(path) for path in distribution(site, package).files or () if ".dist-info/" not in str(path)}
+    assert packed == packaged_sources(package) - NOT_PACKED
+    data = {"traingrid": "traingrid/py.typed", "localcloud": "localcloud/iam/required_permissions.json"}
+    assert data[package] in packed
 
 
-def test_the_version_has_one_source(site: Path) -> None:
-    (information,) = site.glob("*.dist-info/METADATA")
-    found = metadata.PathDistribution(information.parent)
-    assert found.version == traingrid.__version__
+@pytest.mark.parametrize("module", [traingrid, localcloud])
+def test_the_version_has_one_source(site: Path, module: Any) -> None:
+    information = distribution(site, module.__name__)
+    assert information.version == module.__version__
+    assert information.metadata["Requires-Python"] == ">=3.11"
+
+
+def test_the_library_exports_its_version() -> None:
     assert "__version__" in traingrid.__all__
-    assert found.metadata["Requires-Python"] == ">=3.11"
 
 
 def test_the_changelog_describes_the_version() -> None:
@@ -79,11 +104,23 @@ def test_the_changelog_describes_the_version() -> None:
     assert releases[0] == traingrid.__version__
 
 
-def test_the_extras_have_the_locked_versions() -> None:
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+def test_the_distributions_of_a_checkout_have_the_locked_versions() -> None:
+    def project(folder: str) -> Any:
+        return tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"]
+
     groups = tomllib.loads((ROOT / "setup/pyproject.toml").read_text())["dependency-groups"]
-    for extra in ("local", "rehearse"):
-        assert set(extras[extra]) - {"traingrid[local]"} <= {*groups["app"], *groups["dev"]}
+    required = project("localcloud")["dependencies"] + project("verification")["dependencies"]
+    pinned = {requirement for requirement in required if "==" in requirement}
+    assert len(pinned) == 4
+    assert pinned <= {*groups["app"], *groups["dev"]}
+    assert project(".")["optional-dependencies"]["local"] == [f"traingrid-localcloud=={localcloud.__version__}"]
+
+
+@pytest.mark.parametrize("folder", ["localcloud", "verification"])
+def test_a_distribution_lists_all_its_packages(folder: str) -> None:
+    listed = tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
+    packages = {Path(name).parent for name in packaged_sources(folder) if name.endswith(".py")}
+    assert sorted(listed) == sorted(".".join(package.parts) for package in packages)
 
 
 def test_every_command_has_help_outside_of_the_checkout(site: Path, tmp_path: Path) -> None:

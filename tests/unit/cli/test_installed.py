@@ -51,7 +51,7 @@ def test_a_local_command_names_the_missing_extra(
     assert run(monkeypatch, "local", command) == 2
     error = capsys.readouterr().err
     assert f"the Python package {module}, which the extra `local` installs" in error
-    assert "pip install '.[local]'" in error
+    assert "pip install ./localcloud '.[local]'" in error
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,17 @@ def test_rehearse_names_the_missing_extra(
     monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
     hide(monkeypatch, "moto")
     assert run(monkeypatch, "rehearse", manifest) == 2
-    assert "pip install '.[rehearse]'" in capsys.readouterr().err
+    assert "pip install ./localcloud '.[local]'" in capsys.readouterr().err
+
+
+def test_a_command_that_needs_the_checkout_names_its_missing_checks(
+    *, checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hide(monkeypatch, "verification")
+    assert run(monkeypatch, "local", "push") == 2
+    error = capsys.readouterr().err
+    assert "requires the checks of the checkout" in error
+    assert "`make setup-control`" in error
 
 
 @pytest.mark.parametrize("words", [["local", "push"], ["rehearse"]])

@@ -31,7 +31,7 @@ def test_every_file_of_tests_is_in_a_lane() -> None:
         ("tests/unit/manifest/test_forms.py", "product"),
         ("tests/integration/localcloud/sagemaker/test_pipe.py", "rest"),
         ("tests/e2e/two_regions/test_trainings.py", "product"),
-        ("tests/e2e/test_pipe.py", "rest"),
+        ("tests/e2e/longer_trainings/test_pipe.py", "rest"),
     ],
 )
 def test_a_file_is_in_the_lane_of_its_folder(file: str, expected: str) -> None:

@@ -196,7 +196,7 @@ def test_object_detection_reads_annotations(host: Host) -> None:
         ("text/csv", b"2,2\n", {"objective": "binary:logistic"}, "label must be in [0,1]"),
         ("text/csv", b"3,2\n", {"objective": "multi:softmax", "num_class": "3"}, "label must be in [0, num_class)"),
         ("application/x-parquet", b"PAR1", {}, "cannot read application/x-parquet"),
-        ("text/tab", b"1\t2", {}, "requires another content_type"),
+        ("text/tab", b"1\t2", {}, "Channel configuration for 'train' channel is not supported"),
     ],
 )
 def test_a_wrong_xgboost_job_fails_with_the_reason(

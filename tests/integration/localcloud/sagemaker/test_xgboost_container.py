@@ -1,11 +1,14 @@
-"""xgboost container: the product's rules and the independent record of the container refuse the same values."""
+"""xgboost container: the product's rules and the independent record of the container refuse the same jobs."""
 
+import itertools
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from localcloud.sagemaker.algorithms import xgboost_container
+from localcloud.sagemaker.algorithms.job import AlgorithmJob
 from traingrid.algorithms.algorithm import BrokenRule, ChannelUse, Use
 from traingrid.algorithms.built_in import built_in
 from traingrid.algorithms.xgboost import VERSIONS
@@ -33,7 +36,7 @@ def values(name: str) -> Iterator[str]:
     if name == "updater":
         yield "grow_quantile_histmaker"
     if name == "eval_metric":
-        yield from ("error@0.7", "error@x", "ndcg@3", "rmse@1", "error@", "@1")
+        yield from ("error@0.7", "error@1e-3", "error@-1", "error@x", "ndcg@3", "rmse@1", "error@", "@1")
 
 
 def violations(hyperparameters: dict[str, str], version: str) -> list[BrokenRule]:
@@ -48,7 +51,7 @@ def violations(hyperparameters: dict[str, str], version: str) -> list[BrokenRule
 def given(name: str, value: str) -> dict[str, str]:
     """Return hyperparameters with those that the value requires."""
     objectives = {"auc": "binary:logistic", "aft-nloglik": "survival:aft"}
-    objective = {"objective": objectives[value]} if name == "eval_metric" and value in objectives else {}
+    objective = {"objective": objectives.get(value, "reg:squarederror")} if name == "eval_metric" else {}
     classes = {"num_class": "3"} if name == "objective" else {}
     method = {"tree_method": "gpu_hist"} if name == "use_dask_gpu_training" else {}
     return {"num_round": "1", **objective, **classes, **method, name: value}
@@ -65,6 +68,83 @@ def test_the_product_refuses_exactly_the_values_that_the_container_refuses(versi
         if bool(broken) != bool(xgboost_container.problem(given(name, value), version))
     ]
     assert not different
+
+
+COMBINATIONS = [
+    {"eval_metric": "rmse"},
+    {"eval_metric": "auc", "objective": "reg:squarederror"},
+    {"eval_metric": "aft-nloglik", "objective": "survival:cox"},
+    {"objective": "multi:softprob"},
+    {"num_class": "3", "objective": "reg:gamma"},
+    *(
+        {"updater": updater, **booster, **process}
+        for updater in ("shotgun", "shotgun,coord_descent", "grow_colmaker", "grow_colmaker,distcol", "prune,refresh")
+        for booster in ({}, {"booster": "gbtree"}, {"booster": "gblinear"})
+        for process in ({}, {"process_type": "default"}, {"process_type": "update"})
+    ),
+    *(
+        {constraint: value, **method}
+        for constraint, value in (("monotone_constraints", "(0,1)"), ("interaction_constraints", "[[1,2]]"))
+        for method in ({}, *({"tree_method": word} for word in ("auto", "exact", "approx", "hist", "gpu_hist")))
+    ),
+]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_product_refuses_the_combinations_that_the_container_refuses(version: str) -> None:
+    different = []
+    for values_of_job in COMBINATIONS:
+        hyperparameters = {"num_round": "1", **values_of_job}
+        reasons = [violation.reason for violation in violations(hyperparameters, version)]
+        if bool(reasons) != bool(problem := xgboost_container.problem(hyperparameters, version)):
+            different.append((values_of_job, reasons, problem))
+    assert not different
+
+
+CONTENT_TYPES = (
+    *("", "csv", "text/csv", "TEXT/CSV", "text/csv; label_size=1", "text/libsvm", "text/x-libsvm", "libsvm"),
+    *("application/x-parquet", "application/x-recordio-protobuf", "recordio-protobuf", "text/plain"),
+)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_product_refuses_the_channels_that_the_container_refuses(version: str, tmp_path: Path) -> None:
+    names_of_channels = (("train",), ("train", "validation"), ("validation",), ("train", "test"))
+    gpu = [{"tree_method": "gpu_hist", "use_dask_gpu_training": use} for use in ("true", "false")]
+    settings = itertools.product(
+        *(names_of_channels, CONTENT_TYPES, ("File", "Pipe"), ("FullyReplicated", "ShardedByS3Key")),
+        *(({}, {"tree_method": "hist", "use_dask_gpu_training": "true"}, *gpu), ("ml.m5.xlarge", "ml.p3.2xlarge")),
+    )
+    different = []
+    for channels, content_type, mode, distribution, hyperparameters, instance_type in settings:
+        use = Use(
+            hyperparameters={"num_round": "1", **hyperparameters},
+            channels=dict.fromkeys(
+                channels, ChannelUse(content_type=content_type, input_mode=mode, distribution=distribution)
+            ),
+            instance_type=instance_type,
+        )
+        job = job_of(use, tmp_path)
+        algorithm = built_in("xgboost", version)
+        assert algorithm
+        reasons = [violation.reason for violation in algorithm.algorithm.violations(use)]
+        if bool(reasons) != bool(problem := xgboost_container.job_problem(job, version)):
+            different.append((use, reasons, problem))
+    assert not different
+
+
+def job_of(use: Use, base: Path) -> AlgorithmJob:
+    """Return a training job as its container reads it."""
+    channels = {
+        name: {"TrainingInputMode": channel.input_mode, "S3DistributionType": channel.distribution}
+        | ({"ContentType": channel.content_type} if channel.content_type else {})
+        for name, channel in use.channels.items()
+    }
+    hosts = tuple(f"algo-{number}" for number in range(1, use.instance_count + 1))
+    return AlgorithmJob(
+        base=base, hyperparameters=use.hyperparameters, channels=channels, instance_type=use.instance_type,
+        host=hosts[0], hosts=hosts,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -89,7 +89,7 @@ def test_a_wrong_secret_is_refused(cloud: LocalCloud, key: str) -> None:
     status, text = sent(cloud, identity(cloud, secret="localcloud", key=key))
     assert status == 403
     assert "<Code>SignatureDoesNotMatch</Code>" in text
-    assert 'eval "$(traingrid local up)"' in text
+    assert 'eval "$(localcloud env)"' in text
 
 
 def test_another_body_another_path_and_another_header_are_refused(cloud: LocalCloud) -> None:

@@ -4,9 +4,6 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 
-from cfnlint.helpers import REGION_PRIMARY
-from cfnlint.schema import PROVIDER_SCHEMA_MANAGER, ResourceNotFoundError
-
 from tests.integration.posture.rule import Rule, put, without
 from tests.integration.posture.synthesised import Synthesised
 from tests.integration.stacks.templates import flat
@@ -104,6 +101,10 @@ def regions_share_nothing_but_names(made: Synthesised) -> Iterator[str]:
 @cache
 def _tag_property(kind: str) -> str:
     """Return the property with a type's tags in CloudFormation's schema; "" for a type without tags."""
+    # cfn-lint takes seconds to load, and each worker collects the files that import this one.
+    from cfnlint.helpers import REGION_PRIMARY  # noqa: PLC0415  # see above
+    from cfnlint.schema import PROVIDER_SCHEMA_MANAGER, ResourceNotFoundError  # noqa: PLC0415  # see above
+
     try:
         schema = PROVIDER_SCHEMA_MANAGER.get_resource_schema(REGION_PRIMARY, kind).schema
     except ResourceNotFoundError:

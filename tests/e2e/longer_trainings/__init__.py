@@ -1,0 +1,1 @@
+"""Tests that share a deployment: a package, so that its fixtures end with its last test."""
