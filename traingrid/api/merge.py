@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from traingrid import names
 from traingrid.api.submit import parsed, raise_unless_submitted
 from traingrid.api.submit_once import submit_once
+from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_copy import CopyStore
 from traingrid.errors import TraingridError
+from traingrid.job.data_layout import inputs_as_trained
 from traingrid.ledger.errors import ItemError
 from traingrid.ledger.moves import Moves
 from traingrid.manifest.json_lines import json_lines
@@ -118,6 +120,8 @@ def open_merge(plane: ControlPlane, submission: str, indexes: Iterable[int], req
     models = models_of(submission, statuses, jobs, indexes)
     check_method(models, request.method)
     region = region_of(models, request, deployment.grid)
+    training_jobs = {status.index: status.training_job for status in statuses}
+    models = [_as_trained(model, training_jobs[model.job.index]) for model in models]
     heads = [_head(model) for model in models]
     folder = models_folder(models, heads, region, deployment)
     line = merge_line(models, request, folder, sum(object_head.size for object_head in heads), (region, deployment))
@@ -129,6 +133,12 @@ def open_merge(plane: ControlPlane, submission: str, indexes: Iterable[int], req
     )
     key = f"{names.MERGE_PREFIX}{submission}-{request.method}-{digest}.jsonl"
     return OpenMerge(copies=copies, job=_job(manifest, deployment), key=key, manifest=manifest, plane=plane)
+
+
+def _as_trained(model: Model, training_job: str) -> Model:
+    """Return a model whose job has the channels of its training; the merge reads those of one Region."""
+    inputs = inputs_as_trained(Storage(model.job.region), model.job, training_job)
+    return replace(model, job=model.job.model_copy(update={"inputs": inputs}))
 
 
 def _job(manifest: str, deployment: Deployment) -> Job:

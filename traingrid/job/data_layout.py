@@ -38,11 +38,14 @@ if TYPE_CHECKING:
         def entries(self, prefix: S3Uri, token: str = "") -> tuple[list[str], str]:
             """See `Storage.entries`."""
 
-    class LayoutStorage(Listing, Protocol):
-        """The methods of `traingrid.aws.s3.Storage` that agree on a layout."""
+    class Reading(Protocol):
+        """The method of `traingrid.aws.s3.Storage` that reads a layout."""
 
         def read_if_exists(self, uri: S3Uri) -> bytes | None:
             """See `Storage.read_if_exists`."""
+
+    class LayoutStorage(Listing, Reading, Protocol):
+        """The methods of `traingrid.aws.s3.Storage` that agree on a layout."""
 
         def write_if_none(self, uri: S3Uri, content: bytes, content_type: str) -> bool:
             """See `Storage.write_if_none`."""
@@ -153,8 +156,28 @@ def agreed_layout(objects: LayoutStorage, job: Job, training_job: str, listing: 
         layout = layout_of(listing, folder_of(job.inputs), channel_names) if listing else folders_of(channel_names)
         content = json.dumps(dict(layout.parts)).encode()
         stored = content if objects.write_if_none(uri, content, "application/json") else objects.read_if_exists(uri)
+    return _stored(stored or b"", uri, job, training_job)
+
+
+def inputs_as_trained(objects: Reading, job: Job, training_job: str) -> Inputs:
+    """Return the channels with which a training job was created; as its line has them if it has no layout.
+
+    Args:
+        objects: S3 in the job's Region.
+
+    Raises:
+        UsageError: Another program has written the object with the layout.
+        ClientError: S3 refused a call.
+    """
+    uri = manifest_uri(job, training_job, _AGREED)
+    if not job.by_layout or (stored := objects.read_if_exists(uri)) is None:
+        return job.inputs
+    return _stored(stored, uri, job, training_job).inputs(job.inputs)
+
+
+def _stored(content: bytes, uri: S3Uri, job: Job, training_job: str) -> Layout:
     try:
-        parts = json_object(stored or b"")
+        parts = json_object(content)
     except JsonError:
         parts = {}
     if not parts or not all(part in (f"{name}/", f"{name}-", "") for name, part in parts.items()):

@@ -104,6 +104,20 @@ def test_a_merge_copies_the_models_and_is_submitted_once(grid: tg.Grid, deployme
     assert (keys(deployment.manifest_bucket), keys(data), len(announced)) == (manifests, copies, 3)
 
 
+def test_a_merge_reads_the_channels_that_the_training_found_in_its_folder(
+    grid: tg.Grid, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs, statuses = grid.plane.last_submitted_jobs(SUBMISSION), grid.plane.status(SUBMISSION).jobs
+    jobs[0] = jobs[0].model_copy(update={"by_layout": True})
+    statuses[0] = dataclasses.replace(statuses[0], training_job="trained-0")
+    layout = S3Uri.parse(jobs[0].output) / "trained-0" / "input" / "channels.manifest"
+    boto3.client("s3", "us-east-1").create_bucket(Bucket=layout.bucket)
+    Storage("us-east-1").write_json(layout, {"train": "train-", "validation": "validation-"})
+    merged = open_merge(grid.plane, SUBMISSION, [0, 1], tg.MergeRequest(method="ensemble", region="us-east-1"))
+    folder = jobs[0].inputs["validation"].uri.removesuffix("validation/")
+    assert merged.job.inputs["validation"].uri == f"{folder}validation-"
+
+
 def test_models_are_copied_beside_one_whose_item_is_damaged(
     grid: tg.Grid, deployment: Deployment, moves: Moves, intake: None
 ) -> None:
