@@ -24,12 +24,14 @@ class Issued:
 
 
 _issued: dict[str, Issued] = {}
-_constants = {name: getattr(TokenResponse, name) for name in ("get_session_token", "get_federation_token")}
+_moto_operations = {name: getattr(TokenResponse, name) for name in ("get_session_token", "get_federation_token")}
 
 
 def install(cloud: "LocalCloud") -> None:
-    """Replace moto's two operations."""
-    cloud.replace(TokenResponse, **{name: _random(answer) for name, answer in _constants.items()})
+    """Replace the operations of moto that return constant credentials."""
+    cloud.replace(
+        TokenResponse, **{name: _with_random_credentials(answer) for name, answer in _moto_operations.items()}
+    )
     cloud.on_stop(_issued.clear)
 
 
@@ -38,7 +40,7 @@ def issued(access_key: str) -> Issued | None:
     return _issued.get(access_key)
 
 
-def _random(answer: Answer) -> Answer:
+def _with_random_credentials(answer: Answer) -> Answer:
     @functools.wraps(answer)
     def with_random_credentials(response: Any) -> Any:
         result = answer(response)

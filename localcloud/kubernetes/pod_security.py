@@ -27,7 +27,7 @@ _CAPABILITIES = frozenset(
     }
 )
 """The capabilities that `baseline` lets containers add."""
-_VOLUMES = frozenset(
+_ALLOWED_VOLUME_TYPES = frozenset(
     {
         *("configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "image", "persistentVolumeClaim", "projected"),
         "secret",
@@ -70,7 +70,7 @@ def _baseline(spec: dict[str, Any]) -> Iterator[str]:
 
 def _restricted(spec: dict[str, Any]) -> Iterator[str]:
     pod = spec.get("securityContext") or {}
-    if volumes := [volume["name"] for volume in spec.get("volumes") or [] if not _VOLUMES & volume.keys()]:
+    if volumes := [volume["name"] for volume in spec.get("volumes") or [] if _ALLOWED_VOLUME_TYPES.isdisjoint(volume)]:
         yield f"restricted volume types ({_quoted('volume', volumes)} uses a restricted volume type)"
     if names := _named(spec, lambda container: _context(container).get("allowPrivilegeEscalation") is not False):
         yield (f"allowPrivilegeEscalation != false ({names} must set securityContext.allowPrivilegeEscalation=false)")

@@ -93,9 +93,9 @@ def _resize(use: Use) -> Iterator[BrokenRule]:
     values, mime = use.hyperparameters, use.channels["train"].mime
     if mime != RECORDIO and "resize" not in values:
         yield missing("resize", f"the content_type {mime} requires it", "a whole number of at least 1")
-    larger = max(int(part) for part in values.get("image_shape", "3,224,224").split(",")[1:])
-    if "resize" in values and int(values["resize"]) < larger:
-        step = f"Write a whole number of at least {larger}."
+    longest_side = max(int(part) for part in values.get("image_shape", "3,224,224").split(",")[1:])
+    if "resize" in values and int(values["resize"]) < longest_side:
+        step = f"Write a whole number of at least {longest_side}."
         yield invalid("resize", values["resize"], "must not be smaller than the height or width of image_shape", step)
 
 

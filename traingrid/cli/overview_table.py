@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from traingrid.cli.columns import Column
 from traingrid.cli.fitted_table import fitted_table
@@ -19,7 +19,13 @@ if TYPE_CHECKING:
     from traingrid.submission.status import JobStatus
 
 _TOTAL, _NOT_STARTED = "all Regions", "not started"
-_Numbers = tuple[str, "Mapping[str, int]"]
+
+
+class _Numbers(NamedTuple):
+    """The numbers of jobs of a row by state."""
+
+    heading: str
+    by_state: Mapping[str, int]
 
 
 def overview_tables(overview: SubmissionOverview, width: int) -> Iterator[tuple[str, FittedTable]]:
@@ -56,29 +62,30 @@ def more_sentence(overview: SubmissionOverview) -> str:
 
 def _numbers(overview: SubmissionOverview) -> list[_Numbers]:
     """Return the numbers of jobs of each row by heading."""
-    rows: list[_Numbers] = [
-        (region, {str(state): count for state, count in states.items()}) for region, states in overview.states.items()
+    rows = [
+        _Numbers(region, {str(state): count for state, count in states.items()})
+        for region, states in overview.states.items()
     ]
     if overview.unopened:
-        rows.append((_NOT_STARTED, {JobState.PENDING: overview.unopened}))
+        rows.append(_Numbers(_NOT_STARTED, {JobState.PENDING: overview.unopened}))
     total: dict[str, int] = {}
     for _, numbers in rows:
         for state, count in numbers.items():
             total[state] = total.get(state, 0) + count
-    return [*rows, (_TOTAL, total)]
+    return [*rows, _Numbers(_TOTAL, total)]
 
 
 def _number_columns(rows: list[_Numbers]) -> Iterator[Column[_Numbers]]:
     states = dict.fromkeys([*JobState, *(state for _, numbers in rows for state in numbers)])
-    yield Column(heading="Region", render=lambda row: row[0], rank=0)
+    yield Column(heading="Region", render=lambda row: row.heading, rank=0)
     for place, state in enumerate(states):
         if any(state in numbers for _, numbers in rows):
             yield Column(heading=str(state), render=_count(state), rank=1 + place, right=True)
-    yield Column(heading="all", render=lambda row: f"{sum(row[1].values()):,}", rank=100, right=True)
+    yield Column(heading="all", render=lambda row: f"{sum(row.by_state.values()):,}", rank=100, right=True)
 
 
 def _count(state: str) -> Callable[[_Numbers], str]:
-    return lambda row: f"{row[1][state]:,}" if state in row[1] else ""
+    return lambda row: f"{row.by_state[state]:,}" if state in row.by_state else ""
 
 
 def _job_columns() -> list[Column[JobStatus]]:

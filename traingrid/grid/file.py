@@ -102,24 +102,14 @@ def _as_written(data: object, key: KeyPath) -> KeyPath:
 def _sentence(path: Path, document: YamlDocument, key: KeyPath, details: ErrorDetails) -> str:
     place = f"{path}:{document.line(key)}: {_dotted(key)}:"
     if details["type"] == "extra_forbidden":
-        return f"{place} there is no such key. {_meant(str(key[-1]), tuple(_fields(key[:-1])))}"
+        return f"{place} there is no such key. {_nearest_choice(str(key[-1]), tuple(_fields(key[:-1])))}"
     field = _fields(key[:-1]).get(str(key[-1])) if key else None
     if details["type"] == "missing":
         return f"{place} this key is missing. {_example(key, field)}"
-    context = details.get("ctx", {})
-    refused_key = details["loc"][-1:] == ("[key]",)  # pydantic marks errors of a key itself, not of its value
-    value = key[-1] if refused_key else context.get("value", _value(document.data, key))
+    value = _refused_value(document, key, details)
     literal = shown(value) if isinstance(value, str) else json.dumps(value, default=str)  # YAML's true, not True
     refused = "" if value is None or isinstance(value, dict | list) else f" {literal} is not allowed:"
-    if field is None and details["type"] != "broken_rule":  # an entry of a list or mapping; our rules have a next step
-        key = key[:-1]
-        field = _fields(key[:-1]).get(str(key[-1])) if key else None
-    if "choices" in context:
-        step = _meant(str(value), context["choices"])
-    elif details["type"] == "broken_rule" and not context.get("example"):  # the rule names the fix
-        step = ""
-    else:
-        step = _example(key, field, value)
+    step = _next_step(key, field, value, details)
     return f"{place}{refused} {violated_rule(details)}. {step}".rstrip()
 
 
@@ -148,7 +138,26 @@ def violated_rule(details: ErrorDetails) -> str:
     return rule.removesuffix(".")
 
 
-def _meant(word: str, choices: tuple[str, ...]) -> str:
+def _refused_value(document: YamlDocument, key: KeyPath, details: ErrorDetails) -> object:
+    if details["loc"][-1:] == ("[key]",):  # pydantic marks errors of a key itself, not of its value
+        return key[-1]
+    return details.get("ctx", {}).get("value", _value(document.data, key))
+
+
+def _next_step(key: KeyPath, field: FieldInfo | None, value: object, details: ErrorDetails) -> str:
+    """Return the sentence after the violated rule; empty if the rule names the fix itself."""
+    context, is_rule = details.get("ctx", {}), details["type"] == "broken_rule"
+    if "choices" in context:
+        return _nearest_choice(str(value), context["choices"])
+    if is_rule and not context.get("example"):
+        return ""
+    if field is None and not is_rule:  # an entry of a list or mapping, whose field has the examples
+        key = key[:-1]
+        field = _fields(key[:-1]).get(str(key[-1])) if key else None
+    return _example(key, field, value)
+
+
+def _nearest_choice(word: str, choices: tuple[str, ...]) -> str:
     near = nearest(word, choices)
     return f"Did you mean {near}?" if near else f"Choose from: {', '.join(choices)}."
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 PREFIX = "k8s-aws-v1."
 """The prefix of a token."""
-HEADER = "x-k8s-aws-id"
+CLUSTER_HEADER = "x-k8s-aws-id"
 """The signed header with the cluster's name."""
 _URL_SECONDS = 60
 _USED_SECONDS = 13 * 60.0
@@ -48,8 +48,10 @@ class Tokens:
         self._cluster = cluster
         self._sts: Any = make("sts", region, role)
         events = self._sts.meta.events  # of a client that the tokens of other clusters share
-        events.register("provide-client-params.sts.GetCallerIdentity", _take_cluster, unique_id=HEADER + "-parameter")
-        events.register("before-sign.sts.GetCallerIdentity", _add_cluster, unique_id=HEADER)
+        events.register(
+            "provide-client-params.sts.GetCallerIdentity", _take_cluster, unique_id=CLUSTER_HEADER + "-parameter"
+        )
+        events.register("before-sign.sts.GetCallerIdentity", _add_cluster, unique_id=CLUSTER_HEADER)
         self._clock = clock
         self._lock = threading.Lock()
         self._token, self._signed_at = "", 0.0
@@ -69,17 +71,17 @@ class Tokens:
 
     def _signed(self) -> str:
         url = self._sts.generate_presigned_url(
-            "get_caller_identity", Params={HEADER: self._cluster}, ExpiresIn=_URL_SECONDS, HttpMethod="GET"
+            "get_caller_identity", Params={CLUSTER_HEADER: self._cluster}, ExpiresIn=_URL_SECONDS, HttpMethod="GET"
         )
         return PREFIX + base64.urlsafe_b64encode(url.encode()).decode().rstrip("=")
 
 
 def _take_cluster(params: dict[str, Any], context: dict[str, Any], **_: Any) -> None:
     """Move the cluster's name out of the parameters, because the operation has none."""
-    if HEADER in params:
-        context[HEADER] = params.pop(HEADER)
+    if CLUSTER_HEADER in params:
+        context[CLUSTER_HEADER] = params.pop(CLUSTER_HEADER)
 
 
 def _add_cluster(request: Any, **_: Any) -> None:
-    if HEADER in request.context:
-        request.headers[HEADER] = request.context[HEADER]
+    if CLUSTER_HEADER in request.context:
+        request.headers[CLUSTER_HEADER] = request.context[CLUSTER_HEADER]

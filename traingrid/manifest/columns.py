@@ -117,7 +117,8 @@ def unknown_field(number: int, name: str, *, csv_form: bool) -> LineError:
     else:
         names = [*(name for name in FIELDS if not csv_form or name not in MAPPINGS.values())]
         names += MAPPINGS if csv_form else ()
-        near = difflib.get_close_matches(name.lower()[:40].partition(".")[0] + "." * ("." in name), names, n=1)
+        first, dot, _ = name.lower()[:40].partition(".")  # `hp.` of `hp.rate` is a prefix of columns
+        near = difflib.get_close_matches(f"{first}{dot}", names, n=1)
         reason = "unknown field"
         next_step = f"Did you mean {near[0]}?" if near else f"The fields are {', '.join(names)}."
     return LineError(line=number, field="field", value=shown(name), reason=reason, next_step=next_step)

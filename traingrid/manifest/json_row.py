@@ -47,7 +47,7 @@ def _quoted(number: int, text: str, values: dict[str, Any]) -> list[LineError]:
     """Return the error of the first field with a typographic quote around a text; none for almost all lines."""
     if text.isascii() and "\\u" not in text:
         return []
-    quotes = ((name, _typographic_quote(name, value)) for name, value in values.items())
+    quotes = ((name, _quote_around_a_text(name, value)) for name, value in values.items())
     return [
         unreadable(number, text, f"{shown(name, 40)} has a text with {quote} around it", QUOTE_STEP)
         for name, quote in quotes
@@ -55,15 +55,15 @@ def _quoted(number: int, text: str, values: dict[str, Any]) -> list[LineError]:
     ][:1]
 
 
-def _typographic_quote(*values: object) -> str:
+def _quote_around_a_text(*values: object) -> str:
     """Return the name of a typographic quote around one of the texts in some values; empty if there is none."""
     for value in values:
         if isinstance(value, str):
             quote = typographic_quote(value)
         elif isinstance(value, dict):
-            quote = _typographic_quote(*value, *value.values())
+            quote = _quote_around_a_text(*value, *value.values())
         else:
-            quote = _typographic_quote(*value) if isinstance(value, list) else ""
+            quote = _quote_around_a_text(*value) if isinstance(value, list) else ""
         if quote:
             return quote
     return ""

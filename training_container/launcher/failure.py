@@ -14,7 +14,7 @@ from types import TracebackType
 
 from training_container import outside_json
 from training_container.launcher.exit_status import in_words, likely_cause
-from training_container.launcher.stalls import StallWatch
+from training_container.launcher.horovod_stalls import StallWatch
 
 # SageMaker shows the first 1,024 characters of /opt/ml/output/failure as the job's FailureReason.
 # Source: DescribeTrainingJob in the SageMaker API reference.

@@ -7,7 +7,7 @@ from training_container.contract.launch_options import gpu_count
 from training_container.contract.rank_variables import MARK_OUTPUT
 from training_container.contract.toolkit import sagemaker_variables
 from training_container.contract.training_job import TrainingJob
-from training_container.launcher import kernel_cache, stalls, torchrun
+from training_container.launcher import horovod_stalls, kernel_cache, torchrun
 from training_container.launcher.gpu_network import gpu_network
 from training_container.trainer.config import Config
 
@@ -46,7 +46,9 @@ def rank_environment(
 
 def _mpi(job: TrainingJob, environment: Mapping[str, str], config: Config | None) -> dict[str, str]:
     """Return the variables of Open MPI and Horovod."""
-    variables = stalls.variables(_stall_seconds(job, environment, config)) | (_horovod(job, config) if config else {})
+    variables = horovod_stalls.variables(_stall_seconds(job, environment, config)) | (
+        _horovod(job, config) if config else {}
+    )
     if gpu_count():
         # Separate threads start a GPU's kernels, so that the work of tf.data does not delay them. Source:
         # https://www.tensorflow.org/guide/gpu_performance_analysis
@@ -68,7 +70,7 @@ def _stall_seconds(job: TrainingJob, environment: Mapping[str, str], config: Con
         return float(environment[_LIMIT])
     start = kernel_cache.COMPILING_SECONDS if kernel_cache.compiles_kernels(job) else 0.0
     if config is None:
-        return max(stalls.DEFAULT_SECONDS, start)
+        return max(horovod_stalls.DEFAULT_SECONDS, start)
     if "stall_seconds" in job.hyperparameters:
         return config.stall_seconds
     if job.has_streams:

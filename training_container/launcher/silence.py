@@ -1,8 +1,8 @@
 """Silence: ends ranks that print nothing for a long time, with any launcher, and reports what each one was doing.
 
-Horovod detects ranks that wait for another one only with MPI (stalls.py), and torch.distributed by its timeout; neither
-sees a program without collectives. The only sign that all programs share is their output. A program may be silent for
-good reasons, so there is no limit unless the job sets one.
+Horovod detects ranks that wait for another one only with MPI (horovod_stalls.py), and torch.distributed by its timeout;
+neither sees a program without collectives. The only sign that all programs share is their output. A program may be
+silent for good reasons, so there is no limit unless the job sets one.
 """
 
 import re

@@ -24,32 +24,32 @@ class WeightAverages(tf.Module):
 
     def __init__(self, weights: Sequence[tf.Variable], statistics: Sequence[tf.Variable], decay: float) -> None:
         super().__init__()
-        self._weights, self._decay = [*weights, *statistics], decay
+        self._averaged, self._decay = [*weights, *statistics], decay
         self.steps = tf.Variable(0, dtype=tf.int64, trainable=False)
-        self.averages = [tf.Variable(weight, trainable=False) for weight in self._weights]
+        self.averages = [tf.Variable(weight, trainable=False) for weight in self._averaged]
         self.statistics = self.averages[len(weights) :]
 
     def update(self) -> None:
         """Update the averages with the current weights. This is part of the training step."""
         steps = tf.cast(self.steps.assign_add(1), tf.float32)
         part = 1.0 - tf.minimum(self._decay, (1.0 + steps) / (10.0 + steps))
-        for average, weight in zip(self.averages, self._weights, strict=True):
+        for average, weight in zip(self.averages, self._averaged, strict=True):
             average.assign_add(tf.cast(part, average.dtype) * (weight - average))
 
     def restart(self) -> None:
         """Reset the averages to the current weights."""
         self.steps.assign(0)
-        for average, weight in zip(self.averages, self._weights, strict=True):
+        for average, weight in zip(self.averages, self._averaged, strict=True):
             average.assign(weight)
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
         """Replace the weights by their averages, and restore them afterwards."""
-        weights = [weight.numpy() for weight in self._weights]
-        for average, weight in zip(self.averages, self._weights, strict=True):
+        weights = [weight.numpy() for weight in self._averaged]
+        for average, weight in zip(self.averages, self._averaged, strict=True):
             weight.assign(average)
         try:
             yield
         finally:
-            for weight, value in zip(self._weights, weights, strict=True):
+            for weight, value in zip(self._averaged, weights, strict=True):
                 weight.assign(value)

@@ -31,6 +31,8 @@ _LINES_AT_ONCE = 20
 _PROPAGATIONS = ("Background", "Foreground", "Orphan")
 """The values of kubectl's `--cascade`: by default background."""
 _QUEUE = "gpus"
+_WARNING_SECONDS = {"drained": 600.0, "interrupted": 2.0, "lost": 0.0}
+"""The seconds from the notice of a disruption to the end of the node."""
 _SLOW_STOP = Stub(seconds=ENDLESS_SECONDS, stop_seconds=6.0)
 _CLAIM_SECONDS = 6.0
 """Time between the death of a child and the first call of the next one."""
@@ -396,14 +398,14 @@ def _disturb_a_node(grid: FaultyGrid, chance: random.Random) -> list[str]:
         return []
     pod = chance.choice(pods)
     node, metadata = pod["spec"]["nodeName"], pod["metadata"]
-    way = chance.choice(("evicted", "drained", "interrupted", "deleted", "lost"))
+    way = chance.choice(("evicted", "deleted", *_WARNING_SECONDS))
     with suppress(ApiError):  # it has ended meanwhile
         if way == "evicted":
             evict_pod(cluster.store, metadata["namespace"], metadata["name"])
         elif way == "deleted":
             cluster.client.delete(POD, metadata["namespace"], metadata["name"])
         else:
-            cluster.interrupt_node(node, {"drained": 600.0, "interrupted": 2.0, "lost": 0.0}[way])
+            cluster.interrupt_node(node, _WARNING_SECONDS[way])
         return [way]
     return []
 

@@ -45,7 +45,8 @@ class Provisioner:
     ) -> None:
         self._client, self._events, self._cloud, self._region = client, events, cloud, region
         self._auto_mode = auto_mode
-        self._without: dict[str, tuple[object, str]] = {}
+        # By the uid of an object: the fault plan and the instance type for which it has had no capacity.
+        self._refusals: dict[str, tuple[object, str]] = {}
 
     def candidate(self, pod: Object, pods: Sequence[Object], nodes: Sequence[Object]) -> Object | None:
         """Return the node to add for a pod; None if none can be created, or AWS has no capacity.
@@ -84,11 +85,11 @@ class Provisioner:
     def _has_capacity(self, root: str, kind: str) -> bool:
         """Ask the fault plan once for each object and plan, because a plan counts the jobs without capacity."""
         plan = self._cloud.faults.plan
-        if root in self._without and self._without[root] == (plan, kind):
+        if self._refusals.get(root) == (plan, kind):
             return False
         names = (kind, f"ml.{kind}")
         if any(self._cloud.faults.no_capacity(self._region, name) is not None for name in names):
-            self._without[root] = (plan, kind)
+            self._refusals[root] = (plan, kind)
             return False
         return True
 

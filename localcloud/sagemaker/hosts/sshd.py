@@ -62,7 +62,8 @@ def _serve(connection: socket.socket) -> None:
             os.close(stream)
         status = process.wait()
         try:
-            connection.sendall(bytes([status if 0 <= status < FAILED else FAILED]))
+            is_status = 0 <= status < FAILED  # a signal that ended the command is negative
+            connection.sendall(bytes([status if is_status else FAILED]))
         except BrokenPipeError:  # the client was killed; without a terminal the command continues, as with real sshd
             return
 

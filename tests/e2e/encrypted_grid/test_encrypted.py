@@ -32,9 +32,9 @@ def test_a_line_trains_and_all_of_its_results_are_encrypted(plane: ControlPlane)
     (job,) = ended(plane, submission).jobs
     assert (job.state, job.reason) == ("Completed", "")
     s3, bucket = client("s3", REGION), names.output_bucket("traingrid", plane.deployment.account, REGION)
-    part, model = (entry["Key"] for entry in s3.list_objects_v2(Bucket=bucket, Prefix=f"{submission}/")["Contents"])
-    assert (part.rpartition(".")[2], model.rpartition("/")[2]) == ("jsonl", "model.tar.gz")
-    keys = {s3.head_object(Bucket=bucket, Key=name)["SSEKMSKeyId"].rpartition("/")[2] for name in (part, model)}
+    written = [entry["Key"] for entry in s3.list_objects_v2(Bucket=bucket, Prefix=f"{submission}/")["Contents"]]
+    assert sorted(key.rpartition("/")[2].partition(".")[2] for key in written) == ["jsonl", "manifest", "tar.gz"]
+    keys = {s3.head_object(Bucket=bucket, Key=key)["SSEKMSKeyId"].rpartition("/")[2] for key in written}
     alias = client("kms", REGION).describe_key(KeyId=names.data_key("traingrid"))["KeyMetadata"]
     assert keys == {alias["KeyId"]}
     table = client("dynamodb", REGION).describe_table(TableName=plane.deployment.table)["Table"]

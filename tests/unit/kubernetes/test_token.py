@@ -6,7 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from traingrid.aws.clients import once
-from traingrid.kubernetes.token import HEADER, Tokens
+from traingrid.kubernetes.token import CLUSTER_HEADER, Tokens
 
 pytestmark = pytest.mark.usefixtures("aws")
 
@@ -36,7 +36,7 @@ def test_the_tokens_of_two_clusters_share_a_client_and_have_their_own_names(monk
     one, other = (Tokens(name, "eu-west-1", once) for name in ("one", "other"))
     signed: list[str] = []
     events = once("sts", "eu-west-1").meta.events
-    events.register_last("before-sign.sts", lambda request, **_: signed.append(request.headers[HEADER]))
+    events.register_last("before-sign.sts", lambda request, **_: signed.append(request.headers[CLUSTER_HEADER]))
     for tokens in (one, other, one):
         tokens.discard(tokens.current())
     assert signed == ["one", "other", "one"]

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from traingrid import names
-from traingrid.aws.clients import client as make
+from traingrid.aws.clients import client
 from traingrid.deploy.checkup.account import principal
 from traingrid.deploy.checkup.cluster import CheckedCluster
 from traingrid.deploy.checkup.finding import REVERT_DRIFT, Finding, Verdict, looked
@@ -23,7 +23,7 @@ from traingrid.kubernetes.errors import FORBIDDEN, NOT_FOUND, UNAUTHORIZED, ApiE
 from traingrid.kubernetes.token import Tokens
 from traingrid.names import Part
 
-_BRIEF = Patience(connect=5.0, read=20.0, tries=2)
+_CHECK_PATIENCE = Patience(connect=5.0, read=20.0, tries=2)
 _NO_REVIEW = (FORBIDDEN, NOT_FOUND)
 _GROUPS: tuple[Part, ...] = ("launch", "sweep")
 _ENFORCED = "pod-security.kubernetes.io/enforce"
@@ -34,8 +34,8 @@ _COSTLY = ((BATCH, "jobs"), (KUBEFLOW, "mpijobs"), ("", "pods"))
 def client_of(place: CheckedCluster) -> Client:
     """Return a client of a cluster with the caller's credentials, or those of `use` in another account."""
     name = place.settings.cluster
-    tokens = Tokens(name, place.region, make, place.role)
-    return Client(cluster_of(name, place.region, make, place.role), place.settings.namespace, tokens, _BRIEF)
+    tokens = Tokens(name, place.region, client, place.role)
+    return Client(cluster_of(name, place.region, client, place.role), place.settings.namespace, tokens, _CHECK_PATIENCE)
 
 
 def objects(place: CheckedCluster, open_client: Callable[[CheckedCluster], Client] = client_of) -> Iterator[Finding]:
@@ -107,10 +107,10 @@ class _Objects:
         for part in _GROUPS:
             subject = f"permissions of {names.kubernetes_group(self._place.grid.name, part)}"
             yield self._looked(subject, "get roles and rolebindings", partial(self._group, subject, part))
-        if source := self._place.required("kind").get("mpijob"):
-            yield from self._mpi(source)
-        for queue, source in self._place.required("queue").items():
-            yield self._looked(f"LocalQueue {queue}", "get localqueues", partial(self._queue, queue, source))
+        if setting := self._place.required("kind").get("mpijob"):
+            yield from self._mpi(setting)
+        for queue, setting in self._place.required("queue").items():
+            yield self._looked(f"LocalQueue {queue}", "get localqueues", partial(self._queue, queue, setting))
         for claim in sorted({*settings.s3_volumes.values(), *settings.file_system_volumes.values()}):
             yield self._looked(f"claim {claim}", "get persistentvolumeclaims", partial(self._claim, claim))
 
@@ -198,30 +198,30 @@ class _Objects:
             return self._place.finding(checked, Verdict.WRONG, why, self._apply)
         return self._place.finding(checked, why=f"as in the Role {name}")
 
-    def _mpi(self, source: str) -> Iterator[Finding]:
-        """Check that the cluster serves MPIJobs, which `source` requires, and the version of their operator."""
-        served = self._looked(_MPI_JOBS, "list mpijobs", partial(self._mpi_jobs, source))
+    def _mpi(self, setting: str) -> Iterator[Finding]:
+        """Check that the cluster serves MPIJobs, which `setting` requires, and the version of their operator."""
+        served = self._looked(_MPI_JOBS, "list mpijobs", partial(self._mpi_jobs, setting))
         yield served
         if served.verdict is not Verdict.WRONG:
             yield self._looked("mpi-operator", "list deployments", partial(mpi_operator, self._place, self._client))
 
-    def _mpi_jobs(self, source: str) -> Finding:
+    def _mpi_jobs(self, setting: str) -> Finding:
         try:
             next(self._client.pages(MPI_JOB), None)
         except ApiError as error:
             if error.code != NOT_FOUND:
                 raise
-            why = f"the cluster does not serve it, but {source} is mpijob"
-            fix = f"change {source} to job, or {installation(self._place)}"
+            why = f"the cluster does not serve it, but {setting} is mpijob"
+            fix = f"change {setting} to job, or {installation(self._place)}"
             return self._place.finding(_MPI_JOBS, Verdict.WRONG, why, fix)
         return self._place.finding(_MPI_JOBS)
 
-    def _queue(self, queue: str, source: str) -> Finding:
+    def _queue(self, queue: str, setting: str) -> Finding:
         subject = f"LocalQueue {queue}"
         queue_object = next(filter(None, (self._client.find(kind, queue) for kind in QUEUES)), None)
         if queue_object is None:
             fix = f"create it in {self._settings.namespace} (https://kueue.sigs.k8s.io/docs/concepts/local_queue/)"
-            return self._place.finding(subject, Verdict.WRONG, "does not exist", f"{fix}, or correct {source}")
+            return self._place.finding(subject, Verdict.WRONG, "does not exist", f"{fix}, or correct {setting}")
         conditions = (queue_object.get("status") or {}).get("conditions") or []
         if bad := [
             condition

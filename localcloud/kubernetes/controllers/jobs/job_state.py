@@ -141,7 +141,7 @@ class JobState:
     def add_succeeded(self, pod: Object) -> None:
         """Record that a pod has succeeded."""
         if not self.is_indexed:
-            self._add("succeeded", pod)
+            self._add_uncounted("succeeded", pod)
             return
         index = indexes.index_of(pod)
         if 0 <= index < self._spec["completions"]:
@@ -149,7 +149,7 @@ class JobState:
 
     def add_failed(self, pod: Object) -> None:
         """Record that a pod has failed."""
-        self._add("failed", pod)
+        self._add_uncounted("failed", pod)
 
     def count(self) -> None:
         """Move the recorded pods to the counts, once their finalizers are removed."""
@@ -200,8 +200,8 @@ class JobState:
         count = rule.get("succeededCount")
         return len(chosen) >= int(count) if count is not None else bool(selected) and chosen == required
 
-    def _add(self, kind: str, pod: Object) -> None:
-        uids = self._uncounted.setdefault(kind, [])
+    def _add_uncounted(self, end: str, pod: Object) -> None:
+        uids = self._uncounted.setdefault(end, [])
         if pod["metadata"]["uid"] not in uids:
             uids.append(pod["metadata"]["uid"])
         self.status["uncountedTerminatedPods"] = copy.deepcopy(self._uncounted)

@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.support.packages import OPEN_MPI, needs
 from tests.training.launcher.test_scripts import archive
 from training_container.launcher.failure import FailureWatch, report_line
-from training_container.launcher.stalls import variables
+from training_container.launcher.horovod_stalls import variables
 
 # Horovod 0.28.1's output for a stall (common/stall_inspector.cc), interrupted by another rank's line.
 WARNING = """\
@@ -78,7 +78,7 @@ tf.function(lambda: hvd.allreduce(tf.ones([3]), name="the_gradients"))()  # with
 """
 
 
-@needs(OPEN_MPI)  # with Gloo, Horovod's inspector sees nothing: stalls.py
+@needs(OPEN_MPI)  # with Gloo, Horovod's inspector sees nothing: horovod_stalls.py
 def test_a_rank_that_never_joins_is_named_in_the_failure(
     host_folder: Callable[..., Path], start: Callable[..., "subprocess.Popen[str]"], tmp_path: Path
 ) -> None:
