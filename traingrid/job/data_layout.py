@@ -16,8 +16,9 @@ A few pages of delimited listings decide, so the number of files does not matter
 
 from __future__ import annotations
 
+import itertools
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from traingrid import names
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 _PAGES = 10
 """The maximum number of pages, of 1,000 entries each, that one question reads."""
 _AGREED = "channels"
+_SHOWN_FOLDERS = 3
 _MARKER = "_$folder$"
 """The end of the name of Hadoop's empty object for a folder."""
 _INPUTS = "or write inputs in place of s3_uri, with the URI of each channel."
@@ -70,10 +72,12 @@ class Layout:
     Attributes:
         parts: The rest of each channel's prefix in the folder, by channel: `train/`, `train-`, or nothing.
         absent: The channels without data.
+        unread: With `absent`, the folders that no channel reads, such as `val/`.
     """
 
     parts: Mapping[str, str]
     absent: tuple[str, ...] = ()
+    unread: tuple[str, ...] = field(default=(), compare=False)
 
     def inputs(self, inputs: Inputs) -> Inputs:
         """Return the channels in the folder of `inputs`, which are those of all names as folders."""
@@ -88,7 +92,8 @@ class Layout:
         """Return the channels as a sentence without its subject, the folder."""
         used = " and ".join(f"{name} from {_words(part)}" for name, part in self.parts.items())
         absent = f"; no {' and no '.join(self.absent)}, because the folder has no data for it" if self.absent else ""
-        return f"channel{'s' * (len(self.parts) > 1)} {used}{absent}"
+        unread = f"; no channel reads {' and '.join(self.unread)}" if self.unread else ""
+        return f"channel{'s' * (len(self.parts) > 1)} {used}{absent}{unread}"
 
 
 def folders_of(channel_names: Sequence[str]) -> Layout:
@@ -131,7 +136,8 @@ def layout_of(objects: Listing, folder: S3Uri, channel_names: Sequence[str]) -> 
         raise LayoutError(text, f"Rename or upload the data for {first}, {_INPUTS}")
     if not folders:
         _check_prefixes(root, {name: matches[name] for name in used})
-    return _layout(channel_names, {name: name + ("/" if folders else "-") for name in used})
+    layout = _layout(channel_names, {name: name + ("/" if folders else "-") for name in used})
+    return replace(layout, unread=_other_folders(objects, root, used)) if folders and layout.absent else layout
 
 
 def agreed_layout(objects: LayoutStorage, job: Job, training_job: str, listing: Listing | None) -> Layout:
@@ -205,6 +211,13 @@ def _layout(channel_names: Sequence[str], parts: Mapping[str, str]) -> Layout:
 
 def _below(root: S3Uri, part: str) -> S3Uri:
     return S3Uri(root.bucket, root.key + part)
+
+
+def _other_folders(objects: Listing, root: S3Uri, used: Sequence[str]) -> tuple[str, ...]:
+    """Return the first folders with data below the root that are no channels: perhaps one has another name."""
+    entries = (entry.removeprefix(root.key) for entry in _entries(objects, root) if entry.endswith("/"))
+    folders = (name for name in entries if not names.is_hidden(name) and name.rstrip("/") not in used)
+    return tuple(itertools.islice((name for name in folders if _has_data(objects, _below(root, name))), _SHOWN_FOLDERS))
 
 
 def _check_prefixes(root: S3Uri, matches: Mapping[str, Sequence[str]]) -> None:

@@ -82,6 +82,16 @@ def test_the_channels_of_a_folder_follow_from_its_content(row: tuple[list[str], 
     assert layout == Layout(parts=parts, absent=tuple(name for name in CHANNELS if name not in parts))
 
 
+def test_folders_that_no_channel_reads_are_named_where_a_channel_is_missing() -> None:
+    files = ("train/a", "val/b", "test/c", "empty/", ".git/x", "labels.txt")
+    assert str(layout_of(keys_in(*files), FOLDER, CHANNELS)) == (
+        "channel train from train/; no validation, because the folder has no data for it; "
+        "no channel reads test/ and val/"
+    )
+    complete = layout_of(keys_in(*files, "validation/d"), FOLDER, CHANNELS)
+    assert str(complete) == "channels train from train/ and validation from validation/"
+
+
 REFUSED = {
     "nothing": ([], "no data found under s3://ragab-ml/imagenet2012/tf-imagenet/resized/. Upload the data"),
     "only hidden files": (["_SUCCESS", "_temporary/0/a", ".git/x", "dataset.json", "train_$folder$"], "no data found"),
