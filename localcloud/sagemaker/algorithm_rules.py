@@ -5,9 +5,10 @@ false, buyers can't request more than one instance during training"), API_HyperP
 API_ChannelSpecification.html. The messages are ours: no public record of AWS's texts was found.
 """
 
-import math
 from collections.abc import Iterator, Mapping
 from typing import Any
+
+from localcloud.sagemaker.algorithms.published_rules import contains
 
 _RANGES = {
     "Integer": ("IntegerParameterRangeSpecification", int),
@@ -49,12 +50,8 @@ def _accepts(specification: Mapping[str, Any], value: str) -> bool:
         choices: list[str] = limits.get("CategoricalParameterRangeSpecification", {}).get("Values", [])
         return not choices or value in choices
     table, parse = _RANGES[specification["Type"]]
-    try:
-        number = parse(value)
-    except ValueError:
-        return False
     interval = limits.get(table) or {}
-    return bool(float(interval.get("MinValue", -math.inf)) <= number <= float(interval.get("MaxValue", math.inf)))
+    return contains(f"[{interval.get('MinValue', '-inf')}, {interval.get('MaxValue', 'inf')}]", value, parse)
 
 
 def _of_channels(name: str, training: Mapping[str, Any], request: Mapping[str, Any]) -> Iterator[str]:

@@ -18,15 +18,14 @@ from traingrid.job.data_layout import inputs_as_trained
 from traingrid.ledger.errors import ItemError
 from traingrid.ledger.moves import Moves
 from traingrid.manifest.json_lines import json_lines
-from traingrid.manifest.line import job_of_line
-from traingrid.manifest.plan import NO_SUBMISSION
+from traingrid.manifest.line import NO_SUBMISSION, job_of_line
 from traingrid.merge.copies import MergeCopies, ModelCopy
 from traingrid.merge.line import check_options, copy_of, merge_line, models_folder, region_of
 from traingrid.merge.models import check_method, models_of
 from traingrid.transfers.object_copy import ObjectCopy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from traingrid.api.control_plane import ControlPlane
     from traingrid.aws.s3_copy import ObjectHead
@@ -121,7 +120,7 @@ def open_merge(plane: ControlPlane, submission: str, indexes: Iterable[int], req
     check_method(models, request.method)
     region = region_of(models, request, deployment.grid)
     training_jobs = {status.index: status.training_job for status in statuses}
-    models = [_as_trained(model, training_jobs[model.job.index]) for model in models]
+    models = _with_data_as_trained(models, training_jobs, region)
     heads = [_head(model) for model in models]
     folder = models_folder(models, heads, region, deployment)
     line = merge_line(models, request, folder, sum(object_head.size for object_head in heads), (region, deployment))
@@ -135,10 +134,14 @@ def open_merge(plane: ControlPlane, submission: str, indexes: Iterable[int], req
     return OpenMerge(copies=copies, job=_job(manifest, deployment), key=key, manifest=manifest, plane=plane)
 
 
-def _as_trained(model: Model, training_job: str) -> Model:
-    """Return a model whose job has the channels of its training; the merge reads those of one Region."""
-    inputs = inputs_as_trained(Storage(model.job.region), model.job, training_job)
-    return replace(model, job=model.job.model_copy(update={"inputs": inputs}))
+def _with_data_as_trained(models: Sequence[Model], training_jobs: Mapping[int, str], region: str) -> list[Model]:
+    """Return the models; the first one of the Region, whose data the merge reads, with the channels of its training."""
+    first = next((model for model in models if model.job.region == region), None)
+    if first is None:
+        return [*models]
+    inputs = inputs_as_trained(Storage(region), first.job, training_jobs[first.job.index])
+    as_trained = replace(first, job=first.job.model_copy(update={"inputs": inputs}))
+    return [as_trained if model is first else model for model in models]
 
 
 def _job(manifest: str, deployment: Deployment) -> Job:

@@ -17,8 +17,7 @@ from traingrid.errors import TraingridError
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.file import load_grid
 from traingrid.grid.model import GridSettings
-from traingrid.manifest.line import iter_jobs
-from traingrid.manifest.plan import NO_SUBMISSION
+from traingrid.manifest.line import NO_SUBMISSION, iter_jobs
 from traingrid.text import printable
 
 _STYLES = {Verdict.GOOD: "green", Verdict.WRONG: "red", Verdict.UNKNOWN: "yellow"}

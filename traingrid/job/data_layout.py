@@ -224,9 +224,9 @@ def _check_prefixes(root: S3Uri, matches: Mapping[str, Sequence[str]]) -> None:
     """Raise LayoutError if a prefix also matches a folder, of which SageMaker would read all objects, too."""
     for name, entries in matches.items():
         if subfolder := next((entry for entry in entries if entry.endswith("/")), None):
-            shown = subfolder.removeprefix(root.key)
-            text = f"{root} has files {name}-* and the folder {shown}, which SageMaker would read as {name}, too."
-            raise LayoutError(text, f"Rename {shown}, {_INPUTS}")
+            folder = subfolder.removeprefix(root.key)
+            text = f"{root} has files {name}-* and the folder {folder}, which SageMaker would read as {name}, too."
+            raise LayoutError(text, f"Rename {folder}, {_INPUTS}")
 
 
 def _has_data(objects: Listing, folder: S3Uri) -> bool:

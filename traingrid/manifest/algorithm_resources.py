@@ -18,7 +18,7 @@ from traingrid.aws.clients import client
 from traingrid.job.job import in_region
 from traingrid.manifest.checks.algorithms import use_of
 from traingrid.manifest.errors import LineError
-from traingrid.manifest.line import job_of_line
+from traingrid.manifest.line import NO_SUBMISSION, job_of_line
 from traingrid.manifest.problem import literal
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 _MISSING = ("ValidationException", "ResourceNotFound", "ResourceNotFoundException")
-_NO_SUBMISSION = "0" * 8
 
 
 def wrong_resources(lines: Sequence[Line], deployment: Deployment) -> list[LineError]:
@@ -45,7 +44,7 @@ def wrong_resources(lines: Sequence[Line], deployment: Deployment) -> list[LineE
 def _errors(
     line: Line, deployment: Deployment, describe: Callable[[str, str], Algorithm | BrokenRule | None]
 ) -> Iterator[LineError]:
-    job, reported = job_of_line(line, 0, deployment, _NO_SUBMISSION), set[BrokenRule]()
+    job, reported = job_of_line(line, 0, deployment, NO_SUBMISSION), set[BrokenRule]()
     for region in job.regions:
         rules = describe(region, in_region(job, region).algorithm)
         violations = [rules] if isinstance(rules, BrokenRule) else _violations(rules, in_region(job, region))

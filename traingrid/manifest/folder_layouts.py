@@ -14,7 +14,7 @@ from traingrid.aws.s3_uri import S3Uri
 from traingrid.job.data_layout import Layout, LayoutError, check_mounts, folder_of, layout_of
 from traingrid.job.job import in_region
 from traingrid.manifest.errors import LineError
-from traingrid.manifest.line import job_of_line
+from traingrid.manifest.line import NO_SUBMISSION, job_of_line
 from traingrid.manifest.problem import literal
 from traingrid.threads import in_order
 
@@ -29,7 +29,6 @@ logger = logging.getLogger(__name__)
 MOST_LINES = 1_000
 """The number of lines of a manifest whose folders `traingrid submit` lists; children list those of all."""
 _THREADS = 16
-_NO_SUBMISSION = "0" * 8
 
 
 class FolderLayouts:
@@ -74,7 +73,7 @@ def wrong_folders(lines: Sequence[Line], deployment: Deployment) -> list[LineErr
 
 
 def _errors(deployment: Deployment, layouts: FolderLayouts, line: Line) -> list[LineError]:
-    return list(_errors_in_each_region(layouts, line, job_of_line(line, 0, deployment, _NO_SUBMISSION)))
+    return list(_errors_in_each_region(layouts, line, job_of_line(line, 0, deployment, NO_SUBMISSION)))
 
 
 def _errors_in_each_region(layouts: FolderLayouts, line: Line, job: Job) -> Iterator[LineError]:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from traingrid.job.job import Inputs
     from traingrid.manifest.fields import LineSettings
 
+NO_SUBMISSION = "00000000"
+"""The submission of a job that is only checked: its id is a hash of the object's version, which does not exist yet."""
 CAPACITY_WAIT_SECONDS = 1800
 """How long a line with several candidates, one of them on EKS, waits for capacity unless it sets `capacity_wait`.
 

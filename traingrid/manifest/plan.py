@@ -9,7 +9,7 @@ from traingrid.job.backend_traits import DEFAULT_BACKEND, TRAITS
 from traingrid.job.candidates import candidates_of, place
 from traingrid.job.initial_model import needs_model_copy
 from traingrid.manifest.hardware_warnings import line_warnings
-from traingrid.manifest.line import in_order, iter_jobs
+from traingrid.manifest.line import NO_SUBMISSION, in_order, iter_jobs
 from traingrid.manifest.resource_checks import ResourceCheck, Resources
 
 if TYPE_CHECKING:
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from traingrid.job.job import Job
     from traingrid.manifest.line import Line
 
-# The submission's id is a hash of the object's version, which does not exist yet.
-NO_SUBMISSION = "00000000"
-
 
 @dataclass(frozen=True, kw_only=True)
 class Planned:
@@ -29,36 +26,36 @@ class Planned:
 
     Attributes:
         job: The job with the grid's defaults.
-        found: The result of checking its data and images.
+        resources: The result of checking its data and images.
         warnings: How its image does not use its instances, each a sentence.
     """
 
     job: Job
-    found: ResourceCheck
+    resources: ResourceCheck
     warnings: tuple[str, ...] = ()
 
     @property
     def would_fail(self) -> bool:
         """True if a problem is known."""
-        return bool(self.found.trouble)
+        return bool(self.resources.trouble)
 
     @property
     def channels(self) -> tuple[str, ...]:
         """The channels that its folder has, as a sentence; none if the line names them one by one."""
-        return (f"{self.found.layout}.",) if self.found.layout else ()
+        return (f"{self.resources.layout}.",) if self.resources.layout else ()
 
     @property
     def is_unchecked(self) -> bool:
         """True if no problem is known, but some resources could not be checked."""
-        return bool(self.found.unchecked) and not self.would_fail
+        return bool(self.resources.unchecked) and not self.would_fail
 
     @property
     def outcome(self) -> str:
         """The expected outcome as text."""
         if self.would_fail:
-            return f"would fail: {self.found.trouble}"
+            return f"would fail: {self.resources.trouble}"
         if self.is_unchecked:
-            return f"not checked: {', '.join(self.found.unchecked)}"
+            return f"not checked: {', '.join(self.resources.unchecked)}"
         if self.job.launch == "queued":
             share = f" of {self.job.share}" if self.job.share else ""
             return f"would wait in the queue of {self.job.region}{share}, with priority {self.job.priority}"
@@ -86,4 +83,4 @@ def planned(
         resources = look(job)
         inputs = resources.layout.inputs(job.inputs) if resources.layout else job.inputs
         planned_job = job.model_copy(update={"inputs": inputs})
-        yield Planned(job=planned_job, found=resources, warnings=line_warnings(line, deployment.grid))
+        yield Planned(job=planned_job, resources=resources, warnings=line_warnings(line, deployment.grid))

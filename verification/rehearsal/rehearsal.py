@@ -21,9 +21,8 @@ from traingrid.grid.deployment import Deployment
 from traingrid.grid.file import load_grid
 from traingrid.grid.model import GridSettings
 from traingrid.job.job import Job
-from traingrid.manifest.line import Line, jobs_of_lines
+from traingrid.manifest.line import NO_SUBMISSION, Line, jobs_of_lines
 from traingrid.manifest.parse import MAX_BYTES
-from traingrid.manifest.plan import NO_SUBMISSION
 from verification.deployed_grid import BATCH_ENDED, DeployedGrid, deployed, patience
 from verification.rehearsal.account import account_of
 from verification.rehearsal.fault_plan import Struck, plan_of, struck

@@ -3,10 +3,9 @@
 from functools import partial
 from typing import Any
 
-import botocore.client
 import pytest
-from botocore.exceptions import ClientError
 
+from tests.support.refused_calls import refuse
 from tests.support.sample_deployment import ACCOUNT, sample_deployment
 from tests.support.supervised_job import known, supervisor
 from tests.support.training_jobs import COMPLETED, TRAINING, FakeBackend
@@ -90,14 +89,7 @@ def test_a_cancelled_line_is_stopped_whatever_its_folder_has(s3: Any, job: Job, 
 def test_a_folder_that_may_not_be_listed_has_folders_as_channels(
     s3: Any, job: Job, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refusing(self: Any, operation: str, arguments: Any) -> Any:
-        if operation == "ListObjectsV2":
-            raise ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, operation)
-        return call(self, operation, arguments)
-
-    base: Any = botocore.client.BaseClient
-    call = base._make_api_call
-    monkeypatch.setattr(base, "_make_api_call", refusing)
+    refuse(monkeypatch, "ListObjectsV2")
     backend, child = child_of(job, ledger)
     assert child.run().state == JobState.COMPLETED
     assert backend.inputs == {"train": "s3://ragab-ml/x/train/", "validation": "s3://ragab-ml/x/validation/"}

@@ -133,9 +133,9 @@ def _sweep(replace: Replace) -> None:
 def _submit(replace: Replace) -> None:
     job = sample_job("us-east-1")
     plans = [
-        Planned(job=job, found=ResourceCheck()),
+        Planned(job=job, resources=ResourceCheck()),
         Planned(
-            job=sample_job("eu-west-1", 1).model_copy(update={"spot": True}), found=ResourceCheck(unchecked=("x",))
+            job=sample_job("eu-west-1", 1).model_copy(update={"spot": True}), resources=ResourceCheck(unchecked=("x",))
         ),
     ]
     for name in ("find_deployment", "check_name", "parsed", "with_initial_models", "check_resources"):

@@ -13,9 +13,8 @@ from traingrid.deploy.checkup.needs import ClusterNeed, Needs, of_clusters
 from traingrid.deploy.checkup.quotas import of_grid, of_jobs
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import GridSettings
-from traingrid.manifest.line import iter_jobs
+from traingrid.manifest.line import NO_SUBMISSION, iter_jobs
 from traingrid.manifest.parse import parse
-from traingrid.manifest.plan import NO_SUBMISSION
 
 EAST, WEST, DUBLIN = "us-east-1", "us-west-2", "eu-west-1"
 LINE = {"region": EAST, "s3_uri": "s3://ragab-ml/x"}

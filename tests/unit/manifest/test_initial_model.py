@@ -139,8 +139,8 @@ def reasons(deployment: Deployment, **line: Any) -> list[str]:
 def test_the_plan_names_the_copy_of_a_model_of_another_region(deployment: Deployment) -> None:
     line = {"region": THERE, "s3_uri": f"s3://{SAMPLE_BUCKETS[THERE]}/x"}
     job = beginning(deployment, **line)
-    assert Planned(job=job, found=ResourceCheck()).outcome == f"would train after a copy of the model from {HERE}"
-    assert Planned(job=beginning(deployment), found=ResourceCheck()).outcome == "would train"
+    assert Planned(job=job, resources=ResourceCheck()).outcome == f"would train after a copy of the model from {HERE}"
+    assert Planned(job=beginning(deployment), resources=ResourceCheck()).outcome == "would train"
 
 
 def test_the_plan_checks_that_the_archive_exists(deployment: Deployment, aws: None) -> None:

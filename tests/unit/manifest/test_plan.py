@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import boto3
-import botocore.client
 import pytest
-from botocore.exceptions import ClientError
 
+from tests.support.refused_calls import refuse
 from tests.support.sample_deployment import SAMPLE, SAMPLE_BUCKETS
 from traingrid.api.submit import submit_manifest
 from traingrid.cli import main
@@ -60,7 +59,9 @@ def test_a_plan_shows_each_lines_job_and_its_problems(deployment: Deployment) ->
         "correct s3_uri. Names that begin with _ or . are no data"
     )
     assert second.channels == ()
-    assert third.found.trouble.startswith("the image 123456789012.dkr.ecr.eu-west-1.amazonaws.com/traingrid/training")
+    assert third.resources.trouble.startswith(
+        "the image 123456789012.dkr.ecr.eu-west-1.amazonaws.com/traingrid/training"
+    )
 
 
 @pytest.mark.usefixtures("data")
@@ -194,14 +195,7 @@ def test_a_plan_checks_replicas(deployment: Deployment) -> None:
 def test_resources_without_permission_are_reported_as_unchecked(
     deployment: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def answers(self: Any, operation: str, arguments: Any) -> Any:
-        if operation == "ListObjectsV2":
-            raise ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, operation)
-        return call(self, operation, arguments)
-
-    base: Any = botocore.client.BaseClient
-    call = base._make_api_call
-    monkeypatch.setattr(base, "_make_api_call", answers)
+    refuse(monkeypatch, "ListObjectsV2")
     first, _, third, _ = planned(parse(SAMPLE.encode(), deployment), deployment)
     folder = "s3://ragab-ml/imagenet2012/tf-imagenet/resized"
     assert first.outcome == f"not checked: {folder}/train/ (AccessDenied), {folder}/validation/ (AccessDenied)"

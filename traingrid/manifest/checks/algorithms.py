@@ -8,7 +8,7 @@ from traingrid.algorithms.algorithm import BrokenRule, ChannelUse, Use
 from traingrid.algorithms.built_in import built_in
 from traingrid.job.initial_model import MODEL_CHANNEL, MODEL_CONTENT_TYPE
 from traingrid.job.job import in_region
-from traingrid.manifest.line import image_of, job_of_line
+from traingrid.manifest.line import NO_SUBMISSION, image_of, job_of_line
 from traingrid.manifest.problem import Problem
 
 if TYPE_CHECKING:
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from traingrid.manifest.allowed import Rules
     from traingrid.manifest.line import Line
 
-_NO_SUBMISSION = "0" * 8
-
 
 def check(line: Line, rules: Rules) -> Iterator[Problem]:
     """Yield the errors of a line whose image is a built-in algorithm with known rules; its fields are valid."""
@@ -29,7 +27,7 @@ def check(line: Line, rules: Rules) -> Iterator[Problem]:
     if algorithm is None:
         return
     yield from _not_offered(algorithm, line, rules.grid)
-    job = job_of_line(line, 0, rules.deployment, _NO_SUBMISSION)
+    job = job_of_line(line, 0, rules.deployment, NO_SUBMISSION)
     violations = (
         violation for region in job.regions for violation in violations_of(in_region(job, region), rules.grid, line)
     )

@@ -13,7 +13,7 @@ from traingrid.job.accelerators import is_known
 from traingrid.job.job import in_region
 from traingrid.job.processors import is_arm
 from traingrid.manifest.fields import SETTINGS
-from traingrid.manifest.line import backends_of, job_of_line
+from traingrid.manifest.line import NO_SUBMISSION, backends_of, job_of_line
 from traingrid.manifest.problem import Problem, without_repeats
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     Backends = tuple[BackendName, ...]
 
-_NO_SUBMISSION = "0" * 8
 _DOWNLOAD = "Write input_mode File, or backend sagemaker."
 
 
@@ -61,7 +60,7 @@ def _jobs_on_eks(line: Line, backends: Mapping[str, Backends], deployment: Deplo
     regions = [region for region, names in backends.items() if "eks" in names]
     if not regions:
         return {}
-    job = job_of_line(line, 0, deployment, _NO_SUBMISSION)
+    job = job_of_line(line, 0, deployment, NO_SUBMISSION)
     return {region: in_region(job, region) for region in regions}
 
 
