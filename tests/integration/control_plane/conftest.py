@@ -11,8 +11,12 @@ from traingrid.api.control_plane import ControlPlane
 
 @pytest.fixture(scope="module")
 def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
+    """A local AWS that answers passes of the reconciler one after the other; a grid makes one in five minutes."""
     settings = Settings(
-        data_dir=tmp_path_factory.mktemp("localcloud"), batch_stop_grace_seconds=1, training_stop_grace_seconds=1
+        data_dir=tmp_path_factory.mktemp("localcloud"),
+        api_rates=False,
+        batch_stop_grace_seconds=1,
+        training_stop_grace_seconds=1,
     )
     with LocalCloud(settings) as running:
         yield running

@@ -8,27 +8,12 @@ from typing import Any
 import botocore.client
 import pytest
 
-from localcloud.server.local_cloud import LocalCloud
-from localcloud.settings import Settings
 from tests.integration.control_plane.account import HOME, OTHER, Account
 from tests.integration.localcloud.compute import wait_until
 from traingrid.audit.audit import audit
 from traingrid.submission.cancel import Canceller, CancelTarget
 
 DIES = "raise SystemExit('no')"
-
-
-@pytest.fixture(scope="module")
-def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
-    """A local AWS that answers passes one after the other; a grid makes one in five minutes."""
-    settings = Settings(
-        data_dir=tmp_path_factory.mktemp("localcloud"),
-        api_rates=False,
-        batch_stop_grace_seconds=1,
-        training_stop_grace_seconds=1,
-    )
-    with LocalCloud(settings) as running:
-        yield running
 
 
 class KilledError(BaseException):

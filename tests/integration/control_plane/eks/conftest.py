@@ -16,7 +16,7 @@ from tests.integration.control_plane.eks.account import ClusterAccount
 
 @pytest.fixture(scope="module")
 def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
-    settings = Settings(data_dir=tmp_path_factory.mktemp("localcloud"), batch_stop_grace_seconds=1)
+    settings = Settings(data_dir=tmp_path_factory.mktemp("localcloud"), api_rates=False, batch_stop_grace_seconds=1)
     with LocalCloud(settings) as running:
         yield running
 
