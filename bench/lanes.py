@@ -4,11 +4,15 @@
     python -m bench.lanes table                       prints the times of the last runs
     python -m bench.lanes results                     writes them into bench/results/lanes.json
 
+`run NAME --until SECONDS` leaves the part out, and says so, if it would start later than at this Unix time.
 The set-up is a part, too, so the first two commands use only the standard library.
 """
 
+import argparse
 import json
+import math
 import resource
+import shlex
 import subprocess
 import sys
 import time
@@ -18,21 +22,30 @@ from typing import Any
 FOLDER = Path(__file__).resolve().parents[1] / "build" / "lanes"
 
 
-def run(name: str, command: list[str]) -> int:
-    """Run a part, record its times, and return its exit status."""
+def run(name: str, command: list[str], until: float = math.inf) -> int:
+    """Run a part unless it is later than `until`, record its times, and return its exit status."""
+    if time.time() > until:
+        print(f"{name}: left out, because no time is left: {shlex.join(command)}", flush=True)
+        return _record(name, 0, 0, 0, None)
     start = time.monotonic()
     status = subprocess.run(command, check=False, close_fds=False).returncode  # keeps the jobserver of make
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    memory = used.ru_maxrss // (1024 if sys.platform == "linux" else 1024**2)
+    return _record(name, time.monotonic() - start, used.ru_utime + used.ru_stime, memory, status)
+
+
+def _record(name: str, wall: float, processor: float, memory: int, status: int | None) -> int:
+    """Record a part, and return its exit status; a part that was left out has none."""
     record = {
         "name": name,
-        "wall_s": round(time.monotonic() - start, 1),
-        "cpu_s": round(used.ru_utime + used.ru_stime, 1),
-        "largest_process_mib": used.ru_maxrss // (1024 if sys.platform == "linux" else 1024**2),
+        "wall_s": round(wall, 1),
+        "cpu_s": round(processor, 1),
+        "largest_process_mib": memory,
         "status": status,
     }
     FOLDER.mkdir(parents=True, exist_ok=True)
     (FOLDER / f"{name.replace(' ', '-')}.json").write_text(json.dumps(record) + "\n")
-    return status
+    return status or 0
 
 
 def recorded() -> list[dict[str, Any]]:
@@ -50,11 +63,12 @@ def write_results() -> None:
     """Write the recorded parts into bench/results/, with the commit and the machine."""
     from bench import machine, results_file  # noqa: PLC0415  # they need packages that the set-up installs
 
-    results_file.write("lanes", {"lanes": recorded()}, recorded(), machine.description(()))
+    parts = [part for part in recorded() if part["status"] is not None]
+    results_file.write("lanes", {"lanes": parts}, parts, machine.description(()))
 
 
 def _line(part: dict[str, Any]) -> str:
-    result = "passed" if part["status"] == 0 else f"failed ({part['status']})"
+    result = {0: "passed", None: "left out"}.get(part["status"], f"failed ({part['status']})")
     return _row(part["name"], f"{part['wall_s']:.0f}", f"{part['cpu_s']:.0f}", part["largest_process_mib"], result)
 
 
@@ -62,10 +76,25 @@ def _row(name: str, wall: str, cpu: str, memory: object, result: str) -> str:
     return f"{name:<44} {wall:>7} {cpu:>7} {memory!s:>12}  {result}"
 
 
-if __name__ == "__main__":
-    if sys.argv[1] == "table":
-        print(table())
-    elif sys.argv[1] == "results":
+def main(arguments: list[str]) -> int:
+    """Run the command of the module's documentation, and return its exit status."""
+    parser = argparse.ArgumentParser(prog="python -m bench.lanes")
+    actions = parser.add_subparsers(dest="action", required=True)
+    part = actions.add_parser("run")
+    part.add_argument("name")
+    part.add_argument("--until", type=float, default=math.inf)
+    part.add_argument("command", nargs="+")
+    actions.add_parser("table")
+    actions.add_parser("results")
+    given = parser.parse_args(arguments)
+    if given.action == "run":
+        return run(given.name, given.command, given.until)
+    if given.action == "results":
         write_results()
     else:
-        sys.exit(run(sys.argv[2], sys.argv[4:]))
+        print(table())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

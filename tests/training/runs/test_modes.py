@@ -70,7 +70,7 @@ def declare(base: Path, *channels: str, mode: str = "Pipe", wrapper: str = "None
 
 
 def test_files_and_streams_have_the_same_losses(
-    controller: str, host_folder: Callable[..., Path], campaigns: Path, tmp_path: Path
+    host_folder: Callable[..., Path], campaigns: Path, tmp_path: Path
 ) -> None:
     files = {name: sorted((campaigns / "campaign-1" / name).iterdir()) for name in ("train", "validation")}
     by_file = host_folder(tmp_path / "by-file", DIGITS | {"shard_by": "file"})
@@ -88,7 +88,7 @@ def test_files_and_streams_have_the_same_losses(
         stream(Folders(base=of_pairs), name, pairs(paths))
     bases = (by_file, per_rank, by_record, per_host, of_pairs)
     (tmp_path / "ranks").mkdir()
-    with TwoRanks(tmp_path / "ranks", controller) as ranks:
+    with TwoRanks(tmp_path / "ranks", "gloo") as ranks:
         one, same_as_one, other, *same_as_other = ranks.run(losses, *map(str, bases))[0]
     assert [text.partition("=")[0] for text in one] == ["train_loss", "validation_loss", "validation_top1"] * EPOCHS
     assert one == same_as_one
