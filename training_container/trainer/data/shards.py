@@ -34,8 +34,9 @@ if TYPE_CHECKING:
 
 _MARKER = b"dataset.json"
 """The object that registers the dataset of a folder, which may be a channel itself (DATASET_MARKER of traingrid)."""
-_KIND = re.compile(r"(train|validation|valid|val|test)(?![A-Za-z])", re.IGNORECASE)
-"""The beginning of the name of a file or folder with training data, or with data for another purpose."""
+_KIND = re.compile(r"(train|validation|valid|val|test)(?![A-Za-z])(?!.*[A-Za-z].*/)", re.IGNORECASE)
+"""The beginning of the name of a file with training data, or with data for another purpose, or the name of a folder
+with such files: `val`, or `val2017`, but not `test_tube`, which may be a class."""
 Count = Callable[[Mapping[str, Path], int, int], Index]
 """Counts the records of files by name, which `ranks` ranks share, as this `rank` of them."""
 
@@ -113,8 +114,9 @@ def check_is_training(files: Iterable[Path], folder: Path) -> None:
     """
     by_kind: dict[str, Path] = {}
     for path in files:
-        if kind := _KIND.match(path.relative_to(folder).parts[0]):
-            by_kind.setdefault("train" if kind[1].lower() == "train" else "validation", path.relative_to(folder))
+        inside = path.relative_to(folder)
+        if kind := _KIND.match(inside.parts[0] + "/" * (len(inside.parts) > 1)):
+            by_kind.setdefault("train" if kind[1].lower() == "train" else "validation", inside)
     if len(by_kind) > 1:
         raise ShardError(
             f"Channel train has files of two kinds, such as {by_kind['train']} and {by_kind['validation']}. Write "

@@ -129,7 +129,7 @@ def test_a_channel_with_training_and_validation_files_is_refused(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    "names", [["Train/1/a.jpg", "Val/1/a.jpg"], ["train/a", "test/a"], ["validation_1", "train.1"]]
+    "names", [["Train/1/a.jpg", "Val/1/a.jpg"], ["train2017/a", "test_2017/a"], ["validation_1", "train.1"]]
 )
 def test_folders_for_training_and_another_purpose_are_refused(tmp_path: Path, names: list[str]) -> None:
     with pytest.raises(ShardError, match="two kinds"):
@@ -137,7 +137,7 @@ def test_folders_for_training_and_another_purpose_are_refused(tmp_path: Path, na
 
 
 @pytest.mark.parametrize(
-    "names", [["train-0", "train-1"], ["part-0", "validation-0"], ["train/a", "valley/a", "testing/a"]]
+    "names", [["train-0", "train-1"], ["part-0", "validation-0"], ["train/a", "valley/a", "testing/a", "test_tube/a"]]
 )
 def test_files_of_one_kind_and_of_classes_are_training_data(tmp_path: Path, names: list[str]) -> None:
     check_is_training([tmp_path / name for name in names], tmp_path)
