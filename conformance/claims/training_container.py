@@ -75,6 +75,18 @@ def file_mode_copies_the_data(aws: Aws) -> None:
 
 
 @claim(
+    model("sagemaker", "S3DataSource", "SageMaker uses all objects that match the specified key name prefix"),
+    used_by="traingrid/job/data_layout.py",
+    trainings=1,
+)
+def prefix_is_the_beginning_of_keys(aws: Aws) -> None:
+    """A channel with the S3 prefix flat/train- contains the files whose names begin with train-, and no others."""
+    training = Training.of(aws)
+    (report,) = training.report(training.specimen()["TrainingJobName"])
+    assert [name.endswith("train-0") for name in report["files"]["prefix"]] == [True]
+
+
+@claim(
     page(
         "https://docs.aws.amazon.com/sagemaker/latest/dg/model-access-training-data.html",
         "Fast file mode provides file system access to an Amazon S3 data",

@@ -114,7 +114,13 @@ def job_is_described_as_it_was_asked_for(aws: Aws) -> None:
         assert job[member] == asked[member], member
     for member in ("ResourceConfig", "StoppingCondition", "OutputDataConfig"):
         assert asked[member].items() <= job[member].items(), f"{member}: {job[member]}"
-    assert [channel["ChannelName"] for channel in job["InputDataConfig"]] == ["program", "file", "fast", "pipe"]
+    assert [channel["ChannelName"] for channel in job["InputDataConfig"]] == [
+        "program",
+        "file",
+        "fast",
+        "pipe",
+        "prefix",
+    ]
     assert job["AlgorithmSpecification"]["TrainingImage"] == training.image
 
 

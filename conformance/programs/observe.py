@@ -24,7 +24,7 @@ found = {
     "hyperparameters": json.loads((base / "input/config/hyperparameters.json").read_text()),
     "resources": resources,
     "inputs": json.loads((base / "input/config/inputdataconfig.json").read_text()),
-    "files": {channel: files(channel) for channel in ("file", "fast", "shard", "listed")},
+    "files": {channel: files(channel) for channel in ("file", "fast", "prefix", "shard", "listed")},
     "is_fifo": fifo.exists() and stat.S_ISFIFO(fifo.stat().st_mode),
     "streamed": fifo.read_bytes().decode() if fifo.exists() else "",
     "environment": {name: os.environ[name] for name in names if name in os.environ},

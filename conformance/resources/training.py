@@ -43,6 +43,8 @@ class Training:
             self.put(f"program/{program.stem}/main.py", program.read_text())
         self.put("data/a", "A")
         self.put("data/b/c", "C")
+        self.put("flat/train-0", "T")
+        self.put("flat/validation-0", "V")
 
     @classmethod
     def of(cls, aws: Aws, region: str = "") -> Training:
@@ -158,6 +160,7 @@ class Training:
             self.channel("file", "data/"),
             self.channel("fast", "data/", "FastFile"),
             self.channel("pipe", "data/", "Pipe"),
+            self.channel("prefix", "flat/train-"),
         ]
         return self.ended(self.create(request))
 
