@@ -12,13 +12,16 @@ from traingrid.cli.plan_report import report
 from traingrid.job.state import JobState
 from traingrid.manifest.plan import Planned
 from traingrid.manifest.resource_checks import ResourceCheck
-from traingrid.metrics.comparison import ComparedJob, Comparison
+from traingrid.metrics.comparison import ComparedJob, Comparison, ranked
 from traingrid.planner.choices import Pool
 from traingrid.planner.durations import Duration
 from traingrid.planner.places import Place
 from traingrid.planner.plan import Assignment, Plan
 from traingrid.submission.overview import SubmissionOverview
 from traingrid.submission.status import JobStatus, SubmissionStatus
+from traingrid.sweep.journal import Ended, StoppedEarly
+from traingrid.sweep.spec import Objective, Parameters
+from traingrid.sweep.state import Trial
 
 JOBS = [
     JobStatus(
@@ -96,26 +99,47 @@ def _submissions(replace: Replace) -> None:
 
 def _compare(replace: Replace) -> None:
     compared = [
-        ComparedJob(submission=SUBMISSION, status=job, hyperparameters={"rate": f"0.{job.index}"}, values=(3.0, 1.0))
+        ComparedJob(
+            submission=SUBMISSION,
+            status=job,
+            hyperparameters={"rate": f"0.{job.index}"},
+            values=(3.0, 1.0),
+            exclusion=ranked(job, "loss").exclusion,
+        )
         for job in JOBS
     ]
     replace_plane(replace)
-    replace("traingrid.cli.compare.compared", returns(Comparison(metric="loss", lowest=True, jobs=compared)))
+    replace(
+        "traingrid.cli.compare.compared", returns(Comparison(metric="loss", lowest=True, jobs=compared, explanation=""))
+    )
 
 
 def _sweep(replace: Replace) -> None:
-    objective = SimpleNamespace(metric="validation_top1", direction="maximize")
-    parameters: list[Any] = [{"rate": 0.123456789, "depth": 3}, {"rate": 1e-4, "depth": 9}, {"rate": 0.1, "depth": 1}]
+    objective = Objective(metric="validation_top1", direction="maximize")
+    parameters: list[Parameters] = [
+        {"rate": 0.123456789, "depth": 3},
+        {"rate": 1e-4, "depth": 9},
+        {"rate": 0.1, "depth": 1},
+    ]
     ends = (("Completed", 0.75, ""), ("Stopped", 0.5, ""), ("Failed", None, "capacity"))
     trials = tuple(
-        SimpleNamespace(
+        Trial(
             number=number,
             parameters=parameters[number],
+            line=0,
             region="us-east-1",
+            batch=0,
             submission=SUBMISSION,
-            stopped=SimpleNamespace(epoch=4) if number == 1 else None,
-            ended=SimpleNamespace(
-                index=number, state=state, value=value, seconds=90 * number, dollars=1.5 * number, reason=reason
+            stopped=StoppedEarly(trial=number, epoch=4, best=0.5, median=0.6) if number == 1 else None,
+            ended=Ended(
+                trial=number,
+                index=number,
+                state=state,
+                region="us-east-1",
+                value=value,
+                seconds=90 * number,
+                dollars=1.5 * number,
+                reason=reason,
             ),
         )
         for number, (state, value, reason) in enumerate(ends)

@@ -59,6 +59,19 @@ def test_jobs_that_no_child_has_opened_are_shown_as_submitted(local: LocalGrid) 
     assert (rows[f"{SUBMISSION}/1"]["state"], rows[f"{SUBMISSION}/1"]["region"]) == ("Pending", "us-west-2")
 
 
+def test_completed_jobs_with_a_model_have_the_first_tier_and_others_a_reason(local: LocalGrid) -> None:
+    jobs = local.submit(["best", "empty", "open", "stopped"])
+    local.open(jobs[0], state=JobState.COMPLETED, artifact="s3://bucket/model.tar.gz")
+    local.open(jobs[1], state=JobState.COMPLETED)
+    local.open(jobs[3], state=JobState.STOPPED, artifact="s3://bucket/model.tar.gz")
+    local.ledger.request_cancel(SUBMISSION, CANCEL_ALL, {"by": "me", "reason": "enough"})
+    _, feed = published(local)
+    rows = state(feed)["rows"].values()
+    assert [(row["tier"], row["reason"]) for row in rows] == [
+        *((0, ""), (1, "has no model"), (2, ""), (3, "Cancelled by me: enough")),
+    ]
+
+
 def test_a_change_is_read_without_a_read_of_everything(local: LocalGrid, monkeypatch: pytest.MonkeyPatch) -> None:
     jobs = local.submit(["night"])
     local.train(jobs[0])
