@@ -8,6 +8,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -60,12 +61,12 @@ def test_jobs_are_listed_best_first_with_their_metrics_and_cost(reported: Submis
 
 def test_a_cancelled_job_follows_the_completed_ones_with_its_reason(local: LocalGrid, tmp_path: Path) -> None:
     cancelled, completed = local.submit(["cancelled", "completed"])
-    artifact = {"artifact": "s3://bucket/model.tar.gz"}
-    stopped = {"state": JobState.STOPPED, "reason": "Cancelled by me: enough", "metrics": {"accuracy": 0.9}}
-    local.open(cancelled, **stopped, **artifact)
+    artifact = "s3://bucket/model.tar.gz"
+    stopped: dict[str, Any] = {"state": JobState.STOPPED, "reason": "Cancelled by me: enough"}
+    local.open(cancelled, metrics={"accuracy": 0.9}, artifact=artifact, **stopped)
     seen = texts(written(local_submission(local), tmp_path))
     assert "No job has completed yet. Wait until one has" in seen
-    local.open(completed, state=JobState.COMPLETED, metrics={"accuracy": 0.5}, **artifact)
+    local.open(completed, state=JobState.COMPLETED, metrics={"accuracy": 0.5}, artifact=artifact)
     seen = texts(written(local_submission(local), tmp_path))
     assert re.search(r"why not best 1 completed .* 2 cancelled .* stopped: Cancelled by me: enough", seen)
     assert "No job has completed" not in seen
