@@ -10,6 +10,7 @@ from tests.unit.cli.command_samples import BUCKET, NOW, SUBMISSION, Replace, Sam
 from traingrid.cli import main
 from traingrid.cli.plan_report import report
 from traingrid.job.state import JobState
+from traingrid.ledger.rejections import Rejection
 from traingrid.manifest.plan import Planned
 from traingrid.manifest.resource_checks import ResourceCheck
 from traingrid.metrics.comparison import ComparedJob, Comparison, ranked
@@ -54,11 +55,22 @@ JOBS = [
     ),
     JobStatus(index=2, region="us-west-2", name="=1+1", state=JobState.FAILED, reason="no \x1b data\nmore"),
 ]
+REJECTIONS = [
+    Rejection(
+        manifest="s3://manifests/manifests/bad.jsonl",
+        version="v",
+        at="2026-01-02T03:04:05Z",
+        errors=3,
+        reason="line 2, region 'us-est-1': there is no such Region. Did you mean us-east-1?",
+    )
+]
 STATUS = SubmissionStatus(submission=SUBMISSION, manifest="", batch_job="b", batch_state="", jobs=JOBS)
 
 
 def _ledger(*submissions: Any) -> Any:
-    return SimpleNamespace(pause=returns(None), shortages=returns([]), submissions=returns(submissions))
+    return SimpleNamespace(
+        pause=returns(None), shortages=returns([]), rejections=returns(REJECTIONS), submissions=returns(submissions)
+    )
 
 
 def _status(replace: Replace, jobs: int = 3) -> None:
