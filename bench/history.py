@@ -232,6 +232,7 @@ def _reads(ledger: Ledger, table: MeasuredTable, sagemaker: LongHistory) -> dict
         view.read_changed()
         ledger.pause()
         view.shortages()
+        view.rejections()
 
     reads: dict[str, Callable[[], object]] = {
         "list": lambda: list(ledger.submissions()),

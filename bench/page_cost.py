@@ -19,8 +19,8 @@ from traingrid.ui.poller import SHORTEST_FULL_SECONDS, SHORTEST_LOOK_SECONDS, SH
 
 QUERIES_OF_A_SUBMISSION = 2
 """Queries of an open submission of at most one page: its cancels, and its jobs from the first open one on."""
-READS_OF_A_LOOK = 3
-"""The marks of open submissions, the pause, and the shortages."""
+READS_OF_A_LOOK = 4
+"""The marks of open submissions, the pause, the shortages, and the rejected manifests."""
 UNIT_BYTES = 4096
 """Bytes of a read request unit of a consistent read
 (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/on-demand-capacity-mode.html)."""

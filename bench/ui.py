@@ -75,6 +75,9 @@ class _Ledger:
     def shortages(self) -> list[Any]:
         return []
 
+    def rejections(self) -> list[Any]:
+        return []
+
     def pause(self) -> None:
         return None
 

@@ -119,6 +119,19 @@ def test_filters_show_matching_jobs_only(tab: Page, page: RunningPage) -> None:
     expect(tab.locator(".empty")).to_be_visible()
 
 
+def test_jobs_are_sorted_by_a_metric_with_completed_ones_first(
+    tab: Page, page: RunningPage, local: LocalGrid, jobs: list[Job]
+) -> None:
+    local.open(jobs[7], state=JobState.STOPPED, metrics={"validation_top1": 0.999}, artifact="s3://b/model.tar.gz")
+    tab.goto(page.address)
+    expect(row(tab, "bridge").locator(".state")).to_have_text("Stopped")
+    tab.locator("[data-column=accuracy] .sort").click()
+    names = rows(tab).locator(".name")
+    expect(names).to_have_text(["snow", *NAMES[:3], "fog", "bridge", "harbour", "tunnel"])
+    tab.locator("[data-column=accuracy] .sort").click()
+    expect(names).to_have_text(["snow", *reversed(NAMES[:3]), "fog", "bridge", "harbour", "tunnel"])
+
+
 def test_a_failed_job_shows_its_reason_action_and_last_log_lines(tab: Page, page: RunningPage) -> None:
     tab.goto(page.address)
     row(tab, "harbour").click()

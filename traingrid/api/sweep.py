@@ -45,7 +45,7 @@ class SweepResult:
         metric: The metric of its objective.
         direction: "maximize" or "minimize".
         trials: All trials, by number.
-        best: The trial with the best last value among those that trained to their end.
+        best: The trial with the best last value among the completed ones with a model.
         manifest: A manifest with the line of the best trial, changed by the key `final`, to train it longer.
         is_out_of_budget: True if the sweep ended because its trials had cost the budget.
     """
@@ -113,7 +113,7 @@ class OpenSweep:
         """Return the result of an ended sweep.
 
         Raises:
-            TraingridError: No trial has trained to its end and reported the metric.
+            TraingridError: No trial has completed with a model and reported the metric.
         """
         best = state.best(self.spec.objective)
         if best is None:
@@ -170,11 +170,14 @@ def open_sweep(
 
 
 def without_result(spec: SweepSpec, state: SweepState) -> TraingridError:
-    """Return the error of a sweep in which no trial trained to its end and reported the metric."""
+    """Return the error of a sweep in which no trial completed with a model and reported the metric."""
     ended = [(trial, trial.ended) for trial in state.trials.values() if trial.ended]
     trials = counted(len(ended), "trial")
     where = f"traingrid status {ended[0][0].submission}" if ended else "traingrid status"
     completed = [result for _, result in ended if result.state == "Completed"]
+    if any(result.value is not None for result in completed):
+        text = f"No completed trial of the sweep {spec.name} with the metric {spec.objective.metric} has a model."
+        return TraingridError(text, "Write the model to the folder SM_MODEL_DIR, and use another name for the sweep.")
     if completed:
         names = sorted({name for result in completed for name in result.metrics})
         reported = f"They report {', '.join(names)}." if names else "They report no metric."

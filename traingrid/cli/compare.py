@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,7 +16,7 @@ from traingrid.cli.export import output_option, write_rows
 from traingrid.cli.fitted_table import fitted_table
 from traingrid.cli.status_table import STYLES, metric_heading, metric_text
 from traingrid.metrics.comparison import compare as compared
-from traingrid.text import duration
+from traingrid.text import counted, duration, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 _BARS = "▁▂▃▄▅▆▇█"
 _CURVE = 16
 _LONGEST_NAME, _LONGEST_VALUE = 24, 16
+_MOST_EXCLUSIONS, _MOST_EXCLUDED = 6, 8
 _ROWS: Schema[Any] = Schema(
     "job, best first",
     Column("rank", "integer: The place, from 1."),
@@ -38,6 +40,7 @@ _ROWS: Schema[Any] = Schema(
     Column("seconds", "integer: Seconds of training, once it has ended."),
     Column("dollars", "number: The cost of the training so far; 0 for a submission without a budget."),
     Column("artifact", "string: The S3 URI of the model."),
+    Column("exclusion", "string: Why it cannot be the best job; empty if it can."),
     Column("hyperparameters", "object of strings: The hyperparameters in which the jobs differ."),
     Column("metrics", "object of numbers: The last value of each metric."),
 )
@@ -69,8 +72,12 @@ def compare(
         click.echo(
             f"ordered by {comparison.metric}, {order} first; --metric NAME and --{_other(comparison)} change this"
         )
-    if best := next((job for job in comparison.jobs if job.status.artifact), None):
+    for sentence in _exclusions(comparison):
+        click.echo(printable(sentence))
+    if best := comparison.best:
         click.echo(f"the best model: traingrid download {best.submission} {best.status.index}")
+    else:
+        click.echo(f"no best model: {comparison.explanation}")
 
 
 def curve(values: Sequence[float], width: int = _CURVE) -> str:
@@ -86,6 +93,20 @@ def curve(values: Sequence[float], width: int = _CURVE) -> str:
     drawn = [values[(place + 1) * len(values) // bars - 1] for place in range(bars)]
     low, span = min(drawn), (max(drawn) - min(drawn)) or 1.0
     return "".join(_BARS[round((value - low) / span * (len(_BARS) - 1))] for value in drawn)
+
+
+def _exclusions(comparison: Comparison) -> Iterator[str]:
+    """Yield a line for each reason why jobs cannot be the best, with these jobs."""
+    several = len({job.submission for job in comparison.jobs}) > 1
+    names_by_exclusion: dict[str, list[str]] = defaultdict(list)
+    for job in comparison.jobs:
+        if job.exclusion:
+            names_by_exclusion[job.exclusion].append(_source(job) if several else str(job.status.index))
+    for exclusion, names in list(names_by_exclusion.items())[:_MOST_EXCLUSIONS]:
+        more = f" and {len(names) - _MOST_EXCLUDED:,} more" if len(names) > _MOST_EXCLUDED else ""
+        yield f"not ranked: job{'s' * (len(names) > 1)} {', '.join(names[:_MOST_EXCLUDED])}{more} ({exclusion})"
+    if len(names_by_exclusion) > _MOST_EXCLUSIONS:
+        yield f"{counted(len(names_by_exclusion) - _MOST_EXCLUSIONS, 'more reason')}: --output json prints all"
 
 
 def _columns(comparison: Comparison) -> Iterator[Column[ComparedJob]]:
@@ -143,5 +164,6 @@ def _rows(comparison: Comparison) -> Iterator[dict[str, Any]]:
             "rank": rank,
             "submission": job.submission,
             **vars(job.status),
+            "exclusion": job.exclusion,
             "hyperparameters": dict(job.hyperparameters),
         }

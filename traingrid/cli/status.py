@@ -1,6 +1,7 @@
 """`traingrid status`: shows submissions and jobs."""
 
 import time
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -20,12 +21,14 @@ from traingrid.cli.overview_table import more_sentence, overview_tables
 from traingrid.cli.status_table import JOB_ROWS, paused_sentence, reasons, status_rows, status_table
 from traingrid.errors import UsageError
 from traingrid.ledger.damage import readable
+from traingrid.ledger.rejections import unresolved
 from traingrid.ledger.submission_item import SubmissionItem
 from traingrid.submission.overview import SubmissionOverview
-from traingrid.text import printable
+from traingrid.text import counted, printable
 
 _LARGE = 500
 """For more jobs, `status` shows an overview."""
+_MOST_REJECTIONS = 10
 
 
 def _submissions(folder: str = "") -> Schema[SubmissionItem]:
@@ -77,16 +80,30 @@ def status(grid_file: Path, submission: str | None, *, watch: bool, is_complete:
             for part in status_of_jobs.damaged:
                 print_damaged(part)
         else:
-            write_rows(readable(plane.ledger.submissions(), print_damaged), _submissions(), output)
+            submissions = list(readable(plane.ledger.submissions(), print_damaged))
+            write_rows(submissions, _submissions(), output)
+            for sentence in _rejections(plane, submissions):
+                click.echo(sentence, err=True)
         return
     out = console()
     _print_warnings(plane, out)
     if submission is None:
         folder = str(S3Uri(plane.deployment.manifest_bucket, names.MANIFEST_PREFIX))
-        submissions = readable(plane.ledger.submissions(), print_damaged)
+        submissions = list(readable(plane.ledger.submissions(), print_damaged))
         out.print(folded_table(_submissions(folder).columns, submissions))
+        for sentence in _rejections(plane, submissions):
+            out.print(sentence, style="red", markup=False, soft_wrap=True)
     else:
         _print_jobs(plane, submission, out, watch=watch, is_complete=is_complete)
+
+
+def _rejections(plane: ControlPlane, submissions: Sequence[SubmissionItem]) -> Iterator[str]:
+    """Yield a sentence for each manifest that was rejected in the last week and not corrected since."""
+    rejections = unresolved(readable(plane.ledger.rejections(), print_damaged), submissions)
+    for rejection in rejections[:_MOST_REJECTIONS]:
+        yield printable(rejection.sentence)
+    if len(rejections) > _MOST_REJECTIONS:
+        yield f"{counted(len(rejections) - _MOST_REJECTIONS, 'older rejected manifest')} of the last week not shown."
 
 
 def _print_warnings(plane: ControlPlane, out: Console) -> None:

@@ -13,8 +13,9 @@ from traingrid.api.control_plane import ControlPlane
 from traingrid.api.sweep import OpenSweep, SweepResult, open_sweep
 from traingrid.cli.console import console
 from traingrid.cli.export import Output, output_option, sentences, write_rows
-from traingrid.cli.sweep_table import PLANNED, TRIALS, TrialRow, best_first, sweep_table, trial_rows
+from traingrid.cli.sweep_table import PLANNED, TRIALS, TrialRow, sweep_table, trial_rows
 from traingrid.errors import interrupted
+from traingrid.sweep.state import best_first
 from traingrid.sweep.sweep import SweepProgress
 from traingrid.sweep.trial_lines import name_of
 from traingrid.text import counted, printable
@@ -110,7 +111,8 @@ def _print_result(opened: OpenSweep, result: SweepResult, spec: Path, output: Ou
     rows = trial_rows(opened.spec, result.trials, {}, result.best)
     if output == "table":
         out = console()
-        out.print(sweep_table(opened.spec, best_first(opened.spec, rows), out.width))
+        ordered = trial_rows(opened.spec, best_first(result.trials, opened.spec.objective), {}, result.best)
+        out.print(sweep_table(opened.spec, ordered, out.width))
     else:
         write_rows(rows, TRIALS, output)
     if result.is_out_of_budget:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from traingrid.cli.columns import Column, Schema
 from traingrid.cli.fitted_table import fitted_table
 from traingrid.cli.status_table import STYLES, metric_heading, metric_text
+from traingrid.job.state import JobState
 from traingrid.sweep.trial_lines import name_of
 from traingrid.text import duration
 
@@ -35,7 +36,7 @@ TRIALS: Schema[TrialRow] = Schema(
     Column("value", "number: The last value of the objective's metric."),
     Column("seconds", "integer: Seconds of training."),
     Column("dollars", "number: The cost of the training; 0 for a sweep without a budget."),
-    Column("reason", "string: Why it failed."),
+    Column("reason", "string: Why it failed, or cannot be the best trial."),
     Column("hyperparameters", "object of values: The searched hyperparameters."),
 )
 PLANNED: Schema[TrialRow] = Schema(
@@ -84,16 +85,6 @@ def sweep_table(spec: SweepSpec, rows: Sequence[TrialRow], width: int) -> Fitted
     return fitted_table(f"sweep {spec.name}", list(_columns(spec)), rows, width, least=3)
 
 
-def best_first(spec: SweepSpec, rows: Sequence[TrialRow]) -> list[TrialRow]:
-    """Return the rows in the order of their values; failed and stopped trials are last."""
-    sign = -1.0 if spec.objective.direction == "maximize" else 1.0
-
-    def place(row: TrialRow) -> tuple[bool, bool, float]:
-        return row.state != "Completed", row.value is None, sign * (row.value or 0.0)
-
-    return sorted(rows, key=place)
-
-
 def _columns(spec: SweepSpec) -> Iterator[Column[TrialRow]]:
     metric = spec.objective.metric
     yield Column(heading="trial", render=lambda row: str(row.trial), rank=0, right=True)
@@ -136,5 +127,10 @@ def _row(spec: SweepSpec, trial: Trial, job: JobStatus | None, *, is_best: bool)
         value=ended.value if ended else job.metrics.get(metric) if job else None,
         seconds=ended.seconds if ended else int(job.elapsed(time.time())) if job else 0,
         dollars=ended.dollars if ended else job.dollars if job else 0.0,
-        reason=ended.reason if ended else job.reason if job else "",
+        reason=ended.reason or _exclusion(trial, metric) if ended else job.reason if job else "",
     )
+
+
+def _exclusion(trial: Trial, metric: str) -> str:
+    """Return why a completed trial cannot be the best; the state of the others is enough."""
+    return trial.ranked(metric).exclusion if trial.ended and trial.ended.state == JobState.COMPLETED else ""

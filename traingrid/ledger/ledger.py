@@ -25,6 +25,7 @@ from traingrid.ledger.job_states import RecordedState
 from traingrid.ledger.notices import Notice, NoticeKind, notice_field
 from traingrid.ledger.open_marks import OpenMark, new_mark
 from traingrid.ledger.preconditions import NO_FURTHER_CONDITIONS, Precondition
+from traingrid.ledger.rejections import REJECTIONS, Rejection, first_shown
 from traingrid.ledger.shortages import SHORTAGES, Shortage
 from traingrid.ledger.submission_item import SubmissionItem
 from traingrid.ledger.timestamps import now
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 
 LedgerItem = JobItem | SubmissionItem | Cancel
 """An item that `Ledger.everything` yields, unless it is damaged."""
-_OTHER_ITEMS = (GRID, DATASETS, MOVES, SHORTAGES, OPEN_SUBMISSIONS)
+_OTHER_ITEMS = (GRID, DATASETS, MOVES, REJECTIONS, SHORTAGES, OPEN_SUBMISSIONS)
 # Submissions that no pass has settled, and open jobs of settled ones, which a version without the index has retried.
 _UNSETTLED = "( #item = :submission AND attribute_not_exists ( settled ) ) OR "
 _UNSETTLED += "( begins_with ( #item , :job ) AND NOT #state IN ( :final0 , :final1 , :final2 ) )"
@@ -294,9 +295,9 @@ class Ledger:
 
     def damaged_grid_items(self) -> list[Damaged]:
         """Return the items that concern more than one submission and cannot be read."""
-        shortages = [shortage for shortage in self.shortages() if isinstance(shortage, Damaged)]
+        others = [part for part in (*self.shortages(), *self.rejections()) if isinstance(part, Damaged)]
         parts = (*self.grid_items(), *self.open_marks().values())
-        return [*(part.damage for part in parts if part and part.damage), *shortages]
+        return [*(part.damage for part in parts if part and part.damage), *others]
 
     def open_job(self, submission: str, job: Job, regions: Sequence[str] = (), array_file: str = "") -> JobItem:
         """Create a job's item with its first attempt unless it exists, and return the item.
@@ -499,6 +500,14 @@ class Ledger:
     def shortages(self) -> list[Shortage | Damaged]:
         """Return the recorded shortages of all pools, including those that are over."""
         return list(each(Shortage.read, self._table.query(SHORTAGES, "#item >= :value", " ")))
+
+    def record_rejection(self, rejection: Rejection) -> None:
+        """Record a manifest that was not accepted."""
+        self._table.put(rejection.stored())
+
+    def rejections(self) -> list[Rejection | Damaged]:
+        """Return the rejections of the last week, including those of manifests that were corrected since."""
+        return list(each(Rejection.read, self._table.query(REJECTIONS, "#item >= :value", first_shown())))
 
     def replace_shortage(self, read: Shortage | None, new: Shortage) -> bool:
         """Record a shortage.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from traingrid.errors import UsageError
 from traingrid.metrics.curves import by_job, last_curves
 from traingrid.metrics.history import MetricHistory
+from traingrid.metrics.ranking import RankedJob, explanation
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -31,12 +32,14 @@ class ComparedJob:
         status: The job's status, with the last value of each metric.
         hyperparameters: Those hyperparameters in which the jobs of the comparison differ.
         values: All values of the compared metric in the last attempt, oldest first.
+        exclusion: Why the job cannot be the best, as a phrase; empty if it can.
     """
 
     submission: str
     status: JobStatus
     hyperparameters: Mapping[str, str]
     values: Sequence[float]
+    exclusion: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,12 +49,20 @@ class Comparison:
     Attributes:
         metric: The name of the metric by which they are ordered; empty if no job has a metric.
         lowest: True if a lower value is better.
-        jobs: The jobs, the best first, and those without a value last.
+        jobs: The jobs: by the metric those that can be the best, then other completed ones, those that have not ended,
+            and those that failed or were stopped.
+        explanation: Why no job is the best, with the next step; empty if one is.
     """
 
     metric: str
     lowest: bool
     jobs: Sequence[ComparedJob]
+    explanation: str
+
+    @property
+    def best(self) -> ComparedJob | None:
+        """The completed job with the best value and a model that can be downloaded; None if there is none."""
+        return next((job for job in self.jobs if not job.exclusion), None)
 
 
 def compare(
@@ -84,6 +95,7 @@ def compare(
                 key: value for key, value in fields[submission].get(job.index, {}).items() if key in varying
             },
             values=values.get(job.index, ()),
+            exclusion=ranked(job, name).exclusion,
         )
         for submission in ids
         for values in [_histories(plane, submission, name)]
@@ -92,7 +104,8 @@ def compare(
     return Comparison(
         metric=name,
         lowest=lowest,
-        jobs=sorted(compared, key=lambda job: (order(job.status, name, lowest=lowest), job.submission)),
+        jobs=sorted(compared, key=lambda job: (ranked(job.status, name).order(lowest=lowest), job.submission)),
+        explanation=explanation([ranked(job.status, name) for job in compared]),
     )
 
 
@@ -136,7 +149,12 @@ def is_lower_better(metric: str) -> bool:
     return bool(_LOWER_IS_BETTER.search(metric))
 
 
-def order(job: JobStatus, metric: str, *, lowest: bool) -> tuple[bool, float]:
-    """Return the sort key of a job: the best first, and those without a value last."""
-    value = job.metrics.get(metric)
-    return value is None, 0.0 if value is None else value if lowest else -value
+def ranked(job: JobStatus, metric: str) -> RankedJob:
+    """Return a job with its last value of a metric, as it is ranked."""
+    return RankedJob(
+        state=job.state,
+        has_model=bool(job.artifact),
+        reason=job.reason,
+        metric=metric,
+        value=job.metrics.get(metric),
+    )

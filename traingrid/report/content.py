@@ -12,9 +12,10 @@ from traingrid.errors import TraingridError
 from traingrid.job.failures import FAILURES
 from traingrid.job.state import JobState
 from traingrid.ledger.damage import Damaged
-from traingrid.metrics.comparison import compared_metric, differing, is_lower_better, order
+from traingrid.metrics.comparison import compared_metric, differing, is_lower_better, ranked
 from traingrid.metrics.curves import by_job, last_curves
 from traingrid.metrics.history import MetricHistory
+from traingrid.metrics.ranking import explanation
 from traingrid.submission.manifest_text import manifest_content
 from traingrid.submission.status import read_submission, recorded_jobs
 from traingrid.submission.submitted_jobs import last_submitted_jobs
@@ -45,6 +46,7 @@ class Run:
         job: Its line with all defaults, as it was submitted last; None for a manifest that a user submitted to Batch.
         curves: The values of each metric in the last attempt, by the metric's name; only of the best jobs.
         differing: Those hyperparameters in which the jobs differ.
+        exclusion: Why it cannot be the best job, as a phrase; empty if it can.
     """
 
     status: JobStatus
@@ -52,6 +54,7 @@ class Run:
     job: Job | None
     curves: Mapping[str, Sequence[MetricPoint]]
     differing: Mapping[str, str]
+    exclusion: str
 
     @property
     def instance_hours(self) -> float:
@@ -86,7 +89,8 @@ class Content:
         version: The version of traingrid.
         metric: The metric by which the jobs are ordered; empty if they have none.
         lowest: True if a lower value is better.
-        runs: The jobs, the best first.
+        runs: The jobs, the best first, in the order of `traingrid compare`.
+        explanation: Why no job is the best, with the next step; empty if one is.
         failures: The failed jobs by class, the most frequent class first.
         manifest: The manifest as its user wrote it; None if it cannot be read.
         curves_error: Why the report has no curves; empty if it has them.
@@ -100,6 +104,7 @@ class Content:
     metric: str
     lowest: bool
     runs: Sequence[Run]
+    explanation: str
     failures: Sequence[Failed]
     manifest: bytes | None
     curves_error: str
@@ -125,8 +130,8 @@ def read_content(plane: ControlPlane, submission: str) -> Content:
     varying = differing([job.hyperparameters for job in jobs.values()])
     metric = compared_metric(None, list(statuses.values()))
     lowest = is_lower_better(metric)
-    ranked = sorted(statuses.values(), key=lambda status: (order(status, metric, lowest=lowest), status.index))
-    drawn = [status.index for status in ranked if status.training_job][:MOST_CURVES]
+    ordered = sorted(statuses.values(), key=lambda status: (ranked(status, metric).order(lowest=lowest), status.index))
+    drawn = [status.index for status in ordered if status.training_job][:MOST_CURVES]
     points, curves_error = _points(plane, submission, drawn)
     runs = [
         Run(
@@ -135,8 +140,9 @@ def read_content(plane: ControlPlane, submission: str) -> Content:
             job=jobs.get(status.index),
             curves=last_curves(points.get(status.index, ())),
             differing=_chosen(jobs.get(status.index), varying),
+            exclusion=ranked(status, metric).exclusion,
         )
-        for status in ranked
+        for status in ordered
     ]
     return Content(
         grid=plane.deployment.grid.name,
@@ -146,6 +152,7 @@ def read_content(plane: ControlPlane, submission: str) -> Content:
         metric=metric,
         lowest=lowest,
         runs=runs,
+        explanation=explanation([ranked(status, metric) for status in ordered]),
         failures=_failures(runs),
         manifest=manifest_content(storage, submission_item),
         curves_error=curves_error,

@@ -40,12 +40,14 @@ class _Columns:
     Attributes:
         parameters: The names of the hyperparameters that differ.
         priced: True if some jobs have a price.
+        excluding: True if some jobs cannot be the best.
         now: The time of the report in seconds since 1970.
     """
 
     metrics: Sequence[str]
     parameters: Sequence[str]
     priced: bool
+    excluding: bool
     now: float
 
     def headings(self) -> list[Heading]:
@@ -61,6 +63,7 @@ class _Columns:
                 Heading(name, "number")
                 for name in ("epochs", "time", "instance-hours", *(["cost"] if self.priced else []))
             ),
+            *([Heading("why not best")] if self.excluding else []),
         ]
 
     def cells(self, content: Content, run: Run, place: int) -> list[Cell]:
@@ -84,6 +87,7 @@ class _Columns:
             cell(duration(elapsed) if elapsed else ""),
             cell(hours(run.instance_hours)),
             *([cell(dollars(status.dollars))] if self.priced else []),
+            *([cell(_short(run.exclusion))] if self.excluding else []),
         ]
 
 
@@ -93,7 +97,8 @@ def runs_section(content: Content) -> Markup:
     order = f"Ordered by {_title(content.metric)}, {best} first. " if content.metric else ""
     left_out = len(_parameters(content)) - _MOST_PARAMETERS
     more = f" {counted(left_out, 'more hyperparameter')} that differ are listed below." if left_out > 0 else ""
-    note = f"{order}Metrics are the last values that the training has reported.{more}"
+    without_best = f" {content.explanation}" if content.explanation else ""
+    note = f"{order}Metrics are the last values that the training has reported.{more}{without_best}"
     rest_note = f"The {_MOST_AT_TOP} best of {len(content.runs):,} jobs. The others are at the end of this file."
     return section(
         "Runs",
@@ -118,6 +123,7 @@ def _table(label: str, content: Content, start: int, end: int) -> Markup:
         metrics=_metrics(content),
         parameters=_parameters(content)[:_MOST_PARAMETERS],
         priced=any(run.status.dollars for run in content.runs),
+        excluding=any(run.exclusion for run in content.runs),
         now=content.at.timestamp(),
     )
     rows = [columns.cells(content, run, place) for place, run in enumerate(content.runs[start:end], start=start)]

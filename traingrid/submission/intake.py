@@ -29,7 +29,7 @@ from traingrid.models.initial_models import InitialModels
 from traingrid.strict_json import JsonError, json_object
 from traingrid.submission.batch_children import is_retry
 from traingrid.submission.files import chunks, index_uri, jobs_key, normalised, report_uri, submission_id
-from traingrid.submission.intake_failure import RETRY_DELAYS, failed_tries, failure_report
+from traingrid.submission.intake_failure import RETRY_DELAYS, failed_tries, failure_report, rejection
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -140,11 +140,16 @@ class Intake:
         try:
             lines, sha256 = self._read(source)
         except ManifestError as error:
-            report = {"state": "rejected", "errors_in_total": error.total, "errors": error.as_dicts()}
-        else:
-            submission, arrays = self._submit(source, claim, lines, sha256)
-            report = _submitted(submission, len(lines), arrays)
-        return self._write_report(source, report)
+            errors = {"state": "rejected", "errors_in_total": error.total, "errors": error.as_dicts()}
+            report = self._write_report(source, errors)
+            self.ledger.record_rejection(rejection(source.uri, source.version, error))
+            return report
+        except (TraingridError, BotoCoreError, ClientError) as error:
+            with suppress(BotoCoreError, ClientError):
+                self.ledger.record_rejection(rejection(source.uri, source.version, error))
+            raise
+        submission, arrays = self._submit(source, claim, lines, sha256)
+        return self._write_report(source, _submitted(submission, len(lines), arrays))
 
     def _write_report(self, source: ManifestVersion, report: dict[str, Any]) -> dict[str, Any]:
         report = {"manifest": str(source.uri), "version": source.version, "at": now()} | report

@@ -1,12 +1,16 @@
-"""Intake failures: the report of a manifest whose jobs could not be submitted."""
+"""Intake failures: the report of a manifest whose jobs could not be submitted, and the record of a rejected one."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from traingrid.errors import TraingridError
+from traingrid.ledger.rejections import Rejection
+from traingrid.ledger.timestamps import now
+from traingrid.manifest.errors import ManifestError
 
 if TYPE_CHECKING:
+    from traingrid.aws.s3_uri import S3Uri
     from traingrid.ledger.facts import Claim
     from traingrid.ledger.submission_item import SubmissionItem
 
@@ -23,6 +27,20 @@ _BY_HAND = (
     "Do not upload the manifest again. After removing the cause, send its event from the intake's dead-letter queue to "
     'the intake (docs/reconciler.md, "Dead letters"), which submits the missing jobs.'
 )
+_READ_AGAIN = (
+    "The intake tries three times within four minutes. Its event is then in the intake's dead-letter queue "
+    '(docs/reconciler.md, "Dead letters").'
+)
+_LONGEST_REASON = 2000
+
+
+def rejection(manifest: S3Uri, version: str, error: Exception) -> Rejection:
+    """Return the record of a manifest with errors, or of one that could not be read."""
+    if isinstance(error, ManifestError):
+        errors, reason = error.total, str(error.errors[0])
+    else:
+        errors, reason = 0, f"{_reason(error)} {_READ_AGAIN}"
+    return Rejection(manifest=str(manifest), version=version, at=now(), errors=errors, reason=reason[:_LONGEST_REASON])
 
 
 def failed_tries(claim: Claim, previous: SubmissionItem | None) -> int:
@@ -51,7 +69,11 @@ def failure_report(error: Exception, *, submission: str, jobs: int, submitted: i
         "submission": submission,
         "jobs": jobs,
         "submitted_jobs": submitted,
-        "reason": error.what if isinstance(error, TraingridError) else f"AWS request failed: {error}.",
+        "reason": _reason(error),
         "next_step": f"{cause} {_BY_HAND if over else _AGAIN}".strip(),
         "tries": tries,
     }
+
+
+def _reason(error: Exception) -> str:
+    return error.what if isinstance(error, TraingridError) else f"AWS request failed: {error}."

@@ -111,6 +111,7 @@ class Ended(_Entry):
         curve: Epoch and value of the objective's metric.
         seconds: Seconds of training.
         dollars: Its cost; 0 without a budget.
+        has_model: True if its job has a model; entries of versions that did not record it count as if it had one.
     """
 
     kind: Literal["ended"] = "ended"
@@ -124,6 +125,7 @@ class Ended(_Entry):
     seconds: int = 0
     dollars: float = 0.0
     reason: str = ""
+    has_model: bool = True
 
 
 class OutOfBudget(_Entry):

@@ -84,6 +84,11 @@ class Objective(SpecPart):
     metric: Annotated[str, StringConstraints(min_length=1)]
     direction: Literal["maximize", "minimize"]
 
+    @property
+    def lowest(self) -> bool:
+        """True if a lower value is better."""
+        return self.direction == "minimize"
+
     def is_better(self, value: float, reference: float) -> bool:
         """Return True if a value is strictly better than another one."""
         return value > reference if self.direction == "maximize" else value < reference

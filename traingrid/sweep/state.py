@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from traingrid.job.state import JobState
+from traingrid.metrics.ranking import RankedJob
 from traingrid.sweep.journal import Begun, Ended, Entry, OutOfBudget, Rejected, StoppedEarly, Submitted, TrialBatch
 from traingrid.sweep.spec import Objective, Parameters
 
@@ -45,13 +46,25 @@ class Trial:
 
     @property
     def is_complete(self) -> bool:
-        """True if it has trained to its end and reported the metric, so that it can be the best."""
+        """True if it has trained to its end and reported the metric, so that a strategy learns from it."""
         return self.ended is not None and self.ended.state == JobState.COMPLETED and self.ended.value is not None
 
     @property
     def was_stopped_early(self) -> bool:
         """True if it has ended because of the early stop."""
         return self.stopped is not None and self.ended is not None and self.ended.state == JobState.STOPPED
+
+    def ranked(self, metric: str) -> RankedJob:
+        """Return the trial as it is ranked by its value of the objective's metric."""
+        if self.ended is None:
+            return RankedJob(state=JobState.PENDING, has_model=False, metric=metric)
+        return RankedJob(
+            state=self.ended.state,
+            has_model=self.ended.has_model,
+            reason=self.ended.reason,
+            metric=metric,
+            value=self.ended.value,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,12 +99,9 @@ class SweepState:
         return sum(trial.ended.dollars for trial in self.trials.values() if trial.ended)
 
     def best(self, objective: Objective) -> Trial | None:
-        """Return the complete trial with the best value, of equal ones the first; None if there is none."""
-        best: Trial | None = None
-        for trial in self.complete:
-            if best is None or objective.is_better(_value(trial), _value(best)):
-                best = trial
-        return best
+        """Return the completed trial with a model and the best value, of equal ones the first, or None."""
+        ordered = best_first(self.trials.values(), objective)
+        return next((trial for trial in ordered if not trial.ranked(objective.metric).exclusion), None)
 
     def is_out_of_budget(self, budget: float | None) -> bool:
         """Return True if the trials have cost a budget. A higher one, or none, lets the sweep continue."""
@@ -138,6 +148,11 @@ def state_of(entries: Sequence[Entry]) -> SweepState:
     return SweepState(spec=spec, trials=dict(sorted(trials.items())), batches=batches, spent_budget=spent)
 
 
+def best_first(trials: Iterable[Trial], objective: Objective) -> list[Trial]:
+    """Return trials in the order of `traingrid compare`: the best first, those that failed or were stopped last."""
+    return sorted(trials, key=lambda trial: trial.ranked(objective.metric).order(lowest=objective.lowest))
+
+
 def free_numbers(used_numbers: Iterable[int], count: int) -> list[int]:
     """Return the lowest numbers that no trial has; those of rejected trials are free again."""
     used = set(used_numbers)
@@ -147,8 +162,3 @@ def free_numbers(used_numbers: Iterable[int], count: int) -> list[int]:
 def _new(batch: int, entry: TrialBatch, number: int) -> Trial:
     (new,) = (trial for trial in entry.trials if trial.number == number)
     return Trial(number=number, parameters=new.parameters, line=new.line, region=new.region, batch=batch)
-
-
-def _value(trial: Trial) -> float:
-    assert trial.value is not None  # noqa: S101  # for the type checker: the trial is complete
-    return trial.value

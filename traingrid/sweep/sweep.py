@@ -190,6 +190,7 @@ class Sweep:
                 seconds=job.seconds,
                 dollars=job.dollars,
                 reason=job.reason,
+                has_model=bool(job.artifact),
             )
             self._append(entry)
 

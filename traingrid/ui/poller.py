@@ -28,7 +28,7 @@ SHORTEST_SECONDS, SHORTEST_LOOK_SECONDS, SHORTEST_FULL_SECONDS = 2.0, 10.0, 600.
 shortages, and between two lists of all submissions."""
 UNMARKED_FULL_SECONDS = 30.0
 """The shortest time between two lists of all submissions if the index of open work is not complete yet."""
-_MOST_DAMAGED = 5
+_MOST_DAMAGED, _MOST_REJECTIONS = 5, 5
 _SHARE = 10
 """Reads take at most one tenth of the time, however many jobs the ledger has."""
 
@@ -57,6 +57,7 @@ class Poller:
         self._ledger_error, self._is_expired, self._renew = "", False, renew
         self._pause = ""
         self._shortages: dict[str, list[str]] = {}
+        self._rejections: list[str] = []
         self.campaigns = Campaigns(plane, self._view, read_facts, self._show_campaigns)
         self._thread = threading.Thread(target=self._run, name="poller", daemon=True)
 
@@ -125,6 +126,7 @@ class Poller:
         pause = self._view.plane.ledger.pause()
         self._pause = pause.sentence if pause else ""
         self._shortages = self._view.shortages()
+        self._rejections = self._view.rejections()
 
     def _run(self) -> None:
         try:
@@ -185,6 +187,11 @@ class Poller:
             notices.append({"kind": "error", "text": text})
         if self._pause:
             notices.append({"kind": "warning", "text": self._pause})
+        notices += [{"kind": "error", "text": text} for text in self._rejections[:_MOST_REJECTIONS]]
+        if len(self._rejections) > _MOST_REJECTIONS:
+            more = len(self._rejections) - _MOST_REJECTIONS
+            text = f"{more} more manifests were rejected; `traingrid status` lists them."
+            notices.append({"kind": "error", "text": text})
         damaged = [part for parts in self._view.damaged.values() for part in parts]
         notices += [{"kind": "error", "text": str(part)} for part in damaged[:_MOST_DAMAGED]]
         if len(damaged) > _MOST_DAMAGED:

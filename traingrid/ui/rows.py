@@ -11,6 +11,7 @@ from traingrid.ledger.damage import Damaged
 from traingrid.ledger.items import JobItem
 from traingrid.ledger.spending import ended_dollars, is_running
 from traingrid.ledger.user_requests import Cancel, cancel_of
+from traingrid.metrics.ranking import RankedJob
 from traingrid.submission.status import UNREADABLE
 
 Row = dict[str, Any]
@@ -29,6 +30,11 @@ def recorded_row(item: JobItem, cancels: Mapping[str, Cancel]) -> Row:
     Args:
         cancels: The recorded cancels of its submission, by scope.
     """
+    cancel = cancel_of(cancels, item.index, item.region)
+    reason = cancel.reason_of(item.state, item.reason) if cancel else item.reason
+    ranked = RankedJob(state=item.state, has_model=bool(item.artifact), reason=reason)
+    if item.state == JobState.COMPLETED:
+        reason = reason or ranked.exclusion
     hourly = (item.hourly_dollars if item.on_demand else item.running_hourly_dollars) if is_running(item) else 0.0
     return {
         "submission": item.submission,
@@ -41,14 +47,15 @@ def recorded_row(item: JobItem, cancels: Mapping[str, Cancel]) -> Row:
         "attempt": item.attempt,
         "ranks": item.ranks,
         "failure": item.failure,
-        "reason": item.reason[:_LONGEST_REASON],
+        "reason": reason[:_LONGEST_REASON],
+        "tier": ranked.tier,
         "started": item.training_started_at,
         "epochs": item.epochs,
         "seconds": item.training_seconds,
         "metrics": finite({**item.progress, **item.metrics}),
         "dollars": round(ended_dollars(item), 4),
         "hourly": round(hourly, 4),
-        "cancelled": cancel_of(cancels, item.index, item.region) is not None,
+        "cancelled": cancel is not None,
     }
 
 
@@ -95,6 +102,7 @@ def _pending(submission: str, index: int) -> Row:
         "ranks": 0,
         "failure": "",
         "reason": "",
+        "tier": RankedJob(state=JobState.PENDING, has_model=False).tier,
         "started": 0,
         "epochs": 0,
         "seconds": 0,

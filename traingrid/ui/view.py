@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from traingrid.job.state import FINAL_STATES
 from traingrid.ledger.damage import Damaged, readable
 from traingrid.ledger.items import JobItem
+from traingrid.ledger.rejections import REJECTIONS, unresolved
 from traingrid.ledger.shortages import SHORTAGES
 from traingrid.ledger.submission_item import SubmissionItem
 from traingrid.submission.submitted_jobs import submitted_jobs
@@ -162,6 +163,12 @@ class LedgerView:
             if not shortage.is_over(time.time()):
                 sentences_by_region[shortage.pool.region].append(shortage.sentence())
         return dict(sentences_by_region)
+
+    def rejections(self) -> list[str]:
+        """Return the sentences of the manifests that were rejected in the last week, newest first."""
+        unreadable = self.damaged[REJECTIONS] = []
+        recorded = readable(self.plane.ledger.rejections(), unreadable.append)
+        return [rejection.sentence for rejection in unresolved(recorded, self.heads.values())]
 
     def _show(self, heads: Collection[SubmissionItem]) -> None:
         """Show the newest submissions; of those that are shown already, the items stay until they are read again."""

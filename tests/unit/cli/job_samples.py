@@ -10,15 +10,19 @@ from tests.unit.cli.command_samples import BUCKET, NOW, SUBMISSION, Replace, Sam
 from traingrid.cli import main
 from traingrid.cli.plan_report import report
 from traingrid.job.state import JobState
+from traingrid.ledger.rejections import Rejection
 from traingrid.manifest.plan import Planned
 from traingrid.manifest.resource_checks import ResourceCheck
-from traingrid.metrics.comparison import ComparedJob, Comparison
+from traingrid.metrics.comparison import ComparedJob, Comparison, ranked
 from traingrid.planner.choices import Pool
 from traingrid.planner.durations import Duration
 from traingrid.planner.places import Place
 from traingrid.planner.plan import Assignment, Plan
 from traingrid.submission.overview import SubmissionOverview
 from traingrid.submission.status import JobStatus, SubmissionStatus
+from traingrid.sweep.journal import Ended, StoppedEarly
+from traingrid.sweep.spec import Objective, Parameters
+from traingrid.sweep.state import Trial
 
 JOBS = [
     JobStatus(
@@ -51,11 +55,22 @@ JOBS = [
     ),
     JobStatus(index=2, region="us-west-2", name="=1+1", state=JobState.FAILED, reason="no \x1b data\nmore"),
 ]
+REJECTIONS = [
+    Rejection(
+        manifest="s3://manifests/manifests/bad.jsonl",
+        version="v",
+        at="2026-01-02T03:04:05Z",
+        errors=3,
+        reason="line 2, region 'us-est-1': there is no such Region. Did you mean us-east-1?",
+    )
+]
 STATUS = SubmissionStatus(submission=SUBMISSION, manifest="", batch_job="b", batch_state="", jobs=JOBS)
 
 
 def _ledger(*submissions: Any) -> Any:
-    return SimpleNamespace(pause=returns(None), shortages=returns([]), submissions=returns(submissions))
+    return SimpleNamespace(
+        pause=returns(None), shortages=returns([]), rejections=returns(REJECTIONS), submissions=returns(submissions)
+    )
 
 
 def _status(replace: Replace, jobs: int = 3) -> None:
@@ -96,26 +111,47 @@ def _submissions(replace: Replace) -> None:
 
 def _compare(replace: Replace) -> None:
     compared = [
-        ComparedJob(submission=SUBMISSION, status=job, hyperparameters={"rate": f"0.{job.index}"}, values=(3.0, 1.0))
+        ComparedJob(
+            submission=SUBMISSION,
+            status=job,
+            hyperparameters={"rate": f"0.{job.index}"},
+            values=(3.0, 1.0),
+            exclusion=ranked(job, "loss").exclusion,
+        )
         for job in JOBS
     ]
     replace_plane(replace)
-    replace("traingrid.cli.compare.compared", returns(Comparison(metric="loss", lowest=True, jobs=compared)))
+    replace(
+        "traingrid.cli.compare.compared", returns(Comparison(metric="loss", lowest=True, jobs=compared, explanation=""))
+    )
 
 
 def _sweep(replace: Replace) -> None:
-    objective = SimpleNamespace(metric="validation_top1", direction="maximize")
-    parameters: list[Any] = [{"rate": 0.123456789, "depth": 3}, {"rate": 1e-4, "depth": 9}, {"rate": 0.1, "depth": 1}]
+    objective = Objective(metric="validation_top1", direction="maximize")
+    parameters: list[Parameters] = [
+        {"rate": 0.123456789, "depth": 3},
+        {"rate": 1e-4, "depth": 9},
+        {"rate": 0.1, "depth": 1},
+    ]
     ends = (("Completed", 0.75, ""), ("Stopped", 0.5, ""), ("Failed", None, "capacity"))
     trials = tuple(
-        SimpleNamespace(
+        Trial(
             number=number,
             parameters=parameters[number],
+            line=0,
             region="us-east-1",
+            batch=0,
             submission=SUBMISSION,
-            stopped=SimpleNamespace(epoch=4) if number == 1 else None,
-            ended=SimpleNamespace(
-                index=number, state=state, value=value, seconds=90 * number, dollars=1.5 * number, reason=reason
+            stopped=StoppedEarly(trial=number, epoch=4, best=0.5, median=0.6) if number == 1 else None,
+            ended=Ended(
+                trial=number,
+                index=number,
+                state=state,
+                region="us-east-1",
+                value=value,
+                seconds=90 * number,
+                dollars=1.5 * number,
+                reason=reason,
             ),
         )
         for number, (state, value, reason) in enumerate(ends)

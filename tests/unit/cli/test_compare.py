@@ -1,6 +1,7 @@
 """`traingrid compare`: jobs of submissions side by side, the best first."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -112,7 +113,7 @@ def test_another_metric_or_order_can_be_given(plane: ControlPlane) -> None:
 
 
 def test_the_table_shows_the_curve_and_what_differs(plane: ControlPlane) -> None:
-    headings, best, *_, order, last = run(FIRST[:4], SECOND).splitlines()
+    headings, best, *_, order, _excluded, last = run(FIRST[:4], SECOND).splitlines()
     assert headings.split() == [
         "job",
         "submission",
@@ -145,6 +146,44 @@ def test_jobs_without_metrics_are_listed(plane: ControlPlane, monkeypatch: pytes
     monkeypatch.setitem(STATUSES, SECOND, [job(0)])
     assert "line-0" in run(SECOND)
     assert "ordered by" not in run(SECOND)
+
+
+def test_a_cancelled_job_is_neither_the_best_nor_before_a_completed_one(
+    plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cancelled = replace(job(0, loss=0.1), state=JobState.STOPPED, reason="Cancelled by me: enough")
+    monkeypatch.setitem(STATUSES, FIRST, [cancelled, job(1, loss=0.2), job(2)])
+    comparison = tg.Grid(plane).compare(FIRST)
+    assert [compared.status.index for compared in comparison.jobs] == [1, 2, 0]
+    assert comparison.best == comparison.jobs[0]
+    assert [compared.exclusion for compared in comparison.jobs] == [
+        *("", "has no model", "stopped: Cancelled by me: enough"),
+    ]
+    assert run(FIRST).splitlines()[-3:] == [
+        "not ranked: job 2 (has no model)",
+        "not ranked: job 0 (stopped: Cancelled by me: enough)",
+        f"the best model: traingrid download {FIRST} 1",
+    ]
+    assert [row["exclusion"] for row in json.loads(run(FIRST, "--output", "json"))][:2] == ["", "has no model"]
+
+
+def test_without_a_completed_job_the_next_step_is_printed(plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(
+        STATUSES,
+        FIRST,
+        [replace(job(index, loss=0.1), state=JobState.FAILED, reason=f"E{index}") for index in range(9)],
+    )
+    assert tg.Grid(plane).compare(FIRST).best is None
+    *_, fifth, more, last = run(FIRST).splitlines()
+    assert fifth == "not ranked: job 5 (failed: E5)"
+    assert more == "3 more reasons: --output json prints all"
+    assert last.startswith("no best model: No job has completed. `traingrid status` shows the reasons")
+
+
+def test_many_jobs_with_one_reason_are_counted(plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> None:
+    running = [replace(job(index, loss=0.1), state=JobState.IN_PROGRESS) for index in range(20)]
+    monkeypatch.setitem(STATUSES, FIRST, running)
+    assert "not ranked: jobs 0, 1, 2, 3, 4, 5, 6, 7 and 12 more (has not ended)" in run(FIRST)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from tests.support.reported_submission import EPOCHS, NAMES, SCRIPT, curves, sub
 from traingrid.api.grid import Grid
 from traingrid.api.submission import Submission
 from traingrid.errors import TraingridError, UsageError
+from traingrid.job.state import JobState
 from traingrid.ledger.ledger import Ledger
 from traingrid.metrics.history import MetricHistory
 from traingrid.metrics.points import MetricPoint, records_of_part
@@ -55,6 +57,19 @@ def test_jobs_are_listed_best_first_with_their_metrics_and_cost(reported: Submis
     assert "Ordered by validation top1, highest first" in seen
     assert re.search(r"1 digits night us-east-1 Completed 0\.98\d+ .* 20/20 40m00s 0\.64 \$9\.38", seen)
     assert seen.index("digits night") < seen.index("quarry & co") < seen.index("snow") < seen.index("fog")
+
+
+def test_a_cancelled_job_follows_the_completed_ones_with_its_reason(local: LocalGrid, tmp_path: Path) -> None:
+    cancelled, completed = local.submit(["cancelled", "completed"])
+    artifact = "s3://bucket/model.tar.gz"
+    stopped: dict[str, Any] = {"state": JobState.STOPPED, "reason": "Cancelled by me: enough"}
+    local.open(cancelled, metrics={"accuracy": 0.9}, artifact=artifact, **stopped)
+    seen = texts(written(local_submission(local), tmp_path))
+    assert "No job has completed yet. Wait until one has" in seen
+    local.open(completed, state=JobState.COMPLETED, metrics={"accuracy": 0.5}, artifact=artifact)
+    seen = texts(written(local_submission(local), tmp_path))
+    assert re.search(r"why not best 1 completed .* 2 cancelled .* stopped: Cancelled by me: enough", seen)
+    assert "No job has completed" not in seen
 
 
 def test_a_report_of_running_jobs_is_marked_as_a_snapshot(reported: Submission, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from io import StringIO
 from typing import Any
 
@@ -51,6 +52,7 @@ from traingrid.ledger import (
     grid_items,
     items,
     moves,
+    rejections,
     shortages,
     submission_item,
     user_requests,
@@ -64,6 +66,7 @@ from traingrid.ledger.job_states import INDEXED
 from traingrid.ledger.ledger import Ledger
 from traingrid.ledger.moves import MoveItem
 from traingrid.ledger.open_marks import OpenMark
+from traingrid.ledger.rejections import REJECTIONS, Rejection
 from traingrid.ledger.shortages import SHORTAGES, CapacityPool, Shortage
 from traingrid.ledger.submission_item import Array, SubmissionItem
 from traingrid.ledger.timestamps import epoch_seconds, timestamp
@@ -76,6 +79,13 @@ from traingrid.ui.feed import Feed
 from traingrid.ui.poller import Poller
 from traingrid.ui.view import LedgerView
 
+REJECTED = Rejection(
+    manifest="s3://b/manifests/x.csv",
+    version="v",
+    at=timestamp(time.time() - 60),
+    errors=1,
+    reason="file: it is empty.",
+)
 OF_SUBMISSION = {"submission": SUBMISSION, **SUBMITTED}
 
 
@@ -220,6 +230,18 @@ def test_a_damaged_shortage_is_reported_and_ignored(local: LocalGrid, damage: tu
     _print_warnings(local.plane, Console(file=StringIO()))
 
 
+@each_row("damage", rows(asdict(REJECTED), {*asdict(REJECTED)}))
+def test_a_damaged_rejection_is_reported(local: LocalGrid, damage: tuple[dict[str, Any], bool]) -> None:
+    stored, is_damaged = damage
+    key = REJECTED.stored()["item"]
+    local.ledger._table.put({"submission": REJECTIONS, "item": key, **stored})
+    assert swept(local).reported == []
+    assert is_damaged == any(key in text for text in audited(local).reported)
+    view = LedgerView(local.plane)
+    assert is_damaged == (not view.rejections())
+    assert is_damaged == any(key in part.place for part in view.damaged[REJECTIONS])
+
+
 @each_row(
     "damage",
     [
@@ -244,6 +266,7 @@ def test_a_damaged_copy_or_dataset_is_an_error_that_names_it(
         ("cancel", (Cancel.read, {"submission": SUBMISSION, "item": "cancel#all", **CANCELLED}, user_requests._TYPES)),
         ("pause", (Pause.read, {"submission": GRID, "item": LAUNCHING, **PAUSED}, grid_items._PAUSE_TYPES)),
         ("shortage", (Shortage.read, {"submission": SHORTAGES, "item": "a#b#spot", **SHORT}, shortages._TYPES)),
+        ("rejection", (Rejection.read, {**REJECTED.stored()}, rejections._TYPES)),
         ("copy", (MoveItem.read, {"submission": "moves", "item": "s3://b/c", **COPIED}, moves._TYPES)),
     ],
 )
@@ -322,6 +345,7 @@ def test_the_rows_have_every_field_whose_type_is_checked() -> None:
         (PAUSED, grid_items._PAUSE_TYPES),
         (PASSED, grid_items._PASS_TYPES),
         (SHORT, shortages._TYPES),
+        (asdict(REJECTED), rejections._TYPES),
         (COPIED, moves._TYPES),
         (REGISTERED, datasets._TYPES),
     ):

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from botocore.exceptions import EndpointConnectionError
+from botocore.exceptions import ClientError, EndpointConnectionError
 
 from tests.support.module_time import replace_time
 from tests.support.recording_queue import RecordingQueue
@@ -21,7 +21,10 @@ from traingrid.aws.s3_uri import ObjectVersion, S3Uri
 from traingrid.errors import UsageError
 from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Job
+from traingrid.ledger.damage import intact
 from traingrid.ledger.ledger import Ledger
+from traingrid.ledger.rejections import unresolved
+from traingrid.ledger.timestamps import timestamp
 from traingrid.manifest.errors import ManifestError
 from traingrid.manifest.parse import MAX_BYTES
 from traingrid.submission.files import chunks, read_job, submission_id
@@ -150,6 +153,40 @@ def test_a_rejected_manifest_leaves_nothing_but_its_report(intake: Intake, batch
     assert error["next_step"]
     assert batch.submitted == []
     assert list(intake.ledger.submissions()) == []
+
+
+def test_a_rejected_manifest_is_recorded_until_a_later_version_is_submitted(
+    intake: Intake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    earlier = timestamp(time.time() - 60)
+    monkeypatch.setattr("traingrid.submission.intake_failure.now", lambda: earlier)
+    source = upload(intake, SAMPLE + "mars,s3://ragab-ml/x\nvenus,s3://ragab-ml/x\n")
+    for request in ("request-1", "request-2"):
+        intake.accept(source, owner=request)
+    (rejection,) = unresolved(intact(intake.ledger.rejections()), intact(intake.ledger.submissions()))
+    assert (rejection.manifest, rejection.version, rejection.errors) == (str(source.uri), source.version, 2)
+    assert f"{source.uri} was rejected at {rejection.at} with 2 errors; nothing was submitted. Line 5" in (
+        rejection.sentence
+    )
+    assert rejection.sentence.endswith(f"All errors are in {source.report}.")
+    intake.accept(upload(intake, SAMPLE), owner="request-3")
+    assert unresolved(intact(intake.ledger.rejections()), intact(intake.ledger.submissions())) == []
+
+
+def test_a_manifest_that_cannot_be_read_is_recorded_with_the_next_step(
+    intake: Intake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def denied(*_: Any) -> None:
+        raise ClientError({"Error": {"Code": "AccessDenied", "Message": "no kms:Decrypt"}}, "GetObject")
+
+    monkeypatch.setattr(intake.storage, "pieces", denied)
+    source = upload(intake, SAMPLE)
+    with pytest.raises(ClientError):
+        intake.accept(source, owner="request-1")
+    (rejection,) = intact(intake.ledger.rejections())
+    assert rejection.sentence.startswith(f"{source.uri} could not be read at {rejection.at}. AWS request failed: ")
+    assert "no kms:Decrypt" in rejection.sentence
+    assert "The intake tries three times within four minutes." in rejection.sentence
 
 
 def test_repeated_events_submit_a_version_once(intake: Intake, batch: RecordingQueue) -> None:

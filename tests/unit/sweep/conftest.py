@@ -144,6 +144,7 @@ class FakeGrid:
             state=JobState.COMPLETED if ended else JobState.IN_PROGRESS,
             created=True,
             metrics={"loss": loss(line["hyperparameters"])},
+            artifact="s3://output/model.tar.gz" if ended else "",
             cancelled=(submission, index) in self.cancelled,
         )
         job = self.outcome(job)

@@ -14,7 +14,7 @@ from traingrid.errors import TraingridError, UsageError
 from traingrid.job.state import JobState
 from traingrid.submission.status import UNREADABLE, JobStatus
 from traingrid.sweep.journal import Ended, Entry
-from traingrid.sweep.state import state_of
+from traingrid.sweep.state import SweepState, best_first, state_of
 
 NAMES = {f"rates-{number:04d}" for number in range(9)}
 
@@ -154,6 +154,29 @@ def test_a_sweep_whose_metric_never_appears_submits_no_more(grid: FakeGrid) -> N
     error = without_result(wanted, state)
     assert error.what == "The 3 completed trials of the sweep rates have no metric accuracy."
     assert error.next_step.startswith("They report loss.")
+
+
+def test_a_trial_without_a_model_is_not_the_best(grid: FakeGrid) -> None:
+    def without_model(job: JobStatus) -> JobStatus:
+        return replace(job, artifact="", metrics={"loss": -1.0}) if job.name == "rates-0000" else job
+
+    grid.outcome = without_model
+    objective = spec().objective
+    trials = state_of(finished(grid, spec()).journal.refresh()).trials
+    ordered = best_first(trials.values(), objective)
+    assert ordered[-1] == trials[0]
+    assert state_of(sweep_of(grid, spec()).journal.refresh()).best(objective) == ordered[0]
+    error = without_result(spec(), SweepState(trials={0: trials[0]}))
+    assert error.what == "No completed trial of the sweep rates with the metric loss has a model."
+
+
+def test_of_trials_with_equal_values_the_first_is_the_best(grid: FakeGrid) -> None:
+    grid.outcome = lambda job: replace(job, metrics={"loss": 1.0})
+    for direction in ("minimize", "maximize"):
+        wanted = spec(name=direction, objective={"metric": "loss", "direction": direction})
+        best = state_of(finished(grid, wanted).journal.refresh()).best(wanted.objective)
+        assert best is not None
+        assert best.number == 0
 
 
 def test_a_rejected_batch_is_drawn_again(grid: FakeGrid) -> None:

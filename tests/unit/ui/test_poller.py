@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from botocore.exceptions import (
 )
 
 from bench import page_cost
-from tests.support.local_page import SUBMISSION, LocalGrid, event_data
+from tests.support.local_page import MANIFEST, SUBMISSION, LocalGrid, event_data
 from tests.support.module_time import replace_time
 from traingrid.grid.deployment import Deployment
 from traingrid.job.state import JobState
@@ -23,7 +24,9 @@ from traingrid.ledger.damage import Damaged
 from traingrid.ledger.facts import AttemptFacts
 from traingrid.ledger.grid_items import HistoryScan
 from traingrid.ledger.ledger import Ledger, LedgerItem
+from traingrid.ledger.rejections import Rejection
 from traingrid.ledger.submission_item import Array
+from traingrid.ledger.timestamps import timestamp
 from traingrid.ledger.user_requests import CANCEL_ALL
 from traingrid.ui import poller as poller_module
 from traingrid.ui import view
@@ -57,6 +60,38 @@ def test_jobs_that_no_child_has_opened_are_shown_as_submitted(local: LocalGrid) 
         {"epoch": 3, "loss": 0.5},
     )
     assert (rows[f"{SUBMISSION}/1"]["state"], rows[f"{SUBMISSION}/1"]["region"]) == ("Pending", "us-west-2")
+
+
+def test_completed_jobs_with_a_model_have_the_first_tier_and_others_a_reason(local: LocalGrid) -> None:
+    jobs = local.submit(["best", "empty", "open", "stopped"])
+    local.open(jobs[0], state=JobState.COMPLETED, artifact="s3://bucket/model.tar.gz")
+    local.open(jobs[1], state=JobState.COMPLETED)
+    local.open(jobs[3], state=JobState.STOPPED, artifact="s3://bucket/model.tar.gz")
+    local.ledger.request_cancel(SUBMISSION, CANCEL_ALL, {"by": "me", "reason": "enough"})
+    _, feed = published(local)
+    rows = state(feed)["rows"].values()
+    assert [(row["tier"], row["reason"]) for row in rows] == [
+        *((0, ""), (1, "has no model"), (2, ""), (3, "Cancelled by me: enough")),
+    ]
+
+
+def test_rejected_manifests_are_shown_until_they_are_corrected(local: LocalGrid) -> None:
+    earlier = timestamp(time.time() - 60)
+    reason = "file: it has no lines. Add one."
+    for number in range(7):
+        rejected = Rejection(manifest=f"s3://m/{number}.csv", version="v", at=earlier, errors=1, reason=reason)
+        local.ledger.record_rejection(rejected)
+    local.ledger.record_rejection(replace(rejected, manifest=MANIFEST))
+    local.ledger.record_rejection(replace(rejected, at=timestamp(time.time() - 8 * 24 * 3600)))
+    local.submit(["night"])
+    _, feed = published(local)
+    notices = [notice["text"] for notice in state(feed)["head"]["notices"]]
+    text = (
+        f"s3://m/0.csv was rejected at {earlier} with 1 error; nothing was submitted. File: it has no lines. Add one."
+    )
+    assert text in notices
+    assert notices[-1] == "2 more manifests were rejected; `traingrid status` lists them."
+    assert len(notices) == 6
 
 
 def test_a_change_is_read_without_a_read_of_everything(local: LocalGrid, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ import * as format from "./format.js";
 
 const ROW = 36, SPARE = 6, FIRST_HEIGHT = 640; // as in page.css
 const text = (value) => format.printable(value ?? "");
+// Of a ranked column, jobs that can be the best are first in both directions, and jobs without a value last of their tier.
 const COLUMNS = [
   { name: "select", title: "", class: "select" },
   { name: "name", title: "Job", sort: (row) => row.name, show: (row) => text(row.name) },
@@ -11,8 +12,8 @@ const COLUMNS = [
   { name: "region", title: "Region", sort: (row) => row.place, show: (row) => text(row.place) },
   { name: "state", title: "State", sort: (row) => row.state, show: (row) => text(format.stateText(row)) },
   { name: "epoch", highestFirst: true, title: "Epoch", numeric: true, sort: (row) => row.metrics.epoch ?? -1, show: (row) => format.epochText(row) },
-  { name: "loss", title: "Loss", numeric: true, sort: (row) => format.metric(row, "loss") ?? Infinity, show: (row) => format.number(format.metric(row, "loss")) },
-  { name: "accuracy", highestFirst: true, title: "Accuracy", numeric: true, sort: (row) => format.metric(row, "accuracy") ?? -1, show: (row) => format.number(format.metric(row, "accuracy")) },
+  { name: "loss", isRanked: true, title: "Loss", numeric: true, sort: (row) => format.metric(row, "loss"), show: (row) => format.number(format.metric(row, "loss")) },
+  { name: "accuracy", isRanked: true, highestFirst: true, title: "Accuracy", numeric: true, sort: (row) => format.metric(row, "accuracy"), show: (row) => format.number(format.metric(row, "accuracy")) },
   { name: "rate", highestFirst: true, title: "Per second", numeric: true, sort: (row) => format.metric(row, "rate") ?? -1, show: (row) => format.number(format.metric(row, "rate")) },
   { name: "time", title: "Time", numeric: true, sort: format.elapsed, show: (row) => (format.elapsed(row) ? format.duration(format.elapsed(row)) : "") },
   { name: "left", title: "Left", numeric: true, sort: format.remaining, show: (row) => (format.remaining(row) ? format.rough(format.remaining(row)) : "") },
@@ -55,9 +56,9 @@ export class Table {
     const { column, descending } = this.#order;
     if (column) {
       const sign = descending ? -1 : 1;
-      const keyed = this.#rows.map((row) => [column.sort(row), row]);
-      keyed.sort(([a], [b]) => (a < b ? -sign : a > b ? sign : 0));
-      this.#rows = keyed.map(([, row]) => row);
+      const keyed = this.#rows.map((row) => [column.isRanked ? row.tier : 0, column.sort(row), row]);
+      keyed.sort(([tierA, a], [tierB, b]) => tierA - tierB || (a === undefined) - (b === undefined) || (a < b ? -sign : a > b ? sign : 0));
+      this.#rows = keyed.map(([, , row]) => row);
     }
     this.grid.setAttribute("aria-rowcount", this.#rows.length + 1);
     this.body.style.height = `${this.#rows.length * ROW}px`;

@@ -1,0 +1,84 @@
+"""Rejections: the ledger's memory of manifests that have no submission, because the intake could not accept them."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+from traingrid.ledger.errors import repaired_by
+from traingrid.ledger.field_types import COUNT, TEXT, TIME, check_types
+from traingrid.ledger.timestamps import timestamp
+from traingrid.text import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from traingrid.ledger.submission_item import SubmissionItem
+
+REJECTIONS = "rejections"
+"""The partition key of the items. It never collides with a submission id, which is hexadecimal."""
+SHOWN_SECONDS = 7 * 24 * 3600
+"""The age from which on a rejection is no longer read, so that a read does not depend on a grid's history."""
+_TYPES = {"at": TIME, "errors": COUNT, **dict.fromkeys(("manifest", "version", "reason"), TEXT)}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rejection:
+    """A version of a manifest that was not accepted.
+
+    Attributes:
+        manifest: The S3 URI, without the version.
+        version: The id of the object's version in S3; a later version of the manifest has another item.
+        at: The time at which it was rejected.
+        errors: The number of its errors; 0 if it could not be read.
+        reason: The first error with its next step, as sentences.
+    """
+
+    manifest: str
+    version: str
+    at: str
+    errors: int
+    reason: str
+
+    @property
+    def sentence(self) -> str:
+        """The manifest, the reason and the next step, for a person."""
+        if not self.errors:
+            return f"{self.manifest} could not be read at {self.at}. {self.reason}"
+        all_errors = f" All errors are in {self.manifest}.report.json." if self.errors > 1 else ""
+        text = f"{self.manifest} was rejected at {self.at} with {counted(self.errors, 'error')}; nothing was submitted."
+        return f"{text} {self.reason[:1].upper()}{self.reason[1:]}{all_errors}"
+
+    @classmethod
+    def read(cls, item: Mapping[str, Any]) -> Self:
+        """Return the rejection of a stored item.
+
+        Raises:
+            ItemError: A required field is missing, or a field has another type.
+        """
+        with repaired_by("Delete the item; the report beside the manifest has the errors."):
+            check_types(item, _TYPES, required=_TYPES)
+        return cls(**{name: item[name] for name in _TYPES})
+
+    def stored(self) -> dict[str, Any]:
+        """Return the item, whose sort key begins with the time, so that a query reads the newest ones only."""
+        identity = hashlib.sha256(f"{self.manifest}\0{self.version}".encode()).hexdigest()[:16]
+        return {"submission": REJECTIONS, "item": f"{self.at}#{identity}", **asdict(self)}
+
+
+def first_shown() -> str:
+    """Return the lowest sort key of rejections that are shown."""
+    return timestamp(time.time() - SHOWN_SECONDS)
+
+
+def unresolved(rejections: Iterable[Rejection], submissions: Iterable[SubmissionItem]) -> list[Rejection]:
+    """Return the last rejection of each manifest of which no later version was submitted, newest first."""
+    claimed_at: dict[str, str] = {}
+    for item in submissions:
+        claimed_at[item.manifest] = max(item.claimed_at, claimed_at.get(item.manifest, ""))
+    ordered = sorted(rejections, key=lambda rejection: rejection.at)
+    last = {rejection.manifest: rejection for rejection in ordered}
+    open_ones = (rejection for rejection in last.values() if rejection.at >= claimed_at.get(rejection.manifest, ""))
+    return sorted(open_ones, key=lambda rejection: rejection.at, reverse=True)
