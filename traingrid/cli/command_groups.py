@@ -1,5 +1,6 @@
 """Command groups: the commands of `traingrid` by the work that they belong to, as `traingrid --help` lists them."""
 
+from difflib import get_close_matches
 from importlib import import_module
 
 import click
@@ -70,6 +71,21 @@ class GroupedCommands(click.Group):
         module, _, command = _COMMANDS[name].partition(".")
         loaded: click.Command = getattr(import_module(f"{__package__}.{module}"), command)
         return loaded
+
+    def resolve_command(
+        self, context: click.Context, arguments: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that the arguments begin with, and the others.
+
+        Raises:
+            click.UsageError: There is no such command; click knows no nearest one of commands that are not imported.
+        """
+        try:
+            return super().resolve_command(context, arguments)
+        except click.UsageError as error:
+            nearest = get_close_matches(arguments[0], _COMMANDS, n=1)
+            step = f"Did you mean `traingrid {nearest[0]}`?" if nearest else "`traingrid --help` lists all commands."
+            raise click.UsageError(f"No such command {arguments[0]!r}. {step}", context) from error
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the summary of each command, in a section for each group."""

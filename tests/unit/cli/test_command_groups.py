@@ -40,3 +40,24 @@ def test_the_summaries_of_all_groups_begin_in_the_same_column(columns: int) -> N
     lines = text[text.index("Daily work:") :].splitlines()
     assert {len(match[0]) for line in lines if (match := re.match(r"  [a-z]+ +", line))} == {15}
     assert max(map(len, text.splitlines())) <= columns
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["statsu"], "No such command 'statsu'. Did you mean `traingrid status`?"),
+        (["cancle", "0123abcd"], "No such command 'cancle'. Did you mean `traingrid cancel`?"),
+        (["frobnicate"], "No such command 'frobnicate'. `traingrid --help` lists all commands."),
+    ],
+)
+def test_an_unknown_command_is_answered_with_the_nearest_one(words: list[str], sentence: str) -> None:
+    result = CliRunner().invoke(cli, words, prog_name="traingrid")
+    assert result.exit_code == 2
+    assert result.output.endswith(f"\nError: {sentence}\n")
+
+
+@pytest.mark.parametrize(("words", "name"), [(["status", "--wach"], "--watch"), (["catalog", "snyc"], "sync")])
+def test_an_unknown_option_or_subcommand_is_answered_with_the_nearest_one(words: list[str], name: str) -> None:
+    result = CliRunner().invoke(cli, words, prog_name="traingrid")
+    assert result.exit_code == 2
+    assert f"Did you mean '{name}'?" in result.output
