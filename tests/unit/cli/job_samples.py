@@ -130,7 +130,7 @@ def _sweep(replace: Replace) -> None:
     replace_plane(replace)
 
 
-def _submit(replace: Replace) -> None:
+def replace_plans(replace: Replace) -> None:
     job = sample_job("us-east-1")
     plans = [
         Planned(job=job, resources=ResourceCheck()),
@@ -199,7 +199,7 @@ JOB_SAMPLES: dict[str, Sample] = {
     "compare": (_compare, ["compare", SUBMISSION]),
     "sweep": (_sweep, ["sweep", "digits.yaml"]),
     "sweep_plan": (_sweep, ["sweep", "digits.yaml", "--plan"]),
-    "submit_plan": (_submit, ["submit", "--plan", "x.csv"]),
+    "submit_plan": (replace_plans, ["submit", "--plan", "x.csv"]),
     "plan": (_plan, ["plan"]),
     "merge_plan": (_merge, ["merge", SUBMISSION, "--plan"]),
 }
