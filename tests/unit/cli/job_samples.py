@@ -46,6 +46,7 @@ JOBS = [
         phase="Training",
         ranks=16,
         epochs=20,
+        epoch_seconds=720.0,
         started_at=int(NOW.timestamp()) - 3600,
         metrics={"epoch": 5.0, "f1": 0.5},
     ),
