@@ -4,7 +4,7 @@
     python -m bench.lanes table                       prints the times of the last runs
     python -m bench.lanes results                     writes them into bench/results/lanes.json
 
-`run NAME --until SECONDS` leaves the part out, and says so, if it would start later than at this Unix time.
+`run NAME --until SECONDS` omits the part, with a message, if it would start later than at this Unix time.
 The set-up is a part, too, so the first two commands use only the standard library.
 """
 

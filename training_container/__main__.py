@@ -28,6 +28,7 @@ from training_container.contract.stopping import LAUNCHER, STOP_FILE, STOPPED_ST
 from training_container.contract.training_job import ContractError, Folders, TrainingJob, read_training_job
 from training_container.launcher import (
     connected_hosts,
+    horovod_stalls,
     hosts,
     kernel_cache,
     open_mpi,
@@ -158,7 +159,9 @@ def follow(job: TrainingJob, config: Config | None, stop_file: Path, connected: 
     environment["TMPDIR"] = str(stop_file.parent)
     command = launch_command(job, environment)
     (job.folders.output / "data").mkdir(parents=True, exist_ok=True)  # SM_OUTPUT_DATA_DIR
-    print(shown(command))
+    print(shown(command, environment))
+    ignored = horovod_stalls.ignored_limit(command, {*os.environ, *(job.hyperparameters if config else ())})
+    print(ignored, end="\n" * bool(ignored))
     watch = FailureWatch(hosts=job.hosts, processes_per_host=job.launch.processes_per_host)
     # One process writes the history of a training job, so with torchrun and none it only has the first host's values.
     history = {**os.environ, STOP_FILE: str(stop_file)} if job.is_main_host else {}
@@ -293,8 +296,12 @@ def has_mpi() -> bool:
 
 
 def fail(folders: Folders, reason: str) -> int:
-    """Write output/failure, which SageMaker shows as FailureReason, and return exit status 1."""
-    print(reason, file=sys.stderr, end="", flush=True)
+    """Write output/failure, which SageMaker shows as FailureReason, and return exit status 1.
+
+    The file ends without a line end, because SageMaker appends the exit code.
+    """
+    reason = reason.rstrip("\n")
+    print(reason, file=sys.stderr, flush=True)
     try:
         folders.output.mkdir(parents=True, exist_ok=True)
         folders.failure.write_text(reason, encoding="utf-8")

@@ -56,6 +56,7 @@ JOB: dict[str, Any] = {
     "metrics": {"loss": 1},
     "epochs": 3,
     "training_started_at": 1_790_000_000,
+    "epoch_seconds": 2.5,
     "training_seconds": 7,
     "billable_seconds": 7,
     "hourly_dollars": 1.5,

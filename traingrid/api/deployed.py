@@ -88,5 +88,5 @@ def _answers(grid: GridSettings) -> Iterator[None]:
         if not str(error).startswith("Invalid endpoint"):
             raise
         raise TraingridError(f"The address of AWS is not valid: {error}.", "Correct AWS_ENDPOINT_URL.") from error
-    except BotoCoreError as error:
-        raise TraingridError(f"AWS in {grid.home} does not answer: {error}.", _CREDENTIALS) from error
+    except BotoCoreError as error:  # before any request, for example because there are no credentials
+        raise TraingridError(f"AWS in {grid.home} cannot be called: {error}.", _CREDENTIALS) from error

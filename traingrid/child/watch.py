@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from traingrid.backoff import VISIBLE_WITHIN, look_seconds
 from traingrid.child.log_following import LogFollower
 from traingrid.child.pace import Pace, spread
-from traingrid.child.progress import MetricProgress
+from traingrid.child.progress import EpochPace, MetricProgress
 from traingrid.job.observed import WAITING_PHASES, Seen
 from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.ledger.record_outcome import deleted
@@ -56,6 +56,7 @@ class Watch:
     on_start: Callable[[], None] = lambda: None
     capacity_wait: CapacityWait | None = None
     _progress: MetricProgress = field(init=False)
+    _epoch_pace: EpochPace = field(init=False, default_factory=EpochPace)
     _log: LogFollower = field(init=False)
     _written: float = field(init=False, default=float("-inf"))
     _unwritten: bool = field(init=False, default=False)
@@ -178,8 +179,10 @@ class Watch:
             advanced |= self._progress.read(line)
         self._unwritten |= advanced
         now = attempt.clock.now()
+        if advanced:
+            self._epoch_pace.read(self._progress.values.get("epoch"), now)
         if self._unwritten and (last or now - self._written >= PROGRESS_INTERVAL_SECONDS):
-            attempt.ledger.record_progress(attempt.key, self._progress.values)
+            attempt.ledger.record_progress(attempt.key, self._progress.values, self._epoch_pace.seconds)
             self._written, self._unwritten = now, False
 
 

@@ -24,7 +24,7 @@ class Column(Generic[Row]):
         right: Whether its cells are aligned to the right.
         style: Returns the style of a row's cell.
         fit: The form of cells that are too long, in a folded table: folded into lines, with an ellipsis, or with an
-            ellipsis only after all other cells are folded.
+            ellipsis only after all other cells are folded. A fitted table folds none, and shortens whole ones last.
         rank: Its importance in a fitted table, another number for each column; columns with the highest numbers are
             left out first.
         most: The characters for which other columns of a fitted table are left out. A longer cell is shortened.

@@ -98,7 +98,7 @@ def _lines(submission: str, description: JobDescription) -> Iterator[tuple[str, 
     status = description.status
     yield "job", f"{status.name} (index {status.index} of submission {submission})"
     yield "manifest", f"{description.manifest}, line {description.line}" if description.line else description.manifest
-    yield "state", " ".join(filter(None, [status.state, status.phase, "cancelled" * status.cancelled]))
+    yield "state", " ".join(dict.fromkeys(filter(None, [status.state, status.phase, "cancelled" * status.cancelled])))
     if status.reason:
         yield "reason", status.reason
     if description.failure:

@@ -24,6 +24,7 @@ class FittedTable:
         headings: The heading of each column.
         cells: The text and the style of each cell, by row.
         right: Whether each column is aligned to the right.
+        whole: Whether each column is shortened only after all others.
         width: The width of the terminal in characters.
     """
 
@@ -31,6 +32,7 @@ class FittedTable:
     headings: Sequence[str]
     cells: Sequence[Sequence[tuple[str, str]]]
     right: Sequence[bool]
+    whole: Sequence[bool]
     width: int
 
     def __rich_console__(self, console: Console, _options: ConsoleOptions) -> Iterator[Segment]:
@@ -48,8 +50,12 @@ class FittedTable:
         """Return the width of each column; if they do not fit, the widest ones are shortened."""
         columns = zip(self.headings, *([text for text, _ in row] for row in self.cells), strict=True)
         widths = [max(map(cell_len, texts)) for texts in columns]
-        while sum(widths) + _GAP * (len(widths) - 1) > self.width and max(widths) > 1:
-            widths[widths.index(max(widths))] -= 1
+        excess = sum(widths) + _GAP * (len(widths) - 1) - self.width
+        for is_whole in (False, True):
+            places = [place for place, whole in enumerate(self.whole) if whole == is_whole]
+            while excess > 0 and (longer := [place for place in places if widths[place] > 1]):
+                widths[max(longer, key=widths.__getitem__)] -= 1
+                excess -= 1
         return widths
 
     def _line(self, cells: Sequence[tuple[str, Style]], widths: Sequence[int]) -> Iterator[Segment]:
@@ -94,5 +100,6 @@ def fitted_table(
             [(texts[column.rank][number], column.style(row)) for column in fitting] for number, row in enumerate(rows)
         ],
         right=[column.right for column in fitting],
+        whole=[column.fit == "whole" for column in fitting],
         width=width,
     )

@@ -168,7 +168,7 @@ def _print_child_log(plane: ControlPlane, submission: str, index: int) -> None:
 def _nothing(submission: str, jobs: list[JobStatus]) -> TraingridError:
     """Return the error for jobs without a log, with the state of the first one and the next step."""
     job = jobs[0]
-    state = " ".join(filter(None, [job.state, job.phase]))
+    state = " ".join(dict.fromkeys(filter(None, [job.state, job.phase])))
     text = "The training job of job {} has printed nothing" if job.training_job else "Job {} has no training job yet"
     text = f"{text.format(job.index)}: {state}. {printable(job.reason)}".strip()
     return TraingridError(text, f"For the log of its child: traingrid logs --child {submission} {job.index}.")

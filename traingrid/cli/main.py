@@ -4,7 +4,6 @@ import io
 import logging
 import os
 import sys
-from importlib import import_module
 from pathlib import Path
 
 import click
@@ -13,6 +12,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid import __version__
 from traingrid.aws.error_codes import concerns_credentials
+from traingrid.cli.command_groups import GroupedCommands
 from traingrid.errors import INTERRUPTED, TraingridError
 from traingrid.log import configure_cli
 from traingrid.text import printable
@@ -20,64 +20,7 @@ from traingrid.text import printable
 logger = logging.getLogger(__name__)
 
 
-_COMMANDS = {
-    "submit": "submit.submit",
-    "sweep": "sweep.sweep",
-    "merge": "merge.merge",
-    "rehearse": "rehearse.rehearse",
-    "status": "status.status",
-    "describe": "describe.describe",
-    "logs": "logs.logs",
-    "compare": "compare.compare",
-    "report": "report.report",
-    "open": "describe.open_",
-    "tensorboard": "tensorboard.tensorboard",
-    "shell": "shell.shell",
-    "ui": "ui.ui",
-    "cancel": "cancel.cancel",
-    "retry": "retry.retry",
-    "pause": "pause.pause",
-    "resume": "pause.resume",
-    "audit": "audit.audit",
-    "doctor": "doctor.doctor",
-    "eks": "eks.eks",
-    "retained": "retained.retained",
-    "upload": "data.upload",
-    "datasets": "datasets.datasets",
-    "download": "data.download",
-    "register": "register.register",
-    "data": "prune.data",
-    "catalog": "catalog.catalog",
-    "manifest": "manifest.manifest",
-    "plan": "plan.plan",
-    "cost": "cost.cost",
-    "prices": "prices.prices",
-    "capacity": "capacity.capacity",
-    "local": "local.local",
-}
-"""The module of each command in this package, and its name there."""
-
-
-class _Commands(click.Group):
-    """The commands, of which only the one that runs is imported.
-
-    https://click.palletsprojects.com/en/stable/complex/#lazily-loading-subcommands
-    """
-
-    def list_commands(self, _context: click.Context) -> list[str]:
-        """Return the names of all commands."""
-        return list(_COMMANDS)
-
-    def get_command(self, context: click.Context, name: str) -> click.Command | None:
-        """Return a command by its name."""
-        if name not in _COMMANDS:
-            return super().get_command(context, name)
-        module, _, command = _COMMANDS[name].partition(".")
-        loaded: click.Command = getattr(import_module(f"{__package__}.{module}"), command)
-        return loaded
-
-
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=GroupedCommands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--grid",
     "grid_file",

@@ -32,7 +32,7 @@ _VERSIONED = (
 
 @click.group()
 def data() -> None:
-    """Manage copies of data between Regions, and indices of data."""
+    """Manage copies and indices of data."""
 
 
 data.add_command(index)

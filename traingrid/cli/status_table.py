@@ -65,7 +65,7 @@ def _columns(jobs: Sequence[JobStatus], now: float, *, is_wide: bool) -> list[Co
         Column(heading="state", render=state, rank=1, style=lambda job: STYLES.get(job.state, "")),
         Column(heading="ranks", render=lambda job: str(job.ranks or ""), rank=9, right=True),
         Column(heading="epoch", render=_epoch, rank=2, right=True),
-        Column(heading="left", render=lambda job: _time(job.remaining(now)), rank=6, right=True),
+        Column(heading="left", render=lambda job: _time(job.remaining), rank=6, right=True),
         *metrics,
         Column(heading="time", render=lambda job: _time(job.elapsed(now)), rank=3, right=True),
         Column(heading="$", render=lambda job: f"{job.dollars:,.2f}" if job.dollars else "", rank=8, right=True),

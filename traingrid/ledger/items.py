@@ -61,7 +61,7 @@ _JOB_TYPES = {
     "tried": MAPS,
     **dict.fromkeys(("line", "ranks", "epochs"), COUNT),
     "training_started_at": PAST,
-    "training_seconds": SECONDS,
+    **dict.fromkeys(("training_seconds", "epoch_seconds"), SECONDS),
     **dict.fromkeys(("hourly_dollars", "running_hourly_dollars"), DOLLARS),
     **dict.fromkeys(("progress", "metrics"), METRICS),
     **dict.fromkeys(("regions", "residency"), TEXTS),
@@ -190,6 +190,7 @@ class JobItem:
         stopped_for: The name of the failure class for which traingrid stops the training job: `capacity`, or empty.
         artifact: The S3 URI of the model, once it exists.
         progress: The last values of the metrics while the job trains.
+        epoch_seconds: The seconds that an epoch takes, measured while the job trains; 0 if they are not known.
         metrics: The last values of the metrics, once the job has ended.
         epochs: The number of epochs that the training runs, from its hyperparameters; 0 if they do not have it.
         training_started_at: The time at which the training job started on its instances, in seconds since 1970; 0 if
@@ -230,6 +231,7 @@ class JobItem:
     stopped_for: str = ""
     artifact: str = ""
     progress: Mapping[str, float] = field(default_factory=dict)
+    epoch_seconds: float = 0.0
     metrics: Mapping[str, float] = field(default_factory=dict)
     epochs: int = 0
     training_started_at: int = 0
@@ -280,6 +282,7 @@ class JobItem:
             stopped_for=get("stopped_for", ""),
             artifact=get("artifact", ""),
             progress=get("progress", {}),
+            epoch_seconds=get("epoch_seconds", 0.0),
             metrics=get("metrics", {}),
             epochs=get("epochs", 0),
             training_started_at=get("training_started_at", 0),

@@ -55,8 +55,8 @@ _RETRY = "array#retry-"
 # The fields that belong to one attempt, and are removed when the next one begins.
 _OF_AN_ATTEMPT = (
     *("phase", "failure", "training_job", "training_job_arn", "artifact", "metrics", "progress", "progress_at"),
-    *("epochs", "training_started_at", "training_seconds", "billable_seconds", "fingerprint", "service_job"),
-    *("residency", "stopped_for", "requested_at", "open_requests"),
+    *("epochs", "epoch_seconds", "training_started_at", "training_seconds", "billable_seconds", "fingerprint"),
+    *("service_job", "residency", "stopped_for", "requested_at", "open_requests"),
 )
 
 
@@ -295,9 +295,9 @@ class Ledger:
 
     def damaged_grid_items(self) -> list[Damaged]:
         """Return the items that concern more than one submission and cannot be read."""
-        others = [part for part in (*self.shortages(), *self.rejections()) if isinstance(part, Damaged)]
+        damaged = [part for part in (*self.shortages(), *self.rejections()) if isinstance(part, Damaged)]
         parts = (*self.grid_items(), *self.open_marks().values())
-        return [*(part.damage for part in parts if part and part.damage), *others]
+        return [*(part.damage for part in parts if part and part.damage), *damaged]
 
     def open_job(self, submission: str, job: Job, regions: Sequence[str] = (), array_file: str = "") -> JobItem:
         """Create a job's item with its first attempt unless it exists, and return the item.
@@ -392,9 +392,15 @@ class Ledger:
         values, discarded = {":attempt": key.attempt}, {"open_requests": request}
         self._table.update(key.table_key, {}, "#attempt = :attempt", values, discarded=discarded)
 
-    def record_progress(self, key: JobKey, progress: Mapping[str, float]) -> bool:
-        """Record the last values of an attempt's metrics, also after its end, because progress is not a state."""
-        changes = {"progress": dict(progress), "progress_at": now()}
+    def record_progress(self, key: JobKey, progress: Mapping[str, float], epoch_seconds: float = 0.0) -> bool:
+        """Record the last values of an attempt's metrics, also after its end, because progress is not a state.
+
+        Args:
+            epoch_seconds: The seconds that an epoch takes; 0 if they are not known.
+        """
+        changes: dict[str, Any] = {"progress": dict(progress), "progress_at": now()}
+        if epoch_seconds:
+            changes["epoch_seconds"] = epoch_seconds
         return self._table.update(key.table_key, changes, "#attempt = :attempt", {":attempt": key.attempt})
 
     def next_attempt(  # noqa: PLR0913  # one keyword for each independent option

@@ -50,15 +50,24 @@ class Planned:
         return bool(self.resources.unchecked) and not self.would_fail
 
     @property
-    def outcome(self) -> str:
-        """The expected outcome as text."""
+    def verdict(self) -> str:
+        """The expected outcome in two words."""
         if self.would_fail:
-            return f"would fail: {self.resources.trouble}"
+            return "would fail"
         if self.is_unchecked:
-            return f"not checked: {', '.join(self.resources.unchecked)}"
+            return "not checked"
+        return "would wait" if self.job.launch == "queued" else "would train"
+
+    @property
+    def outcome(self) -> str:
+        """The expected outcome as text, which begins with the verdict."""
+        if self.would_fail:
+            return f"{self.verdict}: {self.resources.trouble}"
+        if self.is_unchecked:
+            return f"{self.verdict}: {', '.join(self.resources.unchecked)}"
         if self.job.launch == "queued":
             share = f" of {self.job.share}" if self.job.share else ""
-            return f"would wait in the queue of {self.job.region}{share}, with priority {self.job.priority}"
+            return f"{self.verdict} in the queue of {self.job.region}{share}, with priority {self.job.priority}"
         model = self.job.init_from
         copied = f" after a copy of the model from {model.region}" if model and needs_model_copy(self.job) else ""
         first, *alternatives = candidates_of(self.job)
@@ -66,7 +75,7 @@ class Planned:
             ", ".join(place(*candidate) for candidate in alternatives),
             f" on {TRAITS[first.backend].title}" * (first.backend != DEFAULT_BACKEND),
         )
-        return f"would train{service}" + copied + (f"; without capacity there: {elsewhere}" if elsewhere else "")
+        return f"{self.verdict}{service}" + copied + (f"; without capacity there: {elsewhere}" if elsewhere else "")
 
 
 def planned(

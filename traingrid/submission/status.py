@@ -58,6 +58,7 @@ class JobStatus:
         started_at: The time at which the training started, in seconds since 1970; 0 if it has not.
         seconds: Seconds of training, once it has ended.
         epochs: The number of epochs that the training runs; 0 if its hyperparameters do not have it.
+        epoch_seconds: The seconds that an epoch takes; 0 until the child that watches the job has measured them.
         metrics: Last value of each metric.
         dollars: The cost of the training so far, in US dollars; 0 for a submission without a budget.
         tried: The previous attempts: the Region and, in brackets, the outcome.
@@ -78,6 +79,7 @@ class JobStatus:
     started_at: int = 0
     seconds: int = 0
     epochs: int = 0
+    epoch_seconds: float = 0.0
     metrics: dict[str, float] = field(default_factory=dict)
     dollars: float = 0.0
     tried: tuple[str, ...] = ()
@@ -104,18 +106,16 @@ class JobStatus:
             return float(self.seconds)
         return max(now - self.started_at, 0.0) if self.started_at else 0.0
 
-    def remaining(self, now: float) -> float | None:
-        """Return the seconds that the remaining epochs take at the pace so far; None if that is not known.
+    @property
+    def remaining(self) -> float | None:
+        """The seconds that the remaining epochs take at the measured pace; None if that is not known.
 
-        A training that resumed from a checkpoint counts the epochs before it, and so seems faster than it is.
-
-        Args:
-            now: The time in seconds since 1970.
+        The time since the start of the job is no measure: at first most of it is the start of the container.
         """
-        epoch, elapsed = self.metrics.get("epoch", 0.0), self.elapsed(now)
-        if self.state != JobState.IN_PROGRESS or not 0 < epoch <= self.epochs or not elapsed:
+        epoch = self.metrics.get("epoch", 0.0)
+        if self.state != JobState.IN_PROGRESS or not 0 < epoch <= self.epochs or not self.epoch_seconds:
             return None
-        return elapsed / epoch * (self.epochs - epoch)
+        return self.epoch_seconds * (self.epochs - epoch)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -305,6 +305,7 @@ def _from_item(item: JobItem) -> JobStatus:
         started_at=item.training_started_at,
         seconds=item.training_seconds,
         epochs=item.epochs,
+        epoch_seconds=item.epoch_seconds,
         dollars=ended_dollars(item) + running_dollars(item, time.time()),
         metrics={**item.progress, **item.metrics},
         tried=tuple(f"{place(*tried.candidate)} ({tried.failure or tried.state})" for tried in item.tried),

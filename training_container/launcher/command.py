@@ -4,7 +4,7 @@ import itertools
 import re
 import shlex
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from training_container.contract.training_job import TrainingJob
 from training_container.launcher import open_mpi
@@ -71,6 +71,19 @@ def gloo_command(job: TrainingJob, names: Iterable[str], interface: str | None) 
     return [*command, "--", *rank_command(job)]
 
 
-def shown(command: Iterable[str]) -> str:
-    """Return a command line in a form that can be pasted into a shell."""
-    return shlex.join(command)
+def shown(command: Sequence[str], variables: Collection[str]) -> str:
+    """Return a command line for the log, without the names of the variables that it forwards, which fill a screen.
+
+    On one host, a shell runs it as it is; ranks on other hosts need the variables.
+
+    Args:
+        variables: The names of all variables of the environment.
+    """
+    names, forwarding = set(variables), ("-x", "--forward")
+    passed = [
+        place
+        for place, (option, value) in enumerate(itertools.pairwise(command))
+        if option in forwarding and names.issuperset(value.split(","))
+    ]
+    left_out = {*passed, *(place + 1 for place in passed)}
+    return shlex.join(word for place, word in enumerate(command) if place not in left_out)

@@ -43,8 +43,6 @@ def main(arguments: list[str]) -> int:
     slots = [int(host.rpartition(":")[2]) for host in options.hosts.split(",")]
     interface, address = _interface(options.interface, several_hosts=len(slots) > 1)
     settings = Settings(num_proc=sum(slots), hosts=options.hosts, verbose=0)
-    if sum(slots) > 1:
-        print("Horovod detects stalled ranks (stall_seconds) only with MPI, not with Gloo.", flush=True)
     environment = {name: os.environ[name] for name in options.forward.split(",") if name in os.environ}
     try:
         launch_gloo(options.command, _start_rank(options.current_host), settings, [interface], environment, address)

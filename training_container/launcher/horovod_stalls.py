@@ -10,9 +10,13 @@ This only applies to ranks that MPI coordinates. With Gloo, the inspector of 0.2
 
 import math
 import re
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 DEFAULT_SECONDS = 300.0
+LIMIT = "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS"
+"""Horovod's variable with the time after which it shuts down ranks that wait."""
+_HYPERPARAMETER, _GLOO = "stall_seconds", "training_container.launcher.gloo"
 
 _BEGIN = re.compile(r"waiting for remainder of ranks for more than (\d+) seconds")
 _RANKS = re.compile(r"(?:Missing|Stalled) ranks:")
@@ -32,8 +36,20 @@ def variables(seconds: float) -> dict[str, str]:
     check = min(60, max(1, limit // 10)) if limit else 60
     return {
         "HOROVOD_STALL_CHECK_TIME_SECONDS": str(check),
-        "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": str(limit),
+        LIMIT: str(limit),
     }
+
+
+def ignored_limit(command: Sequence[str], settings: Collection[str]) -> str:
+    """Return a sentence for a job that sets a limit of stalled ranks and runs them with Gloo; otherwise nothing.
+
+    Args:
+        command: The command that starts the ranks.
+        settings: The names of the job's hyperparameters and variables.
+    """
+    if _GLOO not in command or not {_HYPERPARAMETER, LIMIT}.intersection(settings):
+        return ""
+    return f"Horovod detects stalled ranks ({_HYPERPARAMETER}, {LIMIT}) only with MPI, not with Gloo."
 
 
 @dataclass(kw_only=True)

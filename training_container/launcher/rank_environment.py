@@ -13,7 +13,6 @@ from training_container.trainer.config import Config
 
 # A rank whose wait for a stream times out must have time to report it.
 _MARGIN_SECONDS = 60.0
-_LIMIT = "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS"
 
 
 def rank_environment(
@@ -66,8 +65,8 @@ def _stall_seconds(job: TrainingJob, environment: Mapping[str, str], config: Con
     exceeds pipe_timeout_seconds: a rank may wait that long for its stream, and the others wait for the rank. It also
     allows for the compilation of kernels. Horovod has one limit for the whole job, and none for its start.
     """
-    if environment.get(_LIMIT, "").isdigit():
-        return float(environment[_LIMIT])
+    if environment.get(horovod_stalls.LIMIT, "").isdigit():
+        return float(environment[horovod_stalls.LIMIT])
     start = kernel_cache.COMPILING_SECONDS if kernel_cache.compiles_kernels(job) else 0.0
     if config is None:
         return max(horovod_stalls.DEFAULT_SECONDS, start)

@@ -1,6 +1,7 @@
 import itertools
 import os
 import re
+import shlex
 import subprocess
 import sys
 from dataclasses import replace
@@ -13,7 +14,7 @@ from training_container import __main__ as program
 from training_container.__main__ import launch_command
 from training_container.contract.launch_options import LaunchOptions, Script, parse
 from training_container.contract.training_job import ContractError, Folders, TrainingJob
-from training_container.launcher.command import gloo_command, mpirun_command
+from training_container.launcher.command import gloo_command, mpirun_command, shown
 from training_container.launcher.open_mpi import major_version
 from training_container.launcher.rank_environment import rank_environment
 from training_container.trainer.config import Config
@@ -133,6 +134,17 @@ def test_the_variable_of_horovod_selects_the_program_that_starts_ranks(monkeypat
     assert GLOO in launch_command(JOB, {})
     with pytest.raises(ContractError, match="mpirun is missing"):
         launch_command(JOB, {"HOROVOD_CONTROLLER": "mpi"})
+
+
+def test_the_log_shows_a_command_without_the_names_of_forwarded_variables() -> None:
+    names = [f"SM_HP_{number}" for number in range(100)]
+    launch = LaunchOptions(processes_per_host=2, mpi_options=("-x", "NCCL_DEBUG=INFO"))
+    job = replace(JOB, launch=launch, flags=("-x", "5"))
+    mpi, gloo = mpirun_command(job, names, None), gloo_command(job, names, None)
+    assert shown(mpi, names) == shlex.join(mpirun_command(job, [], None))
+    assert "SM_HP" not in shown(gloo, names)
+    for command in (mpi, gloo):
+        assert shown(command, names).endswith(f"{shlex.join(RANK)} -x 5")
 
 
 @pytest.mark.parametrize("name", ["AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "DATABASE_PASSWORD"])

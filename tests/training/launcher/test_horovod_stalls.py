@@ -2,10 +2,15 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.support.packages import OPEN_MPI, needs
 from tests.training.launcher.test_scripts import archive
+from training_container.contract.launch_options import LaunchOptions
+from training_container.contract.training_job import Folders, TrainingJob
+from training_container.launcher.command import gloo_command, mpirun_command
 from training_container.launcher.failure import FailureWatch, report_line
-from training_container.launcher.horovod_stalls import variables
+from training_container.launcher.horovod_stalls import LIMIT, ignored_limit, variables
 
 # Horovod 0.28.1's output for a stall (common/stall_inspector.cc), interrupted by another rank's line.
 WARNING = """\
@@ -90,3 +95,19 @@ def test_a_rank_that_never_joins_is_named_in_the_failure(
     failure = (tmp_path / "ml" / "output" / "failure").read_text()
     assert failure.startswith("Rank 1 did not join the collective "), output
     assert "the_gradients" in failure.partition(", for which the other ranks have waited more than 2 s")[0]
+
+
+@pytest.mark.parametrize("name", ["stall_seconds", LIMIT])
+def test_a_limit_that_gloo_ignores_is_reported_if_the_job_sets_it(name: str) -> None:
+    job = TrainingJob(
+        folders=Folders(base=Path("/opt/ml")),
+        hosts=("algo-1",),
+        current_host="algo-1",
+        network_interface=None,
+        channels={},
+        hyperparameters={},
+        launch=LaunchOptions(processes_per_host=2),
+    )
+    gloo, mpirun = gloo_command(job, [], None), mpirun_command(job, [], None)
+    assert "only with MPI" in ignored_limit(gloo, [name, "PATH"])
+    assert ignored_limit(gloo, ["PATH"]) == ignored_limit(mpirun, [name]) == ""

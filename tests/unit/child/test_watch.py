@@ -103,6 +103,7 @@ def test_progress_is_written_at_intervals_and_at_the_end(job: Job, ledger: Ledge
     time.on_sleep = trains
     item = supervisor(job, backend, ledger, time=time).run()
     assert item.progress["epoch"] == len(backend.lines) - 1
+    assert item.epoch_seconds == pytest.approx(time.seconds / len(backend.lines), rel=0.3)
     intervals = [later - earlier for earlier, later in pairwise(written[:-1])]  # the last one is written at the end
     assert len(intervals) >= 3
     assert min(intervals) >= 15

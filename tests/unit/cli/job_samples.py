@@ -50,6 +50,7 @@ JOBS = [
         phase="Training",
         ranks=16,
         epochs=20,
+        epoch_seconds=720.0,
         started_at=int(NOW.timestamp()) - 3600,
         metrics={"epoch": 5.0, "f1": 0.5},
     ),
@@ -166,7 +167,7 @@ def _sweep(replace: Replace) -> None:
     replace_plane(replace)
 
 
-def _submit(replace: Replace) -> None:
+def replace_plans(replace: Replace) -> None:
     job = sample_job("us-east-1")
     plans = [
         Planned(job=job, resources=ResourceCheck()),
@@ -235,7 +236,7 @@ JOB_SAMPLES: dict[str, Sample] = {
     "compare": (_compare, ["compare", SUBMISSION]),
     "sweep": (_sweep, ["sweep", "digits.yaml"]),
     "sweep_plan": (_sweep, ["sweep", "digits.yaml", "--plan"]),
-    "submit_plan": (_submit, ["submit", "--plan", "x.csv"]),
+    "submit_plan": (replace_plans, ["submit", "--plan", "x.csv"]),
     "plan": (_plan, ["plan"]),
     "merge_plan": (_merge, ["merge", SUBMISSION, "--plan"]),
 }

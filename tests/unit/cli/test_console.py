@@ -13,12 +13,14 @@ from traingrid.text import counted
 
 
 def _commands(group: click.Group = main.cli, above: str = "") -> dict[str, click.Command]:
-    found: dict[str, click.Command] = {}
-    for name, command in group.commands.items():
-        found[f"{above}{name}"] = command
+    commands, context = dict[str, click.Command](), click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        commands[f"{above}{name}"] = command
         if isinstance(command, click.Group):
-            found |= _commands(command, f"{above}{name} ")
-    return found
+            commands |= _commands(command, f"{above}{name} ")
+    return commands
 
 
 def test_the_summary_of_every_command_fits_its_line() -> None:

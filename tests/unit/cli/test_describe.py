@@ -51,6 +51,7 @@ def failed(job: Job, ledger: Ledger) -> None:
     ledger.next_attempt(job_key(), tried, "us-west-2")
     facts: JobFacts = {
         "state": JobState.FAILED,
+        "phase": "Failed",
         "training_job": "traingrid-0123abcd-0-2",
         "training_job_arn": "arn:aws:sagemaker:us-west-2:123456789012:training-job/traingrid-0123abcd-0-2",
         "failure": "algorithm",
@@ -75,7 +76,7 @@ def test_a_failed_job_shows_its_line_attempts_and_next_steps(failed: None) -> No
         if "cats" in output
         else "(index 0 of submission 0123abcd)",
         "manifest:      s3://bucket/manifests/x.csv, line ",
-        "state:         Failed",
+        "state:         Failed\n",
         "reason:        AlgorithmError: ValueError\n               \\x1b[2Jsecond line",
         "failure:       algorithm. ",
         "metrics:       loss  0.5",

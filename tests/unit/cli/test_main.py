@@ -136,8 +136,9 @@ def test_missing_credentials_are_reported_with_the_next_step(tmp_path: Path) -> 
         check=False,
     )
     assert ended.returncode == 1
-    assert "Unable to locate credentials" in ended.stderr
-    assert "Traceback" not in ended.stderr
+    reason, next_step = ended.stderr.splitlines()
+    assert reason == "Error: AWS in us-east-1 cannot be called: Unable to locate credentials."
+    assert next_step.startswith("Set AWS credentials as for the AWS CLI")
 
 
 def test_a_manifest_with_a_reports_name_is_refused(

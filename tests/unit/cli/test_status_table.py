@@ -27,14 +27,14 @@ def printed(*jobs: JobStatus, width: int = 80) -> list[str]:
 
 
 TRAINED = {"epoch": 7.0, "images_per_second": 12345.6, "validation_top1": 0.7612, "loss": 1.25, "ranks": 8.0}
-RUNNING = job(0, phase="Training", epochs=20, started_at=int(NOW) - 3600, metrics=TRAINED, ranks=8)
+RUNNING = job(0, phase="Training", epochs=20, epoch_seconds=500.0, started_at=int(NOW) - 3600, metrics=TRAINED, ranks=8)
 
 
 def test_a_running_job_shows_its_progress_in_80_columns() -> None:
     title, headings, row = printed(RUNNING)
     assert title.strip() == "submission 0123abcd"
     assert headings.split() == ["Region", "job", "state", "ranks", "epoch", "left", "top-1", "images/s", "time"]
-    assert row.split() == ["us-east-1", "campaign-0", "Training", "8", "7/20", "1h51m", "0.7612", "12,346", "1h00m"]
+    assert row.split() == ["us-east-1", "campaign-0", "Training", "8", "7/20", "1h48m", "0.7612", "12,346", "1h00m"]
 
 
 def test_a_job_on_eks_shows_its_backend_beside_its_region() -> None:
@@ -92,16 +92,21 @@ def test_a_name_cannot_control_the_terminal() -> None:
 
 
 @pytest.mark.parametrize(
-    ("metrics", "epochs", "remaining"),
-    [({"epoch": 5.0}, 20, 300.0), ({"epoch": 20.0}, 20, 0.0), ({}, 20, None), ({"epoch": 5.0}, 0, None)],
+    ("metrics", "epochs", "epoch_seconds", "remaining"),
+    [
+        ({"epoch": 5.0}, 20, 4.0, 60.0),
+        ({"epoch": 20.0}, 20, 4.0, 0.0),
+        ({}, 20, 4.0, None),
+        ({"epoch": 5.0}, 0, 4.0, None),
+        ({"epoch": 5.0}, 20, 0.0, None),
+    ],
 )
-def test_the_remaining_time_assumes_the_pace_so_far(
-    metrics: dict[str, float], epochs: int, remaining: float | None
+def test_the_remaining_time_assumes_the_measured_pace_and_not_the_time_since_the_start(
+    metrics: dict[str, float], epochs: int, epoch_seconds: float, remaining: float | None
 ) -> None:
-    running = job(0, started_at=int(NOW) - 100, metrics=metrics, epochs=epochs)
-    assert running.remaining(NOW) == remaining
-    ended = job(0, JobState.COMPLETED, seconds=100, metrics=metrics, epochs=epochs)
-    assert ended.remaining(NOW) is None
+    values: dict[str, Any] = {"metrics": metrics, "epochs": epochs, "epoch_seconds": epoch_seconds}
+    assert job(0, started_at=int(NOW) - 1000, **values).remaining == remaining
+    assert job(0, JobState.COMPLETED, seconds=100, **values).remaining is None
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from botocore.exceptions import ClientError, EndpointConnectionError
+from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError
 
 from tests.unit.deploy.test_cluster import ACTING, Eks, place
 from traingrid.backends.eks.refusals import OPERATOR
@@ -420,6 +420,7 @@ def test_an_endpoint_that_does_not_answer_here_is_unknown(cluster: InMemory) -> 
             "allow the caller eks:DescribeCluster",
         ),
         (EndpointConnectionError(endpoint_url="https://eks"), "AWS does not answer: ", ""),
+        (NoCredentialsError(), "AWS cannot be called: Unable to locate credentials", ""),
     ],
 )
 def test_without_a_description_of_the_cluster_nothing_is_checked(error: Exception, why: str, fix: str) -> None:

@@ -162,10 +162,15 @@ def test_every_field_of_a_job_that_a_child_and_events_record_is_read(ledger: Led
     recorded |= {"state": JobState.FAILED, "metrics": {"loss": 0.5}, "training_seconds": 7, "billable_seconds": 8}
     recorded |= {"training_started_at": 1795000000, "epochs": 20, "residency": ("us",)}
     assert ledger.record_job(job_key(attempt=2), recorded, opens="a request")
-    assert ledger.record_progress(job_key(attempt=2), {"epoch": 3})
+    assert ledger.record_progress(job_key(attempt=2), {"epoch": 3}, 12.5)
     item = existing(ledger.job("0123abcd", 0))
     assert {name: getattr(item, name) for name in recorded} == recorded
-    assert (item.progress, item.array_file, item.regions) == ({"epoch": 3}, "jobs", ("us-east-1", "eu-west-1"))
+    assert (item.progress, item.epoch_seconds, item.array_file, item.regions) == (
+        {"epoch": 3},
+        12.5,
+        "jobs",
+        ("us-east-1", "eu-west-1"),
+    )
     assert item.open_requests == {"a request"}
     assert (item.opened_at, item.updated_at > "", item.line, item.ranks) == (item.opened_at, True, job.line, job.ranks)
     defaults = {field.name for field in fields(JobItem) if getattr(item, field.name) in ("", 0, {}, (), None)}

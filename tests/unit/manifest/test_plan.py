@@ -219,7 +219,7 @@ def test_the_command_prints_a_row_for_each_line_and_writes_nothing(
     assert run(monkeypatch, tmp_path / "x.csv") == 1
     output, failed = capsys.readouterr()
     assert failed.startswith("Error: 3 of 4 jobs would fail now.\nNothing was written.")
-    row = next(line for line in output.splitlines() if line.startswith("1 "))
+    row = next(line for line in output.splitlines() if line.split()[0] == "1")
     for cell in ("us-east-1", "resized", "1 x ml.p3.16xlarge", " 8 ", "s3://ragab-ml/imagenet2012/tf-imagenet/resized"):
         assert cell in row
     assert "4 jobs, 32 ranks; 3 would fail now" in output

@@ -161,3 +161,13 @@ def test_formulas_become_text_in_an_export(
     first, *others = csv.DictReader(io.StringIO(capsys.readouterr().out))
     assert (first["name"], first["reason"], first["metrics.loss"]) == ("'=HYPERLINK(1)", "'@x\\x1b[2J", "-0.5")
     assert [row["metrics.loss"] for row in others] == ["", "", ""]
+
+
+def test_the_remaining_time_of_a_training_is_that_of_its_epochs_in_the_ledger(
+    deployment: Deployment, ledger: Ledger, storage: Storage, jobs: list[Job]
+) -> None:
+    ledger.open_job("0123abcd", jobs[0])
+    assert ledger.record_job(job_key(0), {"state": JobState.IN_PROGRESS, "epochs": 20, "training_started_at": 1})
+    for epoch, epoch_seconds, remaining in ((1.0, 0.0, None), (2.0, 30.0, 540.0)):
+        assert ledger.record_progress(job_key(0), {"epoch": epoch}, epoch_seconds)
+        assert seen(deployment, ledger, storage, FakeBatch("RUNNING")).jobs[0].remaining == remaining

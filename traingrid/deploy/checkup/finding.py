@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
+from botocore.exceptions import ConnectionError as UnreachableError
 
 DEPLOY = "npx cdk deploy --all"
 REVERT_DRIFT = f"{DEPLOY} --revert-drift"
@@ -93,4 +94,6 @@ def looked(region: str, subject: str, look: Callable[[], Finding], permission: s
         why = f"AWS returned {code}: {error.response['Error'].get('Message', '')}"
         return Finding(region=region, what=subject, verdict=Verdict.UNKNOWN, why=why, fix=fix)
     except BotoCoreError as error:
-        return Finding(region=region, what=subject, verdict=Verdict.UNKNOWN, why=f"AWS does not answer: {error}")
+        is_silent = isinstance(error, HTTPClientError | UnreachableError)  # others occur before any request
+        why = f"AWS {'does not answer' if is_silent else 'cannot be called'}: {error}"
+        return Finding(region=region, what=subject, verdict=Verdict.UNKNOWN, why=why)
