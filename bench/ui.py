@@ -91,7 +91,7 @@ class _Ledger:
         return {
             "submission": _SUBMISSION, "item": job_item(index), "attempt": 1, "name": f"campaign {index}",
             "state": "InProgress" if index < JOBS // 10 else "Completed", "region": REGIONS[index % len(REGIONS)],
-            "opened_at": "2026-11-01T00:00:00Z", "ranks": 8, "epochs": 90, "progress": metrics,
+            "opened_at": "2026-11-01T00:00:00Z", "ranks": 8, "epochs": 90, "epoch_seconds": 45.0, "progress": metrics,
             "training_job": f"bench-{index}", "training_started_at": int(time.time()) - 100,
         }  # fmt: skip
 

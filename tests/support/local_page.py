@@ -116,7 +116,12 @@ class LocalGrid:
 
     def train(self, job: Job, submission: str = SUBMISSION, **progress: float) -> JobKey:
         """Open a job that trains."""
-        facts: dict[str, Any] = {"state": JobState.IN_PROGRESS, "phase": "Training", "epochs": 20}
+        facts: dict[str, Any] = {
+            "state": JobState.IN_PROGRESS,
+            "phase": "Training",
+            "epochs": 20,
+            "epoch_seconds": 90.0,
+        }
         facts["training_started_at"] = int(time.time()) - 200
         key = self.open(job, submission, **facts, training_job_arn=f"arn:{job.index}")
         if progress:

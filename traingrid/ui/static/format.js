@@ -56,11 +56,11 @@ export function elapsed(row) {
   return row.started ? Date.now() / 1000 - row.started : 0;
 }
 
-/** Return the seconds that the remaining epochs take at the pace so far; 0 if that is not known. */
+/** Return the seconds that the remaining epochs take at the measured pace; 0 if that is not known. */
 export function remaining(row) {
   const epoch = row.metrics.epoch ?? 0;
   const isKnown = row.state === "InProgress" && epoch > 0 && epoch <= row.epochs;
-  return isKnown ? (elapsed(row) / epoch) * (row.epochs - epoch) : 0;
+  return isKnown ? row.epoch_seconds * (row.epochs - epoch) : 0;
 }
 
 /** Return the epoch, and the number of all epochs if it is known. */
