@@ -183,7 +183,7 @@ class Poller:
             notices.append({"kind": "error", "text": f"{EXPIRED} States may be out of date. {RENEW}"})
         elif self._ledger_error:
             home = self._view.plane.deployment.grid.home
-            text = f"The ledger in {home} does not answer, so states may be out of date. {self._ledger_error}"
+            text = f"The ledger in {home} cannot be read, so states may be out of date. {self._ledger_error}"
             notices.append({"kind": "error", "text": text})
         if self._pause:
             notices.append({"kind": "warning", "text": self._pause})
