@@ -274,7 +274,7 @@ def test_a_ledger_that_does_not_answer_is_a_notice_beside_the_last_state(
     found = state(feed)
     assert len(found["rows"]) == 1
     assert found["head"]["notices"][0]["kind"] == "error"
-    assert found["head"]["notices"][0]["text"].startswith("The ledger in us-east-1 does not answer")
+    assert found["head"]["notices"][0]["text"].startswith("The ledger in us-east-1 cannot be read")
     poller.read(everything=False)
     assert state(feed)["head"]["notices"] == []
 
