@@ -63,7 +63,7 @@ class _Columns:
                 Heading(name, "number")
                 for name in ("epochs", "time", "instance-hours", *(["cost"] if self.priced else []))
             ),
-            *([Heading("why not best")] if self.excluding else []),
+            *([Heading("why not best", "why")] if self.excluding else []),
         ]
 
     def cells(self, content: Content, run: Run, place: int) -> list[Cell]:

@@ -10,7 +10,7 @@ class Heading(NamedTuple):
     """A column of a table.
 
     Attributes:
-        kind: The class of its cells: "number", "name", "value", "state", "place", "region" or empty.
+        kind: The class of its cells: "number", "name", "value", "why", "state", "place", "region" or empty.
     """
 
     text: str
