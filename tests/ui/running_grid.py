@@ -103,6 +103,11 @@ class RunningGrid:
         ledger = self.plane.ledger
         until(lambda: (item := ledger.job(submission, index)) and item.state == state, f"job {index} is {state}")
 
+    def reports_an_epoch(self, submission: str, index: int) -> None:
+        """Wait until the ledger has the first epoch of a job."""
+        ledger = self.plane.ledger
+        until(lambda: (item := ledger.job(submission, index)) and item.progress, f"job {index} has trained an epoch")
+
 
 class PageProcess:
     """A process of `traingrid ui`, and the address that it has printed."""

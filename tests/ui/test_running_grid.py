@@ -28,6 +28,7 @@ def submission(grid: RunningGrid) -> str:
     grid.finish(BROKEN, broken=True)
     for name in (NIGHT, DAY):
         grid.allow(name, 1)
+        grid.reports_an_epoch(made, JOBS.index(name))
     return made
 
 

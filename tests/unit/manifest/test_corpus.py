@@ -15,6 +15,7 @@ from tests.support.sample_deployment import REGIONS, SAMPLE, SAMPLE_BUCKETS, sam
 from tests.unit.manifest.corpus import MAX_JOBS, Case, bytes_cases, csv_cases, json_cases, value_cases
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.grid.limits import SubmissionLimits
+from traingrid.ledger.rejections import Rejection
 from traingrid.manifest.errors import MAX_REPORTED_ERRORS, LineError, ManifestError
 from traingrid.manifest.line import Line, iter_jobs, jobs_of_lines
 from traingrid.manifest.parse import parse
@@ -37,10 +38,16 @@ class Untouchable:
 
 
 class EmptyLedger(Untouchable):
-    """A ledger without submissions, which fails the test on any write."""
+    """A ledger without submissions, which only accepts the record of a rejected manifest."""
+
+    def __init__(self) -> None:
+        self.rejections: list[Rejection] = []
 
     def submission(self, _submission: str) -> None:
         return None
+
+    def record_rejection(self, rejection: Rejection) -> None:
+        self.rejections.append(rejection)
 
 
 class OneManifest:
@@ -67,6 +74,9 @@ def rejected(content: bytes) -> dict[str, Any]:
     intake = Intake(deployment=DEPLOYMENT, storage=storage, ledger=ledger, batch=nothing)
     report = intake.accept(source, owner="request")
     assert [uri for uri, _ in storage.written] == [source.own_report, source.report]
+    (rejection,) = ledger.rejections
+    assert rejection.errors == report["errors_in_total"]
+    assert len(rejection.sentence) < 4_000
     return report
 
 
