@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from traingrid.audit.violation import Violation
+from traingrid.ledger.rejections import REJECTIONS
 from verification.faults import generated_manifests
 from verification.faults.agreement import disagreements
 from verification.faults.faulty_grid import FaultyGrid, settled
@@ -18,7 +19,7 @@ from verification.faults.submissions import REGIONS, data_folder
 from verification.faults.table import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from traingrid.manifest.parse import Line
 
@@ -139,7 +140,7 @@ def _outcome(grid: FaultyGrid, trial: Trial, memory: MemoryGrowth, volume: str) 
 
 
 def _by_the_deployed_intake(grid: FaultyGrid, trial: Trial) -> list[Violation]:
-    """Upload the sampled manifests: a rejected one must only create a report, an accepted one must run its jobs."""
+    """Upload the sampled manifests: a rejected one must only be reported, an accepted one must run its jobs."""
     grid.plan()
     grid.quiet()
     before = len(grid.cloud.record.entries())
@@ -151,7 +152,7 @@ def _by_the_deployed_intake(grid: FaultyGrid, trial: Trial) -> list[Violation]:
     wrong += [
         f"rejected manifests were uploaded, and {call['service']}:{call['action']} was called"
         for call in grid.cloud.record.entries(after=before)
-        if not (call["action"] == "PutObject" and call["parameters"].get("Key") in ours)
+        if not _reports_a_rejection(call["action"], call["parameters"], ours)
     ]
     accepted = [grid.put(content) for content in trial.accepted]
     reports = [grid.report(source) for source in accepted]
@@ -164,3 +165,10 @@ def _by_the_deployed_intake(grid: FaultyGrid, trial: Trial) -> list[Violation]:
     settled(grid, [grid.submitted(submission) for submission in ids])
     violations = [Violation(invariant="I7", kind="other", submission="", what=sentence) for sentence in wrong]
     return [*violations, *(grid.audit(*ids) if ids else ())]
+
+
+def _reports_a_rejection(action: str, parameters: Mapping[str, Any], keys: Collection[str]) -> bool:
+    """Return True if a call writes a manifest with one of these keys or its report, or its rejection in the ledger."""
+    if action == "PutItem":
+        return bool(parameters["Item"]["submission"]["S"] == REJECTIONS)
+    return action == "PutObject" and parameters.get("Key") in keys
