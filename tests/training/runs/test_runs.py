@@ -124,7 +124,7 @@ def test_an_invalid_hyperparameter_fails_before_any_rank_starts(
     assert status == 1
     failure = (base / "output" / "failure").read_text()
     assert failure == "Hyperparameter 'epocs' is unknown. Did you mean 'epochs'?", "SageMaker appends the exit code"
-    assert output == failure
+    assert output == f"{failure}\n"
 
 
 def test_a_missing_train_channel_is_reported(host_folder: Write, start: Start, tmp_path: Path) -> None:
