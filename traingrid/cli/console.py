@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from rich.progress import TaskID
 
+    from traingrid.ledger.damage import Damaged
     from traingrid.submission.status import JobStatus
 
 PATIENCE_SECONDS = 10.0
@@ -24,6 +25,11 @@ PATIENCE_SECONDS = 10.0
 
 # Without a terminal, a file or a program reads the tables, so they are wider than 80 columns.
 _COLUMNS_WITHOUT_TERMINAL = 240
+
+
+def print_damaged(part: Damaged) -> None:
+    """Print a part of the grid's record that cannot be read, beside the output of a command."""
+    click.echo(printable(str(part)), err=True)
 
 
 @contextmanager

@@ -2,20 +2,18 @@
 
 from collections.abc import Sequence
 
-import click
-
 from traingrid.audit.copies import UnneededCopy, unneeded_copies
 from traingrid.audit.prune import PruneReport
 from traingrid.aws.s3 import Storage
 from traingrid.cli.columns import Column, Schema
+from traingrid.cli.console import print_damaged
 from traingrid.deploy.prices import BUCKET_STORAGE, GIGABYTE
 from traingrid.grid.deployment import Deployment
-from traingrid.ledger.damage import Damaged
 from traingrid.ledger.ledger import Ledger
 from traingrid.ledger.moves import Moves
 from traingrid.submission.batch_children import Children
 from traingrid.submission.folders_in_use import FolderFinder, FoldersInUse
-from traingrid.text import counted, printable
+from traingrid.text import counted
 
 
 def folders_in_use(deployment: Deployment, *, is_complete: bool = True) -> FoldersInUse:
@@ -38,11 +36,6 @@ def found_copies(deployment: Deployment, *, is_complete: bool = True) -> list[Un
     return unneeded_copies(
         deployment, moves, lambda: folders_in_use(deployment, is_complete=is_complete), report=print_damaged
     )
-
-
-def print_damaged(part: Damaged) -> None:
-    """Print a part of the grid's record that cannot be read, beside the output of a command."""
-    click.echo(printable(str(part)), err=True)
 
 
 COPY_ROWS: Schema[tuple[UnneededCopy, PruneReport | None]] = Schema(

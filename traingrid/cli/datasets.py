@@ -16,8 +16,7 @@ from traingrid.api.deployed import find_deployment
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli.columns import Column, Schema
-from traingrid.cli.console import console
-from traingrid.cli.copies import print_damaged
+from traingrid.cli.console import console, print_damaged
 from traingrid.cli.export import Output, output_option, write_rows
 from traingrid.cli.folded_table import folded_table
 from traingrid.errors import TraingridError, UsageError
