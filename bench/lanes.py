@@ -86,10 +86,10 @@ def main(arguments: list[str]) -> int:
     part.add_argument("command", nargs="+")
     actions.add_parser("table")
     actions.add_parser("results")
-    given = parser.parse_args(arguments)
-    if given.action == "run":
-        return run(given.name, given.command, given.until)
-    if given.action == "results":
+    options = parser.parse_args(arguments)
+    if options.action == "run":
+        return run(options.name, options.command, options.until)
+    if options.action == "results":
         write_results()
     else:
         print(table())

@@ -14,6 +14,7 @@ from traingrid.api.description import JobDescription
 from traingrid.api.description import describe as description_of
 from traingrid.cli.columns import Column, Schema
 from traingrid.cli.export import Output, output_option, write_rows
+from traingrid.cli.status_table import state_and_phase
 from traingrid.errors import TraingridError
 from traingrid.job.candidates import place
 from traingrid.ledger.items import RecordedAttempt
@@ -98,7 +99,7 @@ def _lines(submission: str, description: JobDescription) -> Iterator[tuple[str, 
     status = description.status
     yield "job", f"{status.name} (index {status.index} of submission {submission})"
     yield "manifest", f"{description.manifest}, line {description.line}" if description.line else description.manifest
-    yield "state", " ".join(dict.fromkeys(filter(None, [status.state, status.phase, "cancelled" * status.cancelled])))
+    yield "state", state_and_phase(status) + " cancelled" * status.cancelled
     if status.reason:
         yield "reason", status.reason
     if description.failure:

@@ -24,7 +24,7 @@ class FittedTable:
         headings: The heading of each column.
         cells: The text and the style of each cell, by row.
         right: Whether each column is aligned to the right.
-        whole: Whether each column is shortened only after all others.
+        shortened_last: Whether each column is shortened only after all others.
         width: The width of the terminal in characters.
     """
 
@@ -32,7 +32,7 @@ class FittedTable:
     headings: Sequence[str]
     cells: Sequence[Sequence[tuple[str, str]]]
     right: Sequence[bool]
-    whole: Sequence[bool]
+    shortened_last: Sequence[bool]
     width: int
 
     def __rich_console__(self, console: Console, _options: ConsoleOptions) -> Iterator[Segment]:
@@ -51,8 +51,8 @@ class FittedTable:
         columns = zip(self.headings, *([text for text, _ in row] for row in self.cells), strict=True)
         widths = [max(map(cell_len, texts)) for texts in columns]
         excess = sum(widths) + _GAP * (len(widths) - 1) - self.width
-        for is_whole in (False, True):
-            places = [place for place, whole in enumerate(self.whole) if whole == is_whole]
+        for is_last in (False, True):
+            places = [place for place, comes_last in enumerate(self.shortened_last) if comes_last == is_last]
             while excess > 0 and (longer := [place for place in places if widths[place] > 1]):
                 widths[max(longer, key=widths.__getitem__)] -= 1
                 excess -= 1
@@ -100,6 +100,6 @@ def fitted_table(
             [(texts[column.rank][number], column.style(row)) for column in fitting] for number, row in enumerate(rows)
         ],
         right=[column.right for column in fitting],
-        whole=[column.fit == "whole" for column in fitting],
+        shortened_last=[column.fit == "whole" for column in fitting],
         width=width,
     )

@@ -19,6 +19,7 @@ from traingrid.api.control_plane import ControlPlane
 from traingrid.api.logs import LogLine, LogReader, matching
 from traingrid.cli.columns import Column, Schema
 from traingrid.cli.export import Output, output_option, write_rows
+from traingrid.cli.status_table import state_and_phase
 from traingrid.errors import TraingridError, UsageError
 from traingrid.log import readable
 from traingrid.submission.status import JobStatus
@@ -168,7 +169,6 @@ def _print_child_log(plane: ControlPlane, submission: str, index: int) -> None:
 def _nothing(submission: str, jobs: list[JobStatus]) -> TraingridError:
     """Return the error for jobs without a log, with the state of the first one and the next step."""
     job = jobs[0]
-    state = " ".join(dict.fromkeys(filter(None, [job.state, job.phase])))
     text = "The training job of job {} has printed nothing" if job.training_job else "Job {} has no training job yet"
-    text = f"{text.format(job.index)}: {state}. {printable(job.reason)}".strip()
+    text = f"{text.format(job.index)}: {state_and_phase(job)}. {printable(job.reason)}".strip()
     return TraingridError(text, f"For the log of its child: traingrid logs --child {submission} {job.index}.")

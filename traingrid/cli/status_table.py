@@ -104,6 +104,11 @@ def state_of(job: JobStatus) -> str:
     return "Cancelling" if job.cancelled and not job.ended else state
 
 
+def state_and_phase(job: JobStatus) -> str:
+    """Return the state and SageMaker's secondary status; once if they are the same word."""
+    return " ".join(dict.fromkeys(filter(None, [job.state, job.phase])))
+
+
 def _long_state(job: JobStatus) -> str:
     state = f"{job.state}: {job.phase}" if job.phase and job.phase != job.state and not job.ended else str(job.state)
     return f"{state}, cancelled" if job.cancelled and not job.ended else state

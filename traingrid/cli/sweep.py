@@ -108,11 +108,11 @@ def _print_plan(opened: OpenSweep, output: Output) -> None:
 
 def _print_result(opened: OpenSweep, result: SweepResult, spec: Path, output: Output) -> None:
     echo = sentences(output)
-    rows = trial_rows(opened.spec, result.trials, {}, result.best)
+    trials = best_first(result.trials, opened.spec.objective) if output == "table" else result.trials
+    rows = trial_rows(opened.spec, trials, {}, result.best)
     if output == "table":
         out = console()
-        ordered = trial_rows(opened.spec, best_first(result.trials, opened.spec.objective), {}, result.best)
-        out.print(sweep_table(opened.spec, ordered, out.width))
+        out.print(sweep_table(opened.spec, rows, out.width))
     else:
         write_rows(rows, TRIALS, output)
     if result.is_out_of_budget:
