@@ -52,6 +52,7 @@ class Scheduling(LoadFileScheduling):
         return next(shared, super()._split_scope(nodeid))
 
 
+@pytest.hookimpl(optionalhook=True)  # with `-p no:xdist` nothing declares this hook
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Scheduling:
     """Replace the scheduling of `--dist`."""
     return Scheduling(config, log)

@@ -216,6 +216,9 @@ class DataCopy:
             if not self._record(JobState.WAITING, reason):
                 return False
             self.attempt.clock.sleep(WAIT_SECONDS)
+        item = self.moves.find(self._target)
+        if item and item.owner == self._owner:  # an earlier process of this child was killed before it released it
+            self._held = item
         return False
 
     def _claim(self, item_before: MoveItem | None, survey: Survey) -> MoveItem | None:

@@ -17,6 +17,7 @@ from tests.integration.localcloud.compute import wait_until
 from tests.support.sample_job import sample_job
 from traingrid.aws.clients import client
 from traingrid.aws.s3_uri import S3Uri
+from traingrid.job.failures import STOPPED, TRY_AGAIN
 from traingrid.job.job import Channel
 from traingrid.ledger.moves import MoveItem, Moves
 from traingrid.ledger.user_requests import CANCEL_ALL
@@ -122,7 +123,10 @@ def test_a_killed_copy_is_resumed_and_trained_on_once_after_it_is_verified(cloud
 
 @pytest.mark.parametrize("terminated", [False, True])
 def test_a_cancel_ends_a_copy_soon(cloud: LocalCloud, copy: Copy, terminated: bool) -> None:
-    """`traingrid cancel` records the cancel, and terminates the child, which Batch does with SIGTERM."""
+    """`traingrid cancel` records the cancel, and terminates the child, which Batch does with SIGTERM.
+
+    An overloaded machine may not answer a child in FAREWELL_SECONDS; then the next process of the child ends the copy.
+    """
     cloud.faults.set(slow(8))
     child = copy.line.child()
     wait_until(copy.is_half_done)
@@ -131,9 +135,11 @@ def test_a_cancel_ends_a_copy_soon(cloud: LocalCloud, copy: Copy, terminated: bo
     if terminated:
         child.send_signal(signal.SIGTERM)
     code, output = ended(child)
-    assert code == 143, output
     if terminated:
         assert time.monotonic() - terminated_at < 30, "Batch then kills it"
+        if code == TRY_AGAIN:
+            code, output = ended(copy.line.child())
+    assert code == STOPPED, output
     assert len(copy.copied()) < copy.objects
     assert created(cloud, copy.line) == []
     assert (copy.item().state, copy.item().owner) == ("copying", ""), "another line can continue the copy at once"

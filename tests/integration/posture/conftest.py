@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.posture import scanners
 from tests.integration.posture.configurations import of_lane
 from tests.integration.posture.every_rule import RULES
 from tests.integration.posture.findings import counts
@@ -13,7 +14,9 @@ _SCANS = pytest.StashKey[Scans]()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Call a test with the fixture `made` for every configuration of the lane."""
+    """Call a test for every configuration of the lane (`made`), or for every scanner of the lane (`scanner`)."""
+    if "scanner" in metafunc.fixturenames:
+        metafunc.parametrize("scanner", scanners.of_lane(metafunc.config.getoption("--lane")))
     if "made" in metafunc.fixturenames:
         names = of_lane(metafunc.config.getoption("--lane"))
         ids = [name.replace(" ", "-") for name in names]
@@ -44,7 +47,7 @@ def configurations(pytestconfig: pytest.Config) -> tuple[str, ...]:
 @pytest.fixture(scope="session")
 def scans(request: pytest.FixtureRequest, configurations: tuple[str, ...]) -> Scans:
     """The scans of the lane's configurations by every scanner."""
-    found = scan_everything(configurations)
+    found = scan_everything(configurations, scanners.of_lane(request.config.getoption("--lane")))
     request.config.stash[_SCANS] = found
     return found
 

@@ -1,10 +1,11 @@
 """Scanners: runs every scanner on every configuration."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 from tests.integration.posture import checkov, lint, nag
 from tests.integration.posture.findings import Scan
-from tests.integration.posture.synthesised import synthesised
+from tests.integration.posture.synthesised import Synthesised, synthesised
 
 Scans = dict[str, dict[str, Scan]]
 """Scans by scanner and configuration."""
@@ -12,11 +13,25 @@ Scans = dict[str, dict[str, Scan]]
 SCANNERS = (*nag.PACKS, "cfn-lint", "checkov")
 
 
-def scan_everything(configurations: Iterable[str]) -> Scans:
-    """Return the scans of the named configurations by every scanner."""
+def of_lane(lane: str | None) -> tuple[str, ...]:
+    """Return the names of the scanners that run in a lane (tests/support/lanes.py).
+
+    cfn-lint takes a second per template, and the CDK, too, checks each one by CloudFormation's schemas. Therefore it
+    runs in `make test` and in `make check` only.
+    """
+    return tuple(name for name in SCANNERS if lane != "rest" or name != "cfn-lint")
+
+
+def scan_everything(configurations: Iterable[str], scanners: Iterable[str]) -> Scans:
+    """Return the scans of the named configurations by the named scanners."""
     made = {name: synthesised(name) for name in configurations}
-    return {
-        **{pack: {name: one.nag[pack] for name, one in made.items()} for pack in nag.PACKS},
-        "cfn-lint": {name: lint.scan(one) for name, one in made.items()},
-        "checkov": checkov.scan({name: one.templates for name, one in made.items()}),
+    scans: dict[str, Callable[[], dict[str, Scan]]] = {
+        **{pack: partial(_of_nag, made, pack) for pack in nag.PACKS},
+        "cfn-lint": lambda: {name: lint.scan(configuration) for name, configuration in made.items()},
+        "checkov": lambda: checkov.scan({name: configuration.templates for name, configuration in made.items()}),
     }
+    return {scanner: scans[scanner]() for scanner in scanners}
+
+
+def _of_nag(made: Mapping[str, Synthesised], pack: str) -> dict[str, Scan]:
+    return {name: configuration.nag[pack] for name, configuration in made.items()}

@@ -13,7 +13,7 @@ from stacks.grants import acknowledge, skip_in_checkov
 from tests.integration.posture import checkov, lint, nag
 from tests.integration.posture.configurations import CONFIGURATIONS, COVERING
 from tests.integration.posture.findings import Finding, Scan, counts
-from tests.integration.posture.scanners import SCANNERS, Scans
+from tests.integration.posture.scanners import Scans
 from tests.integration.posture.synthesised import acknowledgments_kept_back, synthesised, validation
 from tests.integration.stacks.templates import Template, cdk_context, resources
 
@@ -25,19 +25,16 @@ def test_there_are_at_least_twelve_configurations() -> None:
     assert set(COVERING) <= set(CONFIGURATIONS)
 
 
-@pytest.mark.parametrize("scanner", SCANNERS)
 def test_every_finding_has_a_reason(scans: Scans, scanner: str) -> None:
     findings = {name: sorted(map(str, scan.unexplained)) for name, scan in scans[scanner].items() if scan.unexplained}
     assert findings == {}
 
 
-@pytest.mark.parametrize("scanner", SCANNERS)
 def test_every_reason_has_a_finding(scans: Scans, scanner: str) -> None:
     reasons = {name: sorted(map(str, scan.unused)) for name, scan in scans[scanner].items() if scan.unused}
     assert reasons == {}
 
 
-@pytest.mark.parametrize("scanner", SCANNERS)
 def test_every_scanner_checks_its_rules_on_every_configuration(
     scans: Scans, scanner: str, configurations: tuple[str, ...]
 ) -> None:

@@ -252,8 +252,9 @@ def test_a_command_is_run_with_its_arguments_in_its_folder(
     code = SourceCode(source_dir=str(folder), command=command, args=["--name", "two words", 3, "$SEED"])
     (line,) = tg.from_model_trainer(trainer(source_code=code, hyperparameters={"epochs": 1}), ["us-east-1"])
     unpacked = tmp_path / "unpacked"
-    with tarfile.open(fileobj=io.BytesIO(line["source"].packed()[1])) as members:
-        members.extractall(unpacked, filter="data")
+    for name, text in archive(line).items():
+        (unpacked / name).parent.mkdir(parents=True, exist_ok=True)
+        (unpacked / name).write_text(text)
     program = [sys.executable, str(unpacked / line["entry_point"]), "--epochs", "1"]
     ended = subprocess.run(program, capture_output=True, text=True, check=False, cwd="/", env={"SEED": "7"})
     assert ended.stdout == "print('trained')\n7|<--name><two words><3><$SEED>"

@@ -245,6 +245,17 @@ def test_another_line_continues_a_cancelled_copy_at_once(
     assert (item(moves).state, stored(s3)) == ("copied", CONTENT)
 
 
+def test_the_next_process_of_a_cancelled_child_releases_the_copy_that_a_killed_one_held(
+    s3: Any, moves: Moves, moving: Job, ledger: Ledger
+) -> None:
+    present = other_child(moves)
+    assert moves.change(present, replace(present, owner="array:0"))
+    ledger.request_cancel("0123abcd", CANCEL_ALL, {"by": "Ada"})
+    supervisor(moving, FakeBackend(COMPLETED), ledger, copy_data=Mover(s3, moves)).run()
+    assert known(ledger).state == "Stopped"
+    assert (item(moves).state, item(moves).owner) == ("copying", "")
+
+
 def test_a_cancelled_child_does_not_release_the_copy_of_another_one(
     s3: Any, moves: Moves, moving: Job, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
