@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from traingrid.cli.columns import Column, Schema
 from traingrid.cli.fitted_table import fitted_table
+from traingrid.cli.planned_cost import dollars_per_hour
 from traingrid.job.initial_model import MODEL_CHANNEL, initial_model_uri
 from traingrid.text import printable
 
@@ -99,6 +100,11 @@ PLANNED_ROWS: Schema[Planned] = Schema(
         heading="instances",
         fit="whole",
         rank=4,
+    ),
+    Column(
+        "dollars_per_hour",
+        "number: The price of its instances on demand; null if it is unknown.",
+        value=lambda line: dollars_per_hour(line.job),
     ),
     Column(
         "ranks",

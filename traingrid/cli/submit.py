@@ -12,6 +12,7 @@ from traingrid.api.submit import Progress, check_name, check_resources, parsed, 
 from traingrid.cli.columns import Column, Schema
 from traingrid.cli.console import announcing_a_wait, console
 from traingrid.cli.export import Output, output_option, sentences, write_rows
+from traingrid.cli.planned_cost import cost_sentences
 from traingrid.cli.planned_rows import PLANNED_ROWS, detail_lines, planned_table
 from traingrid.errors import TraingridError, UsageError
 from traingrid.grid.deployment import Deployment
@@ -86,6 +87,8 @@ def _print_plan(manifest: Path, deployment: Deployment, output: Output, *, is_de
     for sentence in warning_sentences(((line.job.line, line.channels) for line in planned_jobs), "Data"):
         echo(sentence)
     for sentence in warning_sentences((line.job.line, line.warnings) for line in planned_jobs):
+        echo(sentence)
+    for sentence in cost_sentences([line.job for line in planned_jobs]):
         echo(sentence)
     failing, unchecked = sum(line.would_fail for line in planned_jobs), sum(line.is_unchecked for line in planned_jobs)
     echo(
