@@ -6,7 +6,7 @@ write. Its key is derived from its content, so that equal files always have the 
 
 import hashlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -56,6 +56,18 @@ class PackedSource:
         return f"{text}; left out {', '.join(self.left_out[:_SHOWN_PATHS])}{more} ({IGNORE_FILE} decides)"
 
 
+class SourceError(UsageError):
+    """A source cannot be packed.
+
+    Attributes:
+        content: The manifest with a URI in place of each local source, to find the errors of its other fields, too.
+    """
+
+    def __init__(self, error: UsageError, content: bytes) -> None:
+        super().__init__(error.what, error.next_step)
+        self.content = content
+
+
 @dataclass(kw_only=True)
 class PackedManifest:
     """A manifest in which the URIs of archives replace local sources.
@@ -84,25 +96,38 @@ def packed(manifest: Path, deployment: Deployment, content: bytes | None = None)
         content: The manifest's bytes; by default those of the file.
 
     Raises:
-        UsageError: A folder or its program does not exist, the folder is too large, or an id is not unique.
+        SourceError: A folder or its program does not exist, or the folder is too large.
+        UsageError: An id is not unique.
     """
     content = with_full_ids(manifest, manifest.read_bytes() if content is None else content, deployment)
-    packed_manifest = PackedManifest(content=content)
     # A row with a Region outside of the grid is left unchanged: it has no bucket, and the manifest check rejects it.
     local = [row for row in _local_rows(content) if row.values.get("region") in deployment.grid.regions]
-    if not local:
-        return packed_manifest
-    lines = content.splitlines(keepends=True)
-    folders = _folders(manifest, local)
+    try:
+        sources = _packed_sources(manifest, local, deployment)
+    except UsageError as error:
+        any_uris = [_uri(str(row.values["region"]), b"", deployment) for row in local]
+        raise SourceError(error, _with_sources(content, local, any_uris)) from None
+    content = _with_sources(content, local, [source.uri for source in sources])
+    return PackedManifest(content=content, sources=list({source.uri: source for source in sources}.values()))
+
+
+def _packed_sources(manifest: Path, rows: list[Row], deployment: Deployment) -> list[PackedSource]:
+    """Return the packed source of each row."""
     archives: dict[Path, PackedFolder] = {}
-    sources: dict[S3Uri, PackedSource] = {}
-    for row, folder in zip(local, folders, strict=True):
+    sources: list[PackedSource] = []
+    for row, folder in zip(rows, _folders(manifest, rows), strict=True):
         if folder not in archives:
             archives[folder] = archive(_where(manifest, row), folder)
-        source = source_in(str(row.values["region"]), folder, archives[folder], deployment)
-        sources[source.uri] = source
-        lines[row.number - 1] = with_value(lines, row, "source", str(source.uri))
-    return PackedManifest(content=b"".join(lines), sources=list(sources.values()))
+        sources.append(source_in(str(row.values["region"]), folder, archives[folder], deployment))
+    return sources
+
+
+def _with_sources(content: bytes, rows: list[Row], uris: Iterable[S3Uri]) -> bytes:
+    """Return a manifest's content with these URIs as the sources of rows."""
+    lines = content.splitlines(keepends=True)
+    for row, uri in zip(rows, uris, strict=True):
+        lines[row.number - 1] = with_value(lines, row, "source", str(uri))
+    return b"".join(lines)
 
 
 def _local_rows(content: bytes) -> list[Row]:
@@ -153,14 +178,18 @@ def _check_program(where: str, folder: Path, row: Row) -> None:
 
 def source_in(region: str, folder: Path, packed: PackedFolder, deployment: Deployment) -> PackedSource:
     """Return a packed folder with its URI in a Region."""
-    bucket = names.data_bucket(deployment.grid.name, deployment.account_of(region), region)
-    uri = S3Uri(bucket, f"{names.SOURCE_PREFIX}{hashlib.sha256(packed.archive).hexdigest()}.tar.gz")
     return PackedSource(
         folder=folder,
-        uri=uri,
+        uri=_uri(region, packed.archive, deployment),
         region=region,
         files=packed.files,
         archive=packed.archive,
         left_out=packed.left_out,
         role=deployment.acting_in(region),
     )
+
+
+def _uri(region: str, archive: bytes, deployment: Deployment) -> S3Uri:
+    """Return the URI of an archive in a Region's data bucket."""
+    bucket = names.data_bucket(deployment.grid.name, deployment.account_of(region), region)
+    return S3Uri(bucket, f"{names.SOURCE_PREFIX}{hashlib.sha256(archive).hexdigest()}.tar.gz")

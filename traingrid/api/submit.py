@@ -14,7 +14,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid import names
 from traingrid.api.intake_report import intake_report
-from traingrid.api.source_folders import packed
+from traingrid.api.source_folders import SourceError, packed
 from traingrid.aws.error_codes import PERMISSION_CODES
 from traingrid.aws.outage import is_outage
 from traingrid.aws.s3 import Storage
@@ -122,7 +122,7 @@ def submit_manifest(
     """
     check_name(manifest)
     progress = progress or Progress()
-    packed_manifest = packed(manifest, deployment, content)
+    packed_manifest = with_packed_sources(manifest, deployment, content)
     packed_manifest.sources.extend(sources)
     logger.info(
         "%s has %d bytes and %d source folders", manifest, len(packed_manifest.content), len(packed_manifest.sources)
@@ -238,8 +238,26 @@ def read_manifest(
     Raises:
         TraingridError: The manifest is invalid; the text lists its errors.
     """
-    packed_manifest = packed(manifest, deployment)
+    packed_manifest = with_packed_sources(manifest, deployment, to_plan=to_plan)
     return parsed(manifest, packed_manifest.content, deployment, to_plan=to_plan), packed_manifest
+
+
+def with_packed_sources(
+    manifest: Path, deployment: Deployment, content: bytes | None = None, *, to_plan: bool = False
+) -> PackedManifest:
+    """Return a manifest with its packed sources, as `packed` does.
+
+    Raises:
+        TraingridError: A source cannot be packed; the text also lists the errors of the other fields.
+    """
+    try:
+        return packed(manifest, deployment, content)
+    except SourceError as error:
+        try:
+            parsed(manifest, error.content, deployment, to_plan=to_plan)
+        except TraingridError as of_fields:
+            raise UsageError(f"{of_fields.what}\n{error}", of_fields.next_step) from None
+        raise
 
 
 def parsed(manifest: Path, content: bytes, deployment: Deployment, *, to_plan: bool = False) -> list[Line]:

@@ -7,8 +7,15 @@ from typing import Any
 import click
 
 from traingrid.api.deployed import find_deployment
-from traingrid.api.source_folders import packed
-from traingrid.api.submit import Progress, check_name, check_resources, parsed, submit_manifest, with_initial_models
+from traingrid.api.submit import (
+    Progress,
+    check_name,
+    check_resources,
+    parsed,
+    submit_manifest,
+    with_initial_models,
+    with_packed_sources,
+)
 from traingrid.cli.columns import Column, Schema
 from traingrid.cli.console import announcing_a_wait, console
 from traingrid.cli.export import Output, output_option, sentences, write_rows
@@ -71,7 +78,7 @@ def _print_plan(manifest: Path, deployment: Deployment, output: Output, *, is_de
     Raises:
         TraingridError: The manifest is invalid, or some jobs would fail in the present state.
     """
-    content = packed(manifest, deployment)
+    content = with_packed_sources(manifest, deployment)
     lines = with_initial_models(manifest, parsed(manifest, content.content, deployment), deployment)
     check_resources(manifest, lines, deployment)
     planned_jobs = list(planned(lines, deployment))

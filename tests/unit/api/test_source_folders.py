@@ -16,6 +16,7 @@ from tests.support.sample_deployment import SAMPLE_BUCKETS
 from traingrid import names
 from traingrid.api import submit as submitting
 from traingrid.api.source_folders import packed
+from traingrid.api.submit import with_packed_sources
 from traingrid.cli import main
 from traingrid.cli import submit as command
 from traingrid.errors import UsageError
@@ -170,6 +171,26 @@ def test_all_wrong_sources_are_named_at_once(script: Path, tmp_path: Path, deplo
     assert "m.jsonl:3: source ./mine: mine.py does not exist in" in refused.value.what
     assert refused.value.what.endswith("... and 12 more")
     assert refused.value.next_step == "Fix these lines."
+
+
+@pytest.mark.usefixtures("script")
+def test_errors_of_sources_and_of_other_fields_are_named_at_once(tmp_path: Path, deployment: Deployment) -> None:
+    content = line(hyperparamters={"lr": 1}) + line(source="nowhere") + line(epochs=1) + b"{broken\n"
+    with pytest.raises(UsageError) as refused:
+        with_packed_sources(manifest_of(tmp_path, content), deployment)
+    first, *errors = refused.value.what.splitlines()
+    assert first.endswith("m.jsonl is rejected and nothing was submitted.")
+    places = [error.partition("m.jsonl:")[2].partition(":")[0] for error in errors]
+    assert places == ["1", "3", "4", "2"]
+    assert "source nowhere: the folder" in errors[-1]
+
+
+def test_a_wrong_source_is_the_only_error_of_an_otherwise_valid_manifest(
+    tmp_path: Path, deployment: Deployment
+) -> None:
+    with pytest.raises(UsageError, match="source nowhere: the folder") as refused:
+        with_packed_sources(manifest_of(tmp_path, line(source="nowhere")), deployment)
+    assert "rejected" not in refused.value.what
 
 
 def test_a_local_folder_in_an_s3_manifest_is_refused_with_the_fix(deployment: Deployment) -> None:
