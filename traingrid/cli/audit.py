@@ -14,6 +14,7 @@ from traingrid.audit.violation import Violation
 from traingrid.cli.columns import Column, Schema
 from traingrid.cli.copies import COPY_ROWS, copies_sentence, found_copies
 from traingrid.cli.export import Output, output_option, sentences, write_rows
+from traingrid.cli.parameter_types import SUBMISSION
 from traingrid.errors import TraingridError
 from traingrid.grid.deployment import Deployment
 from traingrid.ledger.errors import UnknownSubmissionError
@@ -29,7 +30,7 @@ AUDIT_ROWS: Schema[Any] = Schema(
 
 
 @click.command()
-@click.argument("submission", required=False, default="")
+@click.argument("submission", required=False, default="", type=SUBMISSION)
 @click.option("--all", "is_complete", is_flag=True, help="Also account for submissions that have ended.")
 @click.option(
     "--details", is_flag=True, help="Also compare artifacts, billed seconds and roles, with one call for each job."

@@ -11,6 +11,7 @@ from traingrid.api.control_plane import ControlPlane
 from traingrid.aws.outage import is_outage
 from traingrid.cli.columns import Column, Schema
 from traingrid.cli.export import Output, output_option, sentences, write_rows
+from traingrid.cli.parameter_types import REGION, SUBMISSION
 from traingrid.errors import TraingridError, UsageError, interrupted
 from traingrid.submission.cancel import Canceller, CancelReport, CancelTarget
 from traingrid.text import counted, printable
@@ -30,9 +31,11 @@ _ROWS: Schema[Any] = Schema(
 
 
 @click.command()
-@click.argument("submission")
+@click.argument("submission", type=SUBMISSION)
 @click.option("--index", type=click.IntRange(min=0), help="Cancel only the job with this index.")
-@click.option("--region", default="", help="Cancel only jobs that train, or would train next, in this Region.")
+@click.option(
+    "--region", default="", type=REGION, help="Cancel only jobs that train, or would train next, in this Region."
+)
 @click.option("--reason", default="", help="Reason, recorded in the ledger.")
 @output_option(_ROWS)
 @click.pass_obj

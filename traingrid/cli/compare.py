@@ -14,6 +14,7 @@ from traingrid.cli.columns import Column, Schema
 from traingrid.cli.console import console
 from traingrid.cli.export import output_option, write_rows
 from traingrid.cli.fitted_table import fitted_table
+from traingrid.cli.parameter_types import SUBMISSION
 from traingrid.cli.status_table import STYLES, metric_heading, metric_text
 from traingrid.metrics.comparison import compare as compared
 from traingrid.text import counted, duration, printable
@@ -47,7 +48,7 @@ _ROWS: Schema[Any] = Schema(
 
 
 @click.command()
-@click.argument("submissions", metavar="SUBMISSION...", nargs=-1, required=True)
+@click.argument("submissions", metavar="SUBMISSION...", nargs=-1, required=True, type=SUBMISSION)
 @click.option("--metric", help="Order by this metric [default: an accuracy or a loss].")
 @click.option("--lowest/--highest", default=None, help="Whether low values are best [default: by the metric's name].")
 @output_option(_ROWS)

@@ -11,6 +11,7 @@ from traingrid.api.control_plane import ControlPlane
 from traingrid.cli.catalog import existing_catalog, no_sync_option, synced, url_option
 from traingrid.cli.columns import Column, Schema
 from traingrid.cli.export import output_option, write_rows
+from traingrid.cli.parameter_types import SUBMISSION
 from traingrid.errors import UsageError
 from traingrid.text import counted
 
@@ -53,7 +54,7 @@ def _rows(by: str) -> Schema[_Group]:
 
 @click.command()
 @click.option("--by", default="submission", show_default=True, help="Group by this: submission, job, campaign, ...")
-@click.option("--submission", default="", help="Include only this submission.")
+@click.option("--submission", default="", type=SUBMISSION, help="Include only this submission.")
 @click.option("--campaign", default="", help="Include only this campaign.")
 @output_option(_rows("submission"))
 @no_sync_option

@@ -16,6 +16,7 @@ from traingrid.cli.columns import Column, Schema
 from traingrid.cli.console import progress_bars
 from traingrid.cli.datasets import marker_of, register, registered_sentences
 from traingrid.cli.export import Output, output_option, write_rows
+from traingrid.cli.parameter_types import REGION, SUBMISSION
 from traingrid.datasets.marker import parse_marker
 from traingrid.errors import TraingridError, UsageError, interrupted
 from traingrid.submission.status import JobStatus
@@ -40,7 +41,7 @@ _DOWNLOADED: Schema[Any] = Schema(
 
 @click.command()
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.argument("region")
+@click.argument("region", type=REGION)
 @click.option("--name", help="Name of the data set [default: the folder's name].")
 @click.option("--version", help="Register the data set under this version.")
 @click.option("--campaign", help="Its campaign, with --version.")
@@ -94,7 +95,7 @@ def _unmarked(folder: Path) -> list[Path]:
 
 
 @click.command()
-@click.argument("submission")
+@click.argument("submission", type=SUBMISSION)
 @click.argument("index", type=click.IntRange(min=0), required=False)
 @click.option(
     "--to",

@@ -14,6 +14,7 @@ from traingrid.api.description import JobDescription
 from traingrid.api.description import describe as description_of
 from traingrid.cli.columns import Column, Schema
 from traingrid.cli.export import Output, output_option, write_rows
+from traingrid.cli.parameter_types import SUBMISSION
 from traingrid.cli.status_table import state_and_phase
 from traingrid.errors import TraingridError
 from traingrid.job.candidates import place
@@ -41,7 +42,7 @@ _ADDRESS: Schema[Any] = Schema(
 
 
 @click.command()
-@click.argument("submission")
+@click.argument("submission", type=SUBMISSION)
 @click.argument("index", type=click.IntRange(min=0), default=0)
 @output_option(_JOB)
 @click.pass_obj
@@ -65,7 +66,7 @@ def describe(grid_file: Path, submission: str, index: int, *, output: Output) ->
 
 
 @click.command("open")
-@click.argument("submission")
+@click.argument("submission", type=SUBMISSION)
 @click.argument("index", type=click.IntRange(min=0), default=0)
 @output_option(_ADDRESS)
 @click.pass_obj

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 import yaml
 
+from traingrid.cli.parameter_types import REGION
 from traingrid.deploy.cluster_access import access_objects
 from traingrid.errors import UsageError
 from traingrid.grid.file import load_grid
@@ -16,7 +17,7 @@ def eks() -> None:
 
 
 @eks.command()
-@click.argument("region")
+@click.argument("region", type=REGION)
 @click.pass_obj
 def access(grid_file: Path, region: str) -> None:
     """Print Kubernetes RBAC objects for a cluster.

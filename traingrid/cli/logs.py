@@ -19,6 +19,7 @@ from traingrid.api.control_plane import ControlPlane
 from traingrid.api.logs import LogLine, LogReader, matching
 from traingrid.cli.columns import Column, Schema
 from traingrid.cli.export import Output, output_option, write_rows
+from traingrid.cli.parameter_types import SUBMISSION
 from traingrid.cli.status_table import state_and_phase
 from traingrid.errors import TraingridError, UsageError
 from traingrid.log import readable
@@ -71,7 +72,7 @@ class _Pattern(click.ParamType[re.Pattern[str]]):
 
 
 @click.command()
-@click.argument("submission")
+@click.argument("submission", type=SUBMISSION)
 @click.argument("index", type=click.IntRange(min=0), required=False)
 @click.option("--follow", "-f", is_flag=True, help="Wait for new lines until the jobs have ended.")
 @click.option("--tail", type=click.IntRange(min=0, max=100_000), help="Print only the last lines.")

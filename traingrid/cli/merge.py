@@ -12,6 +12,7 @@ from traingrid.cli.columns import Column, Schema
 from traingrid.cli.console import console
 from traingrid.cli.export import output_option, sentences, write_rows
 from traingrid.cli.folded_table import folded_table
+from traingrid.cli.parameter_types import REGION, SUBMISSION
 from traingrid.merge.line import MergeRequest
 from traingrid.text import byte_size, counted, printable
 
@@ -61,7 +62,7 @@ _MODELS: Schema[ModelCopy] = Schema(
 
 
 @click.command()
-@click.argument("submission")
+@click.argument("submission", type=SUBMISSION)
 @click.argument("indexes", metavar="[INDEX]...", nargs=-1, type=click.IntRange(min=0))
 @click.option(
     "--method",
@@ -70,7 +71,9 @@ _MODELS: Schema[ModelCopy] = Schema(
     show_default=True,
     help="average: the mean of the weights; ensemble: the mean of the predictions; parts: all files in one model.",
 )
-@click.option("--region", default="", help="Where to merge [default: the Region with the most of the models].")
+@click.option(
+    "--region", default="", type=REGION, help="Where to merge [default: the Region with the most of the models]."
+)
 @click.option("--data", default="", help="S3 folder with train/ and validation/ [default: the data of a job there].")
 @click.option("--instance-type", default="", help="Instance type [default: the grid's first without accelerators].")
 @click.option("--image", default="", help="Alias of the training image [default: the grid's default].")

@@ -16,6 +16,7 @@ from traingrid.aws.s3_delete import Deleter
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli.copies import COPY_ROWS, copies_sentence, folders_in_use, found_copies
 from traingrid.cli.export import Output, output_option, sentences, write_rows
+from traingrid.cli.parameter_types import SUBMISSION
 from traingrid.cli.record_index import index
 from traingrid.errors import TraingridError, UsageError
 from traingrid.grid.deployment import Deployment
@@ -40,7 +41,7 @@ data.add_command(index)
 
 @data.command()
 @click.argument("folder", required=False, default="")
-@click.option("--submission", default="", help="Remove only copies that jobs of this submission made.")
+@click.option("--submission", default="", type=SUBMISSION, help="Remove only copies that jobs of this submission made.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @output_option(COPY_ROWS)
 @click.pass_obj

@@ -10,6 +10,7 @@ from traingrid.api.control_plane import ControlPlane
 from traingrid.api.model_registry import register as register_model
 from traingrid.cli.columns import Column, Schema
 from traingrid.cli.export import output_option, write_rows
+from traingrid.cli.parameter_types import SUBMISSION
 from traingrid.text import printable
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ _ROWS: Schema[Any] = Schema(
 
 
 @click.command()
-@click.argument("submission")
+@click.argument("submission", type=SUBMISSION)
 @click.argument("index", type=click.IntRange(min=0))
 @click.option("--group", required=True, help="Model group; created if it does not exist.")
 @click.option("--image", default="", help="Image of the inference container [default: the training image].")

@@ -5,11 +5,12 @@ from pathlib import Path
 import click
 
 from traingrid.api.grid import Grid
+from traingrid.cli.parameter_types import SUBMISSION
 from traingrid.text import byte_size, printable
 
 
 @click.command()
-@click.argument("submission")
+@click.argument("submission", type=SUBMISSION)
 @click.option(
     "-o",
     "--to",

@@ -11,6 +11,7 @@ from traingrid.api.control_plane import ControlPlane
 from traingrid.api.submit import read_manifest, with_initial_models
 from traingrid.cli.columns import Column, Schema
 from traingrid.cli.export import Output, output_option, sentences, write_rows
+from traingrid.cli.parameter_types import SUBMISSION
 from traingrid.errors import TraingridError, UsageError, interrupted
 from traingrid.manifest.hardware_warnings import jobs_warnings
 from traingrid.submission.retry import Retried, Retrier
@@ -28,7 +29,7 @@ _ROWS: Schema[Any] = Schema(
 
 
 @click.command()
-@click.argument("submission")
+@click.argument("submission", type=SUBMISSION)
 @click.argument("manifest", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--index", type=click.IntRange(min=0), help="Retry only the job with this index.")
 @output_option(_ROWS)

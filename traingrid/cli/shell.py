@@ -21,6 +21,7 @@ from botocore.exceptions import ClientError
 
 from traingrid.api.control_plane import ControlPlane
 from traingrid.aws.clients import client
+from traingrid.cli.parameter_types import SUBMISSION
 from traingrid.errors import TraingridError, UsageError
 from traingrid.grid.model import GridSettings
 from traingrid.submission.status import JobStatus
@@ -37,7 +38,7 @@ _DOCUMENTATION = "docs/security.md, Remote debugging"
 
 
 @click.command()
-@click.argument("submission")
+@click.argument("submission", type=SUBMISSION)
 @click.argument("index", type=click.IntRange(min=0), default=0)
 @click.option("--host", type=click.IntRange(min=1), default=1, show_default=True, help="Number of the host.")
 @click.pass_obj

@@ -17,6 +17,7 @@ from traingrid.cli.export import Output, output_option, write_rows
 from traingrid.cli.folded_table import folded_table
 from traingrid.cli.live_status import watch_overview, watch_submission
 from traingrid.cli.overview_table import more_sentence, overview_tables
+from traingrid.cli.parameter_types import SUBMISSION
 from traingrid.cli.status_table import JOB_ROWS, paused_sentence, reasons, status_rows, status_table
 from traingrid.errors import UsageError
 from traingrid.ledger.damage import readable
@@ -55,7 +56,7 @@ def _submissions(folder: str = "") -> Schema[SubmissionItem]:
 
 
 @click.command()
-@click.argument("submission", required=False)
+@click.argument("submission", required=False, type=SUBMISSION)
 @click.option("--watch", is_flag=True, help="Update the table until every job has ended.")
 @click.option("--all", "is_complete", is_flag=True, help="Show every job of a large submission.")
 @output_option(_submissions(), JOB_ROWS)

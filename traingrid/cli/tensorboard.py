@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from traingrid.api.control_plane import ControlPlane
+from traingrid.cli.parameter_types import SUBMISSION
 from traingrid.errors import TraingridError
 from traingrid.metrics.event_files import EventFiles
 from traingrid.text import counted, printable
@@ -16,7 +17,7 @@ _SYNC_SECONDS = 15.0
 
 
 @click.command()
-@click.argument("submissions", metavar="SUBMISSION...", nargs=-1, required=True)
+@click.argument("submissions", metavar="SUBMISSION...", nargs=-1, required=True, type=SUBMISSION)
 @click.option(
     "--logdir",
     type=click.Path(file_okay=False, path_type=Path),

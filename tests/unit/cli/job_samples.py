@@ -177,7 +177,7 @@ def replace_plans(replace: Replace) -> None:
     ]
     for name in ("find_deployment", "check_name", "parsed", "with_initial_models", "check_resources"):
         replace(f"traingrid.cli.submit.{name}", returns(None))
-    replace("traingrid.cli.submit.packed", returns(SimpleNamespace(content=b"", sources=())))
+    replace("traingrid.cli.submit.with_packed_sources", returns(SimpleNamespace(content=b"", sources=())))
     replace("traingrid.cli.submit.planned", returns(plans))
 
 
