@@ -12,8 +12,11 @@ from typing import TYPE_CHECKING
 from traingrid import names
 from traingrid.errors import UsageError
 from traingrid.job.sizes import MAX_ARRAY
+from traingrid.ledger.rejections import LONGEST_REASON, Rejection
+from traingrid.ledger.timestamps import now
 from traingrid.manifest import parse as manifest
 from traingrid.manifest.checks.budgets import budget_of
+from traingrid.manifest.errors import ManifestError
 from traingrid.manifest.line import jobs_of_lines
 from traingrid.models.initial_models import InitialModels
 from traingrid.submission.files import submission_id
@@ -22,10 +25,12 @@ if TYPE_CHECKING:
     from traingrid.aws.s3 import Storage
     from traingrid.aws.s3_uri import ObjectVersion
     from traingrid.child.environment import Child
+    from traingrid.errors import TraingridError
     from traingrid.grid.deployment import Deployment
     from traingrid.job.job import Job
     from traingrid.ledger.facts import SubmissionFacts
     from traingrid.ledger.ledger import Ledger
+    from traingrid.manifest.line import Line
 
 
 def find_job_by_hand(child: Child, deployment: Deployment, storage: Storage, ledger: Ledger) -> tuple[str, Job]:
@@ -41,10 +46,12 @@ def find_job_by_hand(child: Child, deployment: Deployment, storage: Storage, led
         UsageError: The manifest has changed since the first child read it, the size of the array is not the number of
             lines, or the intake submits this manifest.
     """
-    _check_is_by_hand(child.array_file, deployment)
-    content = storage.read(child.array_file, limit=manifest.MAX_BYTES)
-    lines = InitialModels(deployment=deployment, ledger=ledger).resolved(manifest.parse(content, deployment))
-    _check_size(child, len(lines))
+    try:
+        content, lines = _accepted_lines(child, deployment, storage, ledger)
+    except (ManifestError, UsageError) as error:
+        if child.index == 0:  # all children of the array have the same error
+            ledger.record_rejection(_rejection(child, error))
+        raise
     submission = submission_id(child.batch_job)
     job = jobs_of_lines(lines, deployment, submission)[child.index]
     facts: SubmissionFacts = {
@@ -63,6 +70,28 @@ def find_job_by_hand(child: Child, deployment: Deployment, storage: Storage, led
         message = f"{child.array_file} has changed since the first child of {child.batch_job} read it."
         raise UsageError(message, "Submit the job again, preferably with ?versionId=... in S3_ARRAY_FILE.")
     return submission, job
+
+
+def _rejection(child: Child, error: TraingridError) -> Rejection:
+    """Return the record of a Batch job of which no line is trained, which `traingrid status` shows."""
+    errors = error.total if isinstance(error, ManifestError) else 1
+    return Rejection(
+        manifest=str(child.array_file),
+        version=child.array_file.version,
+        at=now(),
+        errors=errors,
+        reason=str(error)[:LONGEST_REASON],
+        batch_job=child.batch_job,
+    )
+
+
+def _accepted_lines(child: Child, deployment: Deployment, storage: Storage, ledger: Ledger) -> tuple[bytes, list[Line]]:
+    """Return a manifest's content and its lines. Raises like `find_job_by_hand`."""
+    _check_is_by_hand(child.array_file, deployment)
+    content = storage.read(child.array_file, limit=manifest.MAX_BYTES)
+    lines = InitialModels(deployment=deployment, ledger=ledger).resolved(manifest.parse(content, deployment))
+    _check_size(child, len(lines))
+    return content, lines
 
 
 def _check_size(child: Child, lines: int) -> None:

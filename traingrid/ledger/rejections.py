@@ -1,4 +1,4 @@
-"""Rejections: the ledger's memory of manifests that have no submission, because the intake could not accept them."""
+"""Rejections: the ledger's memory of manifests that have no submission, because of errors in them or in a Batch job."""
 
 from __future__ import annotations
 
@@ -19,9 +19,12 @@ if TYPE_CHECKING:
 
 REJECTIONS = "rejections"
 """The partition key of the items. It never collides with a submission id, which is hexadecimal."""
+LONGEST_REASON = 2000
+"""The number of characters of a reason that are stored."""
 SHOWN_SECONDS = 7 * 24 * 3600
 """The age from which on a rejection is no longer read, so that a read does not depend on a grid's history."""
-_TYPES = {"at": TIME, "errors": COUNT, **dict.fromkeys(("manifest", "version", "reason"), TEXT)}
+_REQUIRED = {"at": TIME, "errors": COUNT, **dict.fromkeys(("manifest", "version", "reason"), TEXT)}
+_TYPES = _REQUIRED | {"batch_job": TEXT}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,6 +37,7 @@ class Rejection:
         at: The time at which it was rejected.
         errors: The number of its errors; 0 if it could not be read.
         reason: The first error with its next step, as sentences.
+        batch_job: The id of the Batch job of a manifest that was submitted by hand; empty for one of the intake.
     """
 
     manifest: str
@@ -41,10 +45,13 @@ class Rejection:
     at: str
     errors: int
     reason: str
+    batch_job: str = ""
 
     @property
     def sentence(self) -> str:
         """The manifest, the reason and the next step, for a person."""
+        if self.batch_job:
+            return f"Batch job {self.batch_job} with {self.manifest} was refused at {self.at}. {self.reason}"
         if not self.errors:
             return f"{self.manifest} could not be read at {self.at}. {self.reason}"
         all_errors = f" All errors are in {self.manifest}.report.json." if self.errors > 1 else ""
@@ -58,13 +65,13 @@ class Rejection:
         Raises:
             ItemError: A required field is missing, or a field has another type.
         """
-        with repaired_by("Delete the item; the report beside the manifest has the errors."):
-            check_types(item, _TYPES, required=_TYPES)
-        return cls(**{name: item[name] for name in _TYPES})
+        with repaired_by("Delete the item; the report beside the manifest, or the child's log, has the errors."):
+            check_types(item, _TYPES, required=_REQUIRED)
+        return cls(**{name: item[name] for name in _TYPES if name in item})
 
     def stored(self) -> dict[str, Any]:
         """Return the item, whose sort key begins with the time, so that a query reads the newest ones only."""
-        identity = hashlib.sha256(f"{self.manifest}\0{self.version}".encode()).hexdigest()[:16]
+        identity = hashlib.sha256(f"{self.manifest}\0{self.version}\0{self.batch_job}".encode()).hexdigest()[:16]
         return {"submission": REJECTIONS, "item": f"{self.at}#{identity}", **asdict(self)}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from traingrid.errors import TraingridError
-from traingrid.ledger.rejections import Rejection
+from traingrid.ledger.rejections import LONGEST_REASON, Rejection
 from traingrid.ledger.timestamps import now
 from traingrid.manifest.errors import ManifestError
 
@@ -31,7 +31,6 @@ _READ_AGAIN = (
     "The intake tries three times within four minutes. Its event is then in the intake's dead-letter queue "
     '(docs/reconciler.md, "Dead letters").'
 )
-_LONGEST_REASON = 2000
 
 
 def rejection(manifest: S3Uri, version: str, error: Exception) -> Rejection:
@@ -40,7 +39,7 @@ def rejection(manifest: S3Uri, version: str, error: Exception) -> Rejection:
         errors, reason = error.total, str(error.errors[0])
     else:
         errors, reason = 0, f"{_reason(error)} {_READ_AGAIN}"
-    return Rejection(manifest=str(manifest), version=version, at=now(), errors=errors, reason=reason[:_LONGEST_REASON])
+    return Rejection(manifest=str(manifest), version=version, at=now(), errors=errors, reason=reason[:LONGEST_REASON])
 
 
 def failed_tries(claim: Claim, previous: SubmissionItem | None) -> int:

@@ -10,6 +10,7 @@ from traingrid import names
 from traingrid.audit.violation import Violation
 from traingrid.aws.clients import client
 from traingrid.aws.s3_uri import S3Uri
+from traingrid.ledger.damage import intact
 from traingrid.submission.files import submission_id
 from verification.faults.faulty_grid import FaultyGrid
 from verification.faults.table import Outcome
@@ -115,4 +116,7 @@ def _otherwise_than_asked(grid: FaultyGrid, submitted: _Submitted, codes: list[i
         sentence = (
             f"{whose} was not refused: its children exited with {codes}, and {len(states)} of its lines were opened"
         )
+        yield Violation(invariant="E14", kind="other", submission=submitted.submission, what=sentence)
+    elif submitted.batch_job not in {rejection.batch_job for rejection in intact(grid.plane.ledger.rejections())}:
+        sentence = f"{whose} was refused, and the ledger has no record of it"
         yield Violation(invariant="E14", kind="other", submission=submitted.submission, what=sentence)

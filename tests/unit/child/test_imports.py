@@ -22,12 +22,16 @@ class Storage:
     def read(self, uri, limit):
         return b""
 
+class Ledger:
+    def record_rejection(self, rejection):
+        pass
+
 deployment = sample_deployment()
 for key in sys.argv[1:]:
     uri = ObjectVersion.parse(f"s3://{deployment.manifest_bucket}/{key}")
     child = Child(array_file=uri, index=0, size=1, id="1111", attempt=1)
     try:
-        find_job(child, deployment, Storage(), None)
+        find_job(child, deployment, Storage(), Ledger())
     except TraingridError as error:
         print(type(error).__name__)
     print(*sorted(name for name in sys.modules if name.startswith("traingrid.manifest.")))

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ from traingrid.ledger.damage import intact
 from traingrid.ledger.facts import SubmissionFacts
 from traingrid.ledger.items import JobItem
 from traingrid.ledger.ledger import Ledger
+from traingrid.ledger.rejections import Rejection, unresolved
 from traingrid.submission.batch_children import ChildStatus
 from traingrid.submission.status import submission_status
 
@@ -153,6 +155,25 @@ def test_a_raw_manifest_is_refused_unless_the_array_has_a_child_for_each_line(
         fix = "with an array size of 4" if content == SAMPLE else "as a single job, without an array size"
         assert f"Submit the job definition again {fix}." in message
     assert list(ledger.submissions()) == []
+    (rejection,) = ledger.rejections()  # of the first child only
+    assert isinstance(rejection, Rejection)
+    assert rejection.sentence.startswith(f"Batch job {environment['AWS_BATCH_JOB_ID'].partition(':')[0]} with ")
+    assert f"{sentence}. No job was started. Submit the job definition again {fix}." in rejection.sentence
+
+
+def test_a_raw_manifest_with_errors_is_recorded_until_it_is_submitted_again(
+    deployment: Deployment, storage: Storage, ledger: Ledger, environment: dict[str, str]
+) -> None:
+    storage.write(S3Uri.parse(environment["S3_ARRAY_FILE"]), b"us-east-1\n" * 4, "text/csv")
+    for _ in range(2):
+        assert run_child(environment | {"AWS_BATCH_JOB_ID": "1111:0", "AWS_BATCH_JOB_ARRAY_INDEX": "0"}) == 2
+    (rejection,) = unresolved(intact(ledger.rejections()), [])
+    assert (rejection.errors, rejection.batch_job) == (4, "1111")
+    assert "Batch job 1111 with " in rejection.sentence
+    storage.write(S3Uri.parse(environment["S3_ARRAY_FILE"]), SAMPLE.encode(), "text/csv")
+    find_job(Child.from_environment(environment), deployment, storage, ledger)
+    earlier = replace(rejection, at="2026-01-01T00:00:00Z")
+    assert unresolved([earlier], intact(ledger.submissions())) == []
 
 
 def test_a_raw_manifest_of_one_line_needs_no_array(
@@ -257,6 +278,7 @@ def test_a_raw_manifest_that_has_changed_since_the_first_child_read_it_is_refuse
     storage.write(uri, SAMPLE.replace("resized", "other").encode(), "text/csv")
     with pytest.raises(UsageError, match="has changed since"):
         find_job(Child.from_environment(environment), deployment, storage, ledger)
+    assert ledger.rejections() == []  # the submission exists, and its lines have the reasons
     find_job(Child.from_environment(variables), deployment, storage, ledger)
 
 

@@ -230,7 +230,7 @@ def test_a_damaged_shortage_is_reported_and_ignored(local: LocalGrid, damage: tu
     _print_warnings(local.plane, Console(file=StringIO()))
 
 
-@each_row("damage", rows(asdict(REJECTED), {*asdict(REJECTED)}))
+@each_row("damage", rows(asdict(REJECTED), {*asdict(REJECTED)} - {"batch_job"}))
 def test_a_damaged_rejection_is_reported(local: LocalGrid, damage: tuple[dict[str, Any], bool]) -> None:
     stored, is_damaged = damage
     key = REJECTED.stored()["item"]
