@@ -113,18 +113,26 @@ def compared_metric(metric: str | None, jobs: Sequence[JobStatus]) -> str:
     """Return the metric by which jobs are compared; empty if they have none.
 
     Args:
-        metric: The name of a metric; by default an accuracy or a loss that the jobs have, or their first metric.
+        metric: The name of a metric; by default an accuracy or a loss, or the first metric, of the jobs that can be
+            the best; of all jobs if those have none.
 
     Raises:
         UsageError: No job has the metric.
     """
-    names = sorted({name for job in jobs for name in job.metrics} - _NEVER_COMPARED)
+    names = _names(jobs)
     if metric is None:
-        return next((name for name in (*_USUAL, *names) if name in names), "")
+        can_be_best = _names([job for job in jobs if not ranked(job, None).exclusion])
+        choice = can_be_best or names
+        return next((name for name in (*_USUAL, *choice) if name in choice), "")
     if metric not in names:
         next_step = f"The jobs have {', '.join(names)}." if names else "The jobs have no metrics yet."
         raise UsageError(f"No job has the metric {metric}.", next_step)
     return metric
+
+
+def _names(jobs: Sequence[JobStatus]) -> list[str]:
+    """Return the names of the metrics by which jobs can be compared."""
+    return sorted({name for job in jobs for name in job.metrics} - _NEVER_COMPARED)
 
 
 def differing(lines: Sequence[Mapping[str, Any]]) -> set[str]:
@@ -149,12 +157,12 @@ def is_lower_better(metric: str) -> bool:
     return bool(_LOWER_IS_BETTER.search(metric))
 
 
-def ranked(job: JobStatus, metric: str) -> RankedJob:
-    """Return a job with its last value of a metric, as it is ranked."""
+def ranked(job: JobStatus, metric: str | None) -> RankedJob:
+    """Return a job with its last value of a metric, as it is ranked; None ignores metrics."""
     return RankedJob(
         state=job.state,
         has_model=bool(job.artifact),
         reason=job.reason,
         metric=metric,
-        value=job.metrics.get(metric),
+        value=job.metrics.get(metric) if metric else None,
     )

@@ -167,6 +167,16 @@ def test_a_cancelled_job_is_neither_the_best_nor_before_a_completed_one(
     assert [row["exclusion"] for row in json.loads(run(FIRST, "--output", "json"))][:2] == ["", "has no model"]
 
 
+def test_a_metric_that_only_a_failed_job_has_reported_is_not_chosen(
+    plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed = replace(job(0, validation_accuracy=0.5), state=JobState.FAILED, reason="lost")
+    monkeypatch.setitem(STATUSES, FIRST, [failed, job(1, f1=0.2)])
+    assert tg.Grid(plane).compare(FIRST).metric == "f1"
+    monkeypatch.setitem(STATUSES, FIRST, [failed])
+    assert tg.Grid(plane).compare(FIRST).metric == "validation_accuracy"
+
+
 def test_without_a_completed_job_the_next_step_is_printed(plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(
         STATUSES,
