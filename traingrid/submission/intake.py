@@ -153,7 +153,8 @@ class Intake:
 
     def _write_report(self, source: ManifestVersion, report: dict[str, Any]) -> dict[str, Any]:
         report = {"manifest": str(source.uri), "version": source.version, "at": now()} | report
-        for uri in dict.fromkeys((source.own_report, source.report)):
+        # That of the version is last: `_submitted_report` takes it as a sign that both were written.
+        for uri in dict.fromkeys((source.report, source.own_report)):
             self.storage.write_json(uri, report)
         return report
 

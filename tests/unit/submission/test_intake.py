@@ -4,6 +4,7 @@ import hashlib
 import json
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -227,15 +228,26 @@ def test_a_repeated_event_finds_the_array_of_a_submission_whose_item_a_person_de
     assert (restored.batch_job, restored.jobs) == (report["batch_job"], jobs)
 
 
-def test_a_report_that_was_not_written_is_written_from_the_ledger(intake: Intake, batch: RecordingQueue) -> None:
-    source = upload(intake, SAMPLE)
+@pytest.mark.parametrize("written", [0, 1, 2])
+def test_reports_that_were_not_written_are_written_from_the_ledger(
+    intake: Intake, batch: RecordingQueue, written: int
+) -> None:
+    """The intake is killed before, between and after the reports beside the manifest and of its version."""
+    source, left = upload(intake, SAMPLE), iter(range(written))
     with pytest.MonkeyPatch.context() as killed:
-        killed.setattr(Storage, "write_json", lambda *_: pytest.fail("killed before the report"))
-        with pytest.raises(pytest.fail.Exception):
+        write = Storage.write_json
+
+        def write_or_end(storage: Storage, uri: S3Uri, content: object) -> None:
+            if next(left, None) is None:
+                pytest.fail("killed")
+            write(storage, uri, content)
+
+        killed.setattr(Storage, "write_json", write_or_end)
+        with suppress(pytest.fail.Exception):
             intake.accept(source, owner="request-1")
     report = intake.accept(source, owner="request-2")
     assert (report["state"], report["jobs"], len(batch.submitted)) == ("submitted", 4, 1)
-    assert report == report_of(intake, source)
+    assert [json.loads(intake.storage.read(uri)) for uri in (source.report, source.own_report)] == [report] * 2
 
 
 def test_each_version_of_a_manifest_has_its_own_report(intake: Intake) -> None:
