@@ -25,7 +25,7 @@ from traingrid.ledger.job_states import RecordedState
 from traingrid.ledger.notices import Notice, NoticeKind, notice_field
 from traingrid.ledger.open_marks import OpenMark, new_mark
 from traingrid.ledger.preconditions import NO_FURTHER_CONDITIONS, Precondition
-from traingrid.ledger.rejections import REJECTIONS, Rejection, first_shown
+from traingrid.ledger.rejections import NOTICE, REJECTIONS, Rejection, first_shown
 from traingrid.ledger.shortages import SHORTAGES, Shortage
 from traingrid.ledger.submission_item import SubmissionItem
 from traingrid.ledger.timestamps import now
@@ -156,9 +156,12 @@ class Ledger:
         Returns:
             False, without a change, if the recorded notice has changed since.
         """
-        field, values = notice_field(kind), {":read": read.stored()} if read else {}
+        return self._replace_notice((submission, SUBMISSION), notice_field(kind), read, new)
+
+    def _replace_notice(self, key: tuple[str, str], field: str, read: Notice | None, new: Notice) -> bool:
+        values = {":read": read.stored()} if read else {}
         condition = f"#{field} = :read" if read else f"attribute_exists(manifest) AND attribute_not_exists({field})"
-        return self._table.update((submission, SUBMISSION), {field: new.stored()}, condition, values)
+        return self._table.update(key, {field: new.stored()}, condition, values)
 
     def submission(self, submission: str) -> SubmissionItem | None:
         """Return a submission's item, or None if it does not exist."""
@@ -514,6 +517,17 @@ class Ledger:
     def rejections(self) -> list[Rejection | Damaged]:
         """Return the rejections of the last week, including those of manifests that were corrected since."""
         return list(each(Rejection.read, self._table.query(REJECTIONS, "#item >= :value", first_shown())))
+
+    def replace_rejection_notice(self, rejection: Rejection, read: Notice | None, new: Notice) -> bool:
+        """Record the notice of a rejection.
+
+        Args:
+            read: The recorded notice that the caller has read; None if there was none.
+
+        Returns:
+            False, without a change, if the recorded notice has changed since.
+        """
+        return self._replace_notice(rejection.key, NOTICE, read, new)
 
     def replace_shortage(self, read: Shortage | None, new: Shortage) -> bool:
         """Record a shortage.

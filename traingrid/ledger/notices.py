@@ -10,9 +10,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
+from traingrid.ledger.field_types import COUNT, FLAG, PAST
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+NOTICE_TYPES = {"occurrence": COUNT, "claimed_at": PAST, "published": FLAG}
+"""The types of the fields of a notice."""
 NoticeKind = Literal["first_failure", "budget", "end"]
 """The event that a notification reports."""
 

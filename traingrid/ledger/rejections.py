@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from traingrid.ledger.errors import repaired_by
-from traingrid.ledger.field_types import COUNT, TEXT, TIME, check_types
+from traingrid.ledger.field_types import COUNT, MAP, TEXT, TIME, check_types
+from traingrid.ledger.notices import NOTICE_TYPES, Notice
 from traingrid.ledger.timestamps import timestamp
 from traingrid.text import counted
 
@@ -24,7 +25,9 @@ LONGEST_REASON = 2000
 SHOWN_SECONDS = 7 * 24 * 3600
 """The age from which on a rejection is no longer read, so that a read does not depend on a grid's history."""
 _REQUIRED = {"at": TIME, "errors": COUNT, **dict.fromkeys(("manifest", "version", "reason"), TEXT)}
-_TYPES = _REQUIRED | {"batch_job": TEXT}
+NOTICE = "notice_rejected"
+"""The field with the notice, as those of a submission (`traingrid.ledger.notices`)."""
+_TYPES = _REQUIRED | {"batch_job": TEXT, NOTICE: MAP}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,6 +41,7 @@ class Rejection:
         errors: The number of its errors; 0 if it could not be read.
         reason: The first error with its next step, as sentences.
         batch_job: The id of the Batch job of a manifest that was submitted by hand; empty for one of the intake.
+        notice_rejected: Its notification; None if the reconciler has not begun to publish it.
     """
 
     manifest: str
@@ -46,6 +50,17 @@ class Rejection:
     errors: int
     reason: str
     batch_job: str = ""
+    notice_rejected: Notice | None = None
+
+    @property
+    def identity(self) -> str:
+        """A short text that no other rejection has."""
+        return hashlib.sha256(f"{self.manifest}\0{self.version}\0{self.batch_job}".encode()).hexdigest()[:16]
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The key of the item. It begins with the time, so that a query reads the newest ones only."""
+        return REJECTIONS, f"{self.at}#{self.identity}"
 
     @property
     def sentence(self) -> str:
@@ -67,12 +82,16 @@ class Rejection:
         """
         with repaired_by("Delete the item; the report beside the manifest, or the child's log, has the errors."):
             check_types(item, _TYPES, required=_REQUIRED)
-        return cls(**{name: item[name] for name in _TYPES if name in item})
+            if NOTICE in item:
+                check_types(item, NOTICE_TYPES, item[NOTICE], at=f"{NOTICE}.", required=("occurrence", "claimed_at"))
+        rejection = cls(**{name: item[name] for name in _TYPES if name in item and name != NOTICE})
+        return replace(rejection, notice_rejected=Notice.read(item[NOTICE])) if NOTICE in item else rejection
 
     def stored(self) -> dict[str, Any]:
-        """Return the item, whose sort key begins with the time, so that a query reads the newest ones only."""
-        identity = hashlib.sha256(f"{self.manifest}\0{self.version}\0{self.batch_job}".encode()).hexdigest()[:16]
-        return {"submission": REJECTIONS, "item": f"{self.at}#{identity}", **asdict(self)}
+        """Return the item."""
+        submission, item = self.key
+        fields = {name: value for name, value in asdict(self).items() if value is not None}
+        return {"submission": submission, "item": item, **fields}
 
 
 def first_shown() -> str:

@@ -9,7 +9,6 @@ from traingrid.ledger.field_types import (
     CHILDREN,
     COUNT,
     DOLLARS,
-    FLAG,
     JOBS,
     MAP,
     MAPS,
@@ -20,14 +19,13 @@ from traingrid.ledger.field_types import (
     check_types,
     optional,
 )
-from traingrid.ledger.notices import Notice, NoticeKind, notice_field, notices_of
+from traingrid.ledger.notices import NOTICE_TYPES, Notice, NoticeKind, notice_field, notices_of
 from traingrid.ledger.timestamps import epoch_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _ARRAY_TYPES = {"batch_job": TEXT, "file": TEXT, "count": CHILDREN, "version": optional(TEXT)}
-_NOTICE_TYPES = {"occurrence": COUNT, "claimed_at": PAST, "published": FLAG}
 _TYPES = {
     **dict.fromkeys(("state", "manifest", "sha256", "owner", "batch_job"), TEXT),
     "claimed_at": TIME,
@@ -131,7 +129,7 @@ class SubmissionItem:
         get = item.get
         check_types(item, _TYPES, required=("submission", "state", "manifest", "jobs", "claimed_at"))
         for notice in (name for name in map(notice_field, get_args(NoticeKind)) if name in item):
-            check_types(item, _NOTICE_TYPES, item[notice], at=f"{notice}.", required=("occurrence", "claimed_at"))
+            check_types(item, NOTICE_TYPES, item[notice], at=f"{notice}.", required=("occurrence", "claimed_at"))
         return cls(
             submission=item["submission"],
             state=item["state"],

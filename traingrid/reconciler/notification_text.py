@@ -1,4 +1,4 @@
-"""Notification text: the messages about a submission, as an email and as an event for chats and programs."""
+"""Notification text: the messages about an event, as an email and as an event for chats and programs."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from traingrid.ledger.items import JobItem
     from traingrid.ledger.notices import NoticeKind
+    from traingrid.ledger.rejections import Rejection
     from traingrid.ledger.submission_item import SubmissionItem
     from traingrid.ledger.submissions import SubmissionState
 
@@ -54,6 +55,7 @@ class Message:
     Attributes:
         identifier: Its identity: the grid, the submission, the event and its occurrence.
         thread: The identity that all messages of a submission share.
+        kind: The kind of the event: that of a notice, or "rejected".
         subject: A summary in one line.
         facts: The other lines, by name.
         commands: The commands to investigate.
@@ -62,7 +64,7 @@ class Message:
 
     identifier: str
     thread: str
-    kind: NoticeKind
+    kind: str
     subject: str
     facts: tuple[tuple[str, str], ...]
     commands: tuple[str, ...]
@@ -104,6 +106,21 @@ def message(grid: str, home: str, event: Event) -> Message:
         facts=tuple(_facts(event)),
         commands=tuple(_commands(name, failed)),
         console=_console(job_item) if job_item else console_address(home),
+    )
+
+
+def rejection_message(grid: str, home: str, rejection: Rejection) -> Message:
+    """Return the message about a manifest, or a Batch job, that was rejected."""
+    identifier = f"{grid}-{rejection.identity}"
+    job = (("Batch job", rejection.batch_job),) if rejection.batch_job else ()
+    return Message(
+        identifier=f"{identifier}-rejected-0",
+        thread=identifier,
+        kind="rejected",
+        subject=f"traingrid {grid}: a manifest was rejected, and nothing of it trains",
+        facts=(("Manifest", _shortened(rejection.manifest)), *job, ("Reason", _shortened(rejection.sentence))),
+        commands=("traingrid status",),
+        console=console_address(home),
     )
 
 

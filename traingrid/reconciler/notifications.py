@@ -1,8 +1,8 @@
-"""Notifications: publishes the events of submissions to an SNS topic, each at least once and as a rule once.
+"""Notifications: publishes the events of a grid to an SNS topic, each at least once and as a rule once.
 
-A pass has all data of an event already: no other request than those that claim, publish and record it is necessary.
-The events are the first failed job of a submission, thresholds of its budget, and its end. For a submission that has
-ended, only the end is published, because its message has the rest.
+The events of a submission are its first failed job, thresholds of its budget, and its end. A pass has all of their data
+already. For a submission that has ended, only the end is published, because its message has the rest. The only other
+event is a manifest that was rejected, for which a pass reads the rejections of the last week.
 
 The ledger has a notice for each event (`traingrid.ledger.notices`). If a pass is killed between the publication and
 its record, a later one publishes the message again. Nothing else depends on a notification: an error of SNS is recorded
@@ -14,14 +14,17 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid.backoff import PASS_SECONDS
+from traingrid.ledger.damage import intact
 from traingrid.ledger.notices import Notice
 from traingrid.ledger.spending import running_dollars
-from traingrid.reconciler.notification_text import Event, message
+from traingrid.ledger.timestamps import epoch_seconds
+from traingrid.reconciler.notification_text import Event, message, rejection_message
 from traingrid.reconciler.pass_order import rotated
 
 if TYPE_CHECKING:
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
 
     from traingrid.ledger.ledger import Ledger
     from traingrid.ledger.notices import NoticeKind
+    from traingrid.ledger.rejections import Rejection
     from traingrid.ledger.submission_item import SubmissionItem
     from traingrid.ledger.submissions import SubmissionState
     from traingrid.reconciler.notification_text import Message
@@ -48,6 +52,23 @@ _PATIENCE = 3
 
 
 @dataclass(frozen=True, kw_only=True)
+class _Publication:
+    """An event that is due.
+
+    Attributes:
+        name: Its name in the result of the pass.
+        read: Its notice, as the pass has read it.
+        replace: Replaces the notice; returns False if it has changed since.
+    """
+
+    name: str
+    read: Notice | None
+    occurrence: int
+    replace: Callable[[Notice | None, Notice], bool]
+    message: Callable[[], Message]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Notifier:
     """The notifications of a grid."""
 
@@ -57,41 +78,63 @@ class Notifier:
     publish: Callable[[Message], None]
 
     def send(self, submissions: Mapping[str, SubmissionState], until: float, done: PassReport) -> None:
-        """Publish the events of all submissions that are not published yet.
+        """Publish the events of all submissions, and all rejections, that are not published yet.
 
-        Each pass begins with another submission, so that messages that SNS refuses do not delay all others.
+        Each pass begins with another one, so that messages that SNS refuses do not delay all others.
 
         Args:
             submissions: The submissions, as the pass read them.
             until: The time at which the pass starts no more work.
         """
         pass_number = int(time.time() // PASS_SECONDS)
-        for _, submission in rotated(submissions.items(), lambda entry: entry[0], pass_number):
-            for event in due(submission, time.time()):
+        sources = {name: partial(self._of_submission, submission) for name, submission in submissions.items()}
+        rejections = intact(self.ledger.rejections())
+        sources |= {rejection.identity: partial(self._of_rejection, rejection) for rejection in rejections}
+        for _, publications in rotated(sources.items(), lambda entry: entry[0], pass_number):
+            for publication in publications():
                 if time.time() >= until or len(done.unsent) >= _PATIENCE:
                     return
-                name = f"{event.head.submission} {event.kind} {event.occurrence}"
                 try:
-                    if self._send(event):
-                        done.notified.append(name)
+                    if self._send(publication):
+                        done.notified.append(publication.name)
                 except ClientError as error:
-                    done.unsent[name] = str(error)
+                    done.unsent[publication.name] = str(error)
                 except BotoCoreError as error:
-                    done.unsent[name] = str(error)
+                    done.unsent[publication.name] = str(error)
                     return
 
-    def _send(self, event: Event) -> bool:
+    def _of_submission(self, submission: SubmissionState) -> Iterator[_Publication]:
+        for event in due(submission, time.time()):
+            yield _Publication(
+                name=f"{event.head.submission} {event.kind} {event.occurrence}",
+                read=event.head.notices.get(event.kind),
+                occurrence=event.occurrence,
+                replace=partial(self.ledger.replace_notice, event.head.submission, event.kind),
+                message=partial(message, self.grid, self.home, event),
+            )
+
+    def _of_rejection(self, rejection: Rejection) -> Iterator[_Publication]:
+        now, notice = time.time(), rejection.notice_rejected
+        if now - epoch_seconds(rejection.at) < FORGOTTEN_SECONDS and _is_open(notice, 0, now):
+            yield _Publication(
+                name=f"{rejection.identity} rejected 0",
+                read=notice,
+                occurrence=0,
+                replace=partial(self.ledger.replace_rejection_notice, rejection),
+                message=partial(rejection_message, self.grid, self.home, rejection),
+            )
+
+    def _send(self, publication: _Publication) -> bool:
         """Claim a notice, publish its message and record that; return False if another pass has claimed it."""
-        name, read = event.head.submission, event.head.notices.get(event.kind)
-        claim = Notice(occurrence=event.occurrence, claimed_at=int(time.time()))
-        if not self.ledger.replace_notice(name, event.kind, read, claim):
+        claim = Notice(occurrence=publication.occurrence, claimed_at=int(time.time()))
+        if not publication.replace(publication.read, claim):
             return False
         try:
-            self.publish(message(self.grid, self.home, event))
+            self.publish(publication.message())
         except (BotoCoreError, ClientError):
-            self.ledger.replace_notice(name, event.kind, claim, replace(claim, claimed_at=0))
+            publication.replace(claim, replace(claim, claimed_at=0))
             raise
-        return self.ledger.replace_notice(name, event.kind, claim, replace(claim, published=True))
+        return publication.replace(claim, replace(claim, published=True))
 
 
 def due(submission: SubmissionState, now: float) -> Iterator[Event]:

@@ -17,9 +17,11 @@ from tests.support.sample_deployment import ACCOUNT
 from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Job
 from traingrid.job.state import JobState
+from traingrid.ledger.damage import intact
 from traingrid.ledger.facts import AttemptFacts
 from traingrid.ledger.ledger import Ledger
-from traingrid.ledger.notices import NoticeKind
+from traingrid.ledger.notices import Notice, NoticeKind
+from traingrid.ledger.rejections import Rejection
 from traingrid.ledger.timestamps import timestamp
 from traingrid.reconciler import notifications as notifying
 from traingrid.reconciler.notification_text import Message
@@ -337,3 +339,59 @@ def test_a_notice_is_read_as_it_was_recorded(reconciler: Reconciler, ledger: Led
     notice = existing(ledger.submission(SUBMISSION)).notices[kind]
     assert (notice.published, notice.occurrence) == (True, 0)
     assert timestamp(before) <= timestamp(notice.claimed_at)
+
+
+def rejected(ledger: Ledger, hours: float = 0.0, **changes: Any) -> Rejection:
+    """Record a rejection some hours ago."""
+    fields: Any = {"manifest": "s3://x/manifests/y.csv", "version": "1", "errors": 2, "reason": "line 1: no\x1bRegion."}
+    rejection = Rejection(at=timestamp(time.time() - hours * HOUR), **(fields | changes))
+    ledger.record_rejection(rejection)
+    return rejection
+
+
+def test_a_rejected_manifest_is_published_once_with_its_first_error(
+    reconciler: Reconciler, ledger: Ledger, topic: Topic
+) -> None:
+    rejection = rejected(ledger)
+    assert reconciler.run_pass().notified == [f"{rejection.identity} rejected 0"]
+    assert reconciler.run_pass().notified == []
+    (message,) = topic.messages
+    assert message.subject == "traingrid traingrid: a manifest was rejected, and nothing of it trains"
+    assert "was rejected at" in dict(message.facts)["Reason"]
+    assert "with 2 errors; nothing was submitted. Line 1: no\\x1bRegion." in dict(message.facts)["Reason"]
+    assert (message.event()["metadata"]["eventType"], message.commands) == ("rejected", ("traingrid status",))
+
+
+def test_a_refused_batch_job_is_published_with_its_id(reconciler: Reconciler, ledger: Ledger, topic: Topic) -> None:
+    rejected(ledger, batch_job="8c1f")
+    rejected(ledger)
+    reconciler.run_pass()
+    assert {dict(message.facts).get("Batch job", "") for message in topic.messages} == {"", "8c1f"}
+
+
+def test_a_rejection_is_published_again_after_an_error_of_sns_or_a_kill_and_given_up_after_a_day(
+    reconciler: Reconciler, ledger: Ledger, topic: Topic, later: Any
+) -> None:
+    rejected(ledger, hours=25)
+    name = f"{rejected(ledger).identity} rejected 0"
+    topic.fails = DELETED
+    assert [*reconciler.run_pass().unsent] == [name]
+    topic.fails, topic.dies = None, True
+    with pytest.raises(Killed):
+        reconciler.run_pass()
+    topic.dies = False
+    assert reconciler.run_pass().notified == [], "the killed pass may still publish it"
+    later(CLAIM_SECONDS + 1)
+    assert reconciler.run_pass().notified == [name]
+    later(FORGOTTEN_SECONDS)
+    assert reconciler.run_pass().notified == []
+    assert len(topic.messages) == 2
+
+
+def test_a_pass_whose_claim_another_one_has_taken_does_not_publish_a_rejection(ledger: Ledger) -> None:
+    rejection = rejected(ledger)
+    claim = Notice(occurrence=0, claimed_at=int(time.time()))
+    assert ledger.replace_rejection_notice(rejection, None, claim)
+    assert not ledger.replace_rejection_notice(rejection, None, claim)
+    (stored,) = intact(ledger.rejections())
+    assert stored.notice_rejected == claim

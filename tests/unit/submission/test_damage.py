@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from io import StringIO
 from typing import Any
 
@@ -65,6 +64,7 @@ from traingrid.ledger.items import JobItem
 from traingrid.ledger.job_states import INDEXED
 from traingrid.ledger.ledger import Ledger
 from traingrid.ledger.moves import MoveItem
+from traingrid.ledger.notices import Notice
 from traingrid.ledger.open_marks import OpenMark
 from traingrid.ledger.rejections import REJECTIONS, Rejection
 from traingrid.ledger.shortages import SHORTAGES, CapacityPool, Shortage
@@ -85,7 +85,10 @@ REJECTED = Rejection(
     at=timestamp(time.time() - 60),
     errors=1,
     reason="file: it is empty.",
+    notice_rejected=Notice(occurrence=0, claimed_at=1),
 )
+REJECTION: dict[str, Any] = {name: REJECTED.stored()[name] for name in rejections._TYPES if name in REJECTED.stored()}
+"""The stored fields of a rejection that are no key."""
 OF_SUBMISSION = {"submission": SUBMISSION, **SUBMITTED}
 
 
@@ -230,7 +233,7 @@ def test_a_damaged_shortage_is_reported_and_ignored(local: LocalGrid, damage: tu
     _print_warnings(local.plane, Console(file=StringIO()))
 
 
-@each_row("damage", rows(asdict(REJECTED), {*asdict(REJECTED)} - {"batch_job"}))
+@each_row("damage", rows(REJECTION, {*REJECTION} - {"batch_job", "notice_rejected"}))
 def test_a_damaged_rejection_is_reported(local: LocalGrid, damage: tuple[dict[str, Any], bool]) -> None:
     stored, is_damaged = damage
     key = REJECTED.stored()["item"]
@@ -345,7 +348,7 @@ def test_the_rows_have_every_field_whose_type_is_checked() -> None:
         (PAUSED, grid_items._PAUSE_TYPES),
         (PASSED, grid_items._PASS_TYPES),
         (SHORT, shortages._TYPES),
-        (asdict(REJECTED), rejections._TYPES),
+        (REJECTION, rejections._TYPES),
         (COPIED, moves._TYPES),
         (REGISTERED, datasets._TYPES),
     ):
