@@ -51,6 +51,7 @@ FEATURES = (
     "localcloud.s3.bucket_policies",
     "localcloud.s3.object_events",
     "localcloud.s3.checksums",
+    "localcloud.s3.etags",
     "localcloud.s3.copies",
     "localcloud.s3.uploads",
     "localcloud.iam.simulation",
