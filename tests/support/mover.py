@@ -14,10 +14,11 @@ class Mover:
     def __init__(self, s3: Any, moves: Moves, calls: Calls | None = None) -> None:
         self.s3, self.moves, self.calls = s3, moves, calls or Calls()
         self.verified: list[dict[str, bytes]] = []
+        self.last: DataCopy | None = None
 
     def __call__(self, attempt: Attempt) -> bool:
         both = folders(self.calls)
-        copy = DataCopy(
+        self.last = copy = DataCopy(
             attempt=attempt,
             moves=self.calls.of(self.moves),
             folders=both,

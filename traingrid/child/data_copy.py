@@ -132,7 +132,6 @@ class DataCopy:
     from_region: str
     begin: Callable[[], FolderCopy]
     _reason: str = ""
-    _held: MoveItem | None = None
 
     def run(self) -> bool:
         """Copy the data, or wait until another child has copied it.
@@ -145,8 +144,8 @@ class DataCopy:
             BotoCoreError: S3 or the ledger cannot be used, for a reason that waiting does not remove.
             ClientError: The same.
         """
+        outcome: Outcome = "again"
         try:
-            outcome: Outcome = "again"
             while outcome == "again":
                 try:
                     outcome = self._try()
@@ -161,7 +160,8 @@ class DataCopy:
             reason = f"{error.operation_name} was refused while {self.folders.source} was copied: {code}: {text}."
             return self._fail(PERMISSION if code in _DENIED else COPY, reason)
         finally:
-            self._release()
+            if outcome != "verified":
+                self.release()
         return outcome == "verified" and self._record(JobState.PENDING, "")
 
     def _try(self) -> Outcome:
@@ -174,7 +174,7 @@ class DataCopy:
             message = f"{self._target} was copied before; nothing changed since. Verified: {_verified(item_before)}"
             logger.info(message, extra={"event": "copied", "copied": False})
             return "verified"
-        item = self._held = self._claim(item_before, survey)
+        item = self._claim(item_before, survey)
         if item is None:
             return "again"
         copy = self.begin()
@@ -186,7 +186,7 @@ class DataCopy:
 
     def _wait_for_repair(self, error: ItemError) -> Outcome:
         """Wait while the ledger's item of the copy cannot be read: many lines may need it, and none fails for it."""
-        reason, self._held = str(error.damaged), None
+        reason = str(error.damaged)
         if reason != self._reason:
             logger.warning(reason, extra={"event": "copy_damaged"})
         if self._is_over() or not self._record(JobState.WAITING, reason):
@@ -216,9 +216,6 @@ class DataCopy:
             if not self._record(JobState.WAITING, reason):
                 return False
             self.attempt.clock.sleep(WAIT_SECONDS)
-        item = self.moves.find(self._target)
-        if item and item.owner == self._owner:  # an earlier process of this child was killed before it released it
-            self._held = item
         return False
 
     def _claim(self, item_before: MoveItem | None, survey: Survey) -> MoveItem | None:
@@ -258,7 +255,6 @@ class DataCopy:
             copy.hold(on=pause is not None)
             changed = replace(item, **vars(copy.progress()))
             changed_item = self.moves.change(item, changed) or self._kept(changed)
-            self._held = changed_item
             if changed_item is None:
                 return "again"
             item = changed_item
@@ -269,22 +265,22 @@ class DataCopy:
                 return "over"
         after, progress = copy.finish(survey), copy.progress()
         complete = replace(item, state="copied", target_digest=after.target_digest, **vars(progress))
-        self._held = None
         self.moves.change(item, complete)  # if another child took over, it verifies the objects and records that
         message = f"copied {counted(after.objects, 'object')}, {byte_size(after.bytes)}, to {self._target}. Verified: "
         fields = {"event": "copied", "copied": True, "verified": dict(progress.verified), "bytes": after.bytes}
         logger.info("%s%s", message, _verified(complete), extra=fields)
         return "verified"
 
-    def _release(self) -> None:
-        """Let another child continue the unfinished copy of a cancelled job at once.
+    def release(self) -> None:
+        """Let another child continue the unfinished copy of a cancelled job at once; of another job, change nothing.
 
-        It is not an error if that fails: another child takes the copy over when its progress is not written any more.
+        An earlier process of this child may have begun it. It is not an error if this fails: another child takes the
+        copy over when its progress is not written any more.
         """
-        held_item, self._held = self._held, None
-        with suppress(BotoCoreError, ClientError):
-            if held_item is not None and self.attempt.cancelled():
-                self.moves.change(held_item, replace(held_item, owner=""))
+        with suppress(BotoCoreError, ClientError, ItemError):
+            item = self.moves.find(self._target) if self.attempt.cancelled() else None
+            if item and item.state == "copying" and item.owner == self._owner:
+                self.moves.change(item, replace(item, owner=""))
 
     @property
     def _target(self) -> str:

@@ -13,6 +13,7 @@ import signal
 import sys
 import time
 import traceback
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 
     from traingrid.backends.base import Backend
     from traingrid.child.attempt import Attempt
+    from traingrid.child.data_copy import DataCopy
     from traingrid.grid.orchestrator import Orchestrator
     from traingrid.job.backend_traits import BackendName
     from traingrid.ledger.items import JobItem
@@ -114,6 +116,7 @@ def _supervisor(child: Child, deployment: Deployment) -> Supervisor:
     def backend_in(region: str, backend: BackendName) -> Backend:
         return PatientBackend(lambda: launching(deployment, region, backend, job.launch), region)
 
+    copies = _Copies(deployment=deployment)
     return Supervisor(
         grid=deployment.grid.name,
         submission=submission,
@@ -123,19 +126,36 @@ def _supervisor(child: Child, deployment: Deployment) -> Supervisor:
         batch_child=child.id,
         array_file=array_file(child.array_file.key),
         until_started=deployment.grid.orchestrator.watch == "until_started",
-        copy_data=partial(_copy_data, deployment=deployment),
+        copy_data=copies.run,
+        release_copy=copies.release,
         find_channels=partial(with_folder_channels, deployment=deployment),
         pace=Pace.of_array(child.size, deployment.grid.orchestrator),
     )
 
 
-def _copy_data(attempt: Attempt, deployment: Deployment) -> bool:
-    from traingrid.child.data_copy import data_copy  # noqa: PLC0415  # most children copy nothing
-    from traingrid.child.model_copy import model_copy  # noqa: PLC0415  # as above
+@dataclass(kw_only=True)
+class _Copies:
+    """The copies of a line: that of its data, and that of its initial model."""
 
-    if attempt.job.copy_from and not data_copy(attempt, deployment).run():
-        return False
-    return not needs_model_copy(attempt.job) or model_copy(attempt, deployment).run()
+    deployment: Deployment
+    _last: DataCopy | None = field(default=None, init=False)
+
+    def run(self, attempt: Attempt) -> bool:
+        from traingrid.child.data_copy import data_copy  # noqa: PLC0415  # most children copy nothing
+        from traingrid.child.model_copy import model_copy  # noqa: PLC0415  # as above
+
+        if attempt.job.copy_from:
+            self._last = data_copy(attempt, self.deployment)
+            if not self._last.run():
+                return False
+        if needs_model_copy(attempt.job):
+            self._last = model_copy(attempt, self.deployment)
+            return self._last.run()
+        return True
+
+    def release(self) -> None:
+        if self._last:
+            self._last.release()
 
 
 def _farewell(supervisor: Supervisor | None) -> int:

@@ -67,6 +67,7 @@ class Supervisor:
         until_started: Whether to watch only until the training job runs.
         copy_data: Copies the data and the initial model of an attempt into its Region, and returns True if they are
             verified; returns False if the attempt is over. Only called for a job that needs one of them.
+        release_copy: Lets another child continue the last copy of a cancelled job; does nothing without one.
         find_channels: Returns the attempt with the channels that its data folder has; None if the attempt is over. Only
             called for a job with a folder.
     """
@@ -80,6 +81,7 @@ class Supervisor:
     array_file: str = ""
     until_started: bool = False
     copy_data: Callable[[Attempt], bool] = lambda _: False
+    release_copy: Callable[[], None] = lambda: None
     find_channels: Callable[[Attempt], Attempt | None] = lambda attempt: attempt
     pace: Pace = field(default_factory=Pace)
     clock: Clock = field(default_factory=Clock)
@@ -127,6 +129,8 @@ class Supervisor:
         if cancelled or self._current.is_over():
             with log_context(**self._current.log_fields):
                 self._current.stop()
+        if cancelled:
+            self.release_copy()  # LetGoError may have interrupted the release at the end of `copy_data`
         return cancelled
 
     def _run_attempt(self, attempt: Attempt, item: JobItem) -> None:

@@ -27,7 +27,8 @@ from tests.support.recorded_log import RecordedLog
 from tests.support.sample_deployment import sample_deployment
 from tests.support.supervised_job import NAME, known, supervisor
 from tests.support.training_jobs import COMPLETED, FakeBackend, FakeTime
-from traingrid.child.data_copy import STALE_SECONDS, data_copy
+from traingrid.child.data_copy import STALE_SECONDS, DataCopy, data_copy
+from traingrid.child.supervisor import LetGoError
 from traingrid.errors import UsageError
 from traingrid.grid.model import GridSettings
 from traingrid.job.job import Job
@@ -293,3 +294,26 @@ def test_data_is_not_copied_out_of_the_residency_of_its_region(moving: Job) -> N
     with pytest.raises(UsageError, match="allows the data of us-east-1 only in us") as raised:
         data_copy(attempt, replace(made, grid=GridSettings.model_validate(described)))
     assert raised.value.next_step.startswith("Submit a line that trains in us-east-1, or change `residency`")
+
+
+def test_a_child_that_receives_sigterm_releases_the_copy_of_a_cancelled_job(
+    s3: Any, moves: Moves, moving: Job, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LetGoError, which is raised again and again, may interrupt the release at the end of the copy."""
+
+    def interrupted(*_: Any) -> None:
+        raise LetGoError
+
+    mover = Mover(s3, moves)
+    child = supervisor(moving, FakeBackend(COMPLETED), ledger, copy_data=mover)
+    child.release_copy = lambda: mover.last.release() if mover.last else None
+    with monkeypatch.context() as patch:
+        patch.setattr(DataCopy, "_follow", interrupted)
+        patch.setattr(DataCopy, "release", interrupted)
+        with pytest.raises(LetGoError):
+            child.run()
+    assert not child.let_go()
+    assert item(moves).owner == "array:0", "the next process of the child continues the copy"
+    ledger.request_cancel("0123abcd", CANCEL_ALL, {"by": "Ada"})
+    assert child.let_go()
+    assert item(moves).owner == ""

@@ -73,7 +73,7 @@ def rejected(content: bytes) -> dict[str, Any]:
     ledger: Any = EmptyLedger()
     intake = Intake(deployment=DEPLOYMENT, storage=storage, ledger=ledger, batch=nothing)
     report = intake.accept(source, owner="request")
-    assert [uri for uri, _ in storage.written] == [source.own_report, source.report]
+    assert [uri for uri, _ in storage.written] == [source.report, source.own_report]
     (rejection,) = ledger.rejections
     assert rejection.errors == report["errors_in_total"]
     assert len(rejection.sentence) < 4_000
