@@ -102,6 +102,8 @@ def packed(manifest: Path, deployment: Deployment, content: bytes | None = None)
     content = with_full_ids(manifest, manifest.read_bytes() if content is None else content, deployment)
     # A row with a Region outside of the grid is left unchanged: it has no bucket, and the manifest check rejects it.
     local = [row for row in _local_rows(content) if row.values.get("region") in deployment.grid.regions]
+    if not local:
+        return PackedManifest(content=content)
     try:
         sources = _packed_sources(manifest, local, deployment)
     except UsageError as error:

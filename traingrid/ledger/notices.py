@@ -10,13 +10,12 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
-from traingrid.ledger.field_types import COUNT, FLAG, PAST
+from traingrid.ledger.field_types import COUNT, FLAG, PAST, check_types
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-NOTICE_TYPES = {"occurrence": COUNT, "claimed_at": PAST, "published": FLAG}
-"""The types of the fields of a notice."""
+_TYPES = {"occurrence": COUNT, "claimed_at": PAST, "published": FLAG}
 NoticeKind = Literal["first_failure", "budget", "end"]
 """The event that a notification reports."""
 
@@ -53,7 +52,19 @@ def notice_field(kind: NoticeKind) -> str:
     return f"notice_{kind}"
 
 
+def notice_in(item: Mapping[str, Any], field: str) -> Notice | None:
+    """Return the notice in a field of a stored item, or None if there is none.
+
+    Raises:
+        ItemError: A part of the notice is missing, or has another type.
+    """
+    if field not in item:
+        return None
+    check_types(item, _TYPES, item[field], at=f"{field}.", required=("occurrence", "claimed_at"))
+    return Notice.read(item[field])
+
+
 def notices_of(item: Mapping[str, Any]) -> dict[NoticeKind, Notice]:
-    """Return the notices of a submission's stored item, whose types were checked."""
+    """Return the notices of a submission's stored item. Raises like `notice_in`."""
     kinds: tuple[NoticeKind, ...] = get_args(NoticeKind)
-    return {kind: Notice.read(item[notice_field(kind)]) for kind in kinds if notice_field(kind) in item}
+    return {kind: notice for kind in kinds if (notice := notice_in(item, notice_field(kind)))}

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from traingrid.ledger.errors import repaired_by
 from traingrid.ledger.field_types import COUNT, MAP, TEXT, TIME, check_types
-from traingrid.ledger.notices import NOTICE_TYPES, Notice
+from traingrid.ledger.notices import notice_in
 from traingrid.ledger.timestamps import timestamp
 from traingrid.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from traingrid.ledger.notices import Notice
     from traingrid.ledger.submission_item import SubmissionItem
 
 REJECTIONS = "rejections"
@@ -54,7 +55,7 @@ class Rejection:
 
     @property
     def identity(self) -> str:
-        """A short text that no other rejection has."""
+        """A short text that is the same for each rejection of this version, or of this Batch job."""
         return hashlib.sha256(f"{self.manifest}\0{self.version}\0{self.batch_job}".encode()).hexdigest()[:16]
 
     @property
@@ -82,10 +83,8 @@ class Rejection:
         """
         with repaired_by("Delete the item; the report beside the manifest, or the child's log, has the errors."):
             check_types(item, _TYPES, required=_REQUIRED)
-            if NOTICE in item:
-                check_types(item, NOTICE_TYPES, item[NOTICE], at=f"{NOTICE}.", required=("occurrence", "claimed_at"))
-        rejection = cls(**{name: item[name] for name in _TYPES if name in item and name != NOTICE})
-        return replace(rejection, notice_rejected=Notice.read(item[NOTICE])) if NOTICE in item else rejection
+            notice = notice_in(item, NOTICE)
+        return cls(**{name: item[name] for name in _TYPES if name in item} | {NOTICE: notice})
 
     def stored(self) -> dict[str, Any]:
         """Return the item."""

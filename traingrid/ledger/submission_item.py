@@ -19,7 +19,7 @@ from traingrid.ledger.field_types import (
     check_types,
     optional,
 )
-from traingrid.ledger.notices import NOTICE_TYPES, Notice, NoticeKind, notice_field, notices_of
+from traingrid.ledger.notices import Notice, NoticeKind, notice_field, notices_of
 from traingrid.ledger.timestamps import epoch_seconds
 
 if TYPE_CHECKING:
@@ -128,8 +128,6 @@ class SubmissionItem:
         """
         get = item.get
         check_types(item, _TYPES, required=("submission", "state", "manifest", "jobs", "claimed_at"))
-        for notice in (name for name in map(notice_field, get_args(NoticeKind)) if name in item):
-            check_types(item, NOTICE_TYPES, item[notice], at=f"{notice}.", required=("occurrence", "claimed_at"))
         return cls(
             submission=item["submission"],
             state=item["state"],
