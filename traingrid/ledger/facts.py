@@ -37,6 +37,7 @@ class AttemptFacts(TypedDict, total=False):
     billable_seconds: int
     on_demand: bool
     backend: BackendName
+    ended_at: str
 
 
 @dataclass(frozen=True, kw_only=True)

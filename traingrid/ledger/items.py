@@ -51,6 +51,7 @@ _ATTEMPT_TYPES = {
     "billable_seconds": optional(SECONDS),
     "on_demand": FLAG,
     "backend": _BACKEND,
+    "ended_at": TIME_OR_EMPTY,
 }
 _JOB_TYPES = {
     **_ATTEMPT_TYPES,
@@ -106,6 +107,7 @@ class RecordedAttempt:
         on_demand: True if it used on-demand instances although the line has `spot`.
         backend: The service that ran it; `sagemaker` if it is not stored.
         reopened: The unique value of the user's retry that ended it; empty if traingrid retried it.
+        ended_at: The time at which the ledger recorded its end; empty for the current attempt, and if it is not stored.
     """
 
     attempt: int
@@ -120,6 +122,7 @@ class RecordedAttempt:
     on_demand: bool = False
     backend: BackendName = DEFAULT_BACKEND
     reopened: str = ""
+    ended_at: str = ""
 
     @property
     def candidate(self) -> Candidate:
@@ -151,6 +154,7 @@ class RecordedAttempt:
             on_demand=entry.get("on_demand", False),
             backend=entry.get("backend", DEFAULT_BACKEND),
             reopened=entry.get("reopened", ""),
+            ended_at=entry.get("ended_at", ""),
         )
 
 

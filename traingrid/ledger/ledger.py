@@ -437,7 +437,7 @@ class Ledger:
             condition, values = "#attempt = :attempt AND #state IN (:failed, :stopped)", {}
             values |= {":failed": JobState.FAILED, ":stopped": JobState.STOPPED}
         condition += " AND attribute_not_exists(training_job)" if unrequested else ""
-        entry: Item = {"attempt": key.attempt, **tried} | ({"reopened": reopen} if reopen else {})
+        entry: Item = {"attempt": key.attempt, "ended_at": now(), **tried} | ({"reopened": reopen} if reopen else {})
         changes: Item = {"attempt": key.attempt + 1, "state": JobState.PENDING, "region": region, "batch_child": ""}
         changes |= {"opened_at": now()}
         changes |= {"reason": tried.get("reason", ""), "updated_at": now()}

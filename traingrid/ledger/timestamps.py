@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import calendar
 import time
+from datetime import datetime
 
 _FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 
@@ -20,4 +20,4 @@ def timestamp(seconds: float) -> str:
 
 def epoch_seconds(timestamp: str) -> int:
     """Return a timestamp as seconds since 1970."""
-    return calendar.timegm(time.strptime(timestamp, _FORMAT))
+    return int(datetime.fromisoformat(timestamp).timestamp())

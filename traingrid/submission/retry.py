@@ -185,7 +185,7 @@ class Retrier:
         candidates, reopen = candidates_of(job), f"retry-{number}"
         target = next_candidate(candidates, item.candidate) if elsewhere else item.candidate
         region, backend = target if target in candidates else candidates[0]  # the corrected line may have others
-        file, outcome = array_file(retry_key(todo.submission, number)), _outcome(item)
+        file, outcome = array_file(retry_key(todo.submission, number)), outcome_of(item)
         with refusing(is_late):
             return self.ledger.next_attempt(item.key, outcome, region, reopen=reopen, array_file=file, backend=backend)
 
@@ -202,9 +202,9 @@ class Retrier:
         return batch_job
 
 
-def _outcome(item: JobItem) -> AttemptFacts:
+def outcome_of(item: JobItem) -> AttemptFacts:
     """Return the outcome of an ended attempt, without fields that the ledger does not have."""
-    outcome: AttemptFacts = {"region": item.region, "state": item.state}
+    outcome: AttemptFacts = {"region": item.region, "state": item.state, "ended_at": item.updated_at}
     stored = item.stored
     if item.backend != DEFAULT_BACKEND:
         outcome["backend"] = item.backend

@@ -120,7 +120,9 @@ def test_a_job_moves_to_its_next_attempt_once_and_keeps_the_last_result(ledger: 
     item = ledger.job("0123abcd", job.index)
     assert item is not None
     assert (item.attempt, item.state, item.region) == (2, "Pending", "us-east-1")
-    assert item.tried == (RecordedAttempt(attempt=1, **tried),)
+    (previous,) = item.tried
+    assert replace(previous, ended_at="") == RecordedAttempt(attempt=1, **tried)
+    assert item.opened_at >= previous.ended_at >= opened.opened_at
     assert not {"training_job", "progress"} & item.stored
     assert not ledger.record_job(job_key(job.index), {"state": JobState.COMPLETED})
 
