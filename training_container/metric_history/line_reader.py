@@ -69,13 +69,18 @@ class LineReader:
                 del self._unwarned[name]
         if not values:
             return None
-        at = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        record: dict[str, object] = {"time": at}
-        for name, pattern in POSITIONS.items():
-            position = _position(values.get(name), pattern, line)
-            if position is not None:
-                record[name] = position
-        return json.dumps(record | {"metrics": values}, separators=(",", ":"))
+        positions = {name: _position(values.get(name), pattern, line) for name, pattern in POSITIONS.items()}
+        return record_of(values, seconds, {name: value for name, value in positions.items() if value is not None})
+
+
+def record_of(values: Mapping[str, float], seconds: float, positions: Mapping[str, int] = {}) -> str:
+    """Return a JSON object with values of metrics, their time, and their step and epoch if they have them.
+
+    Args:
+        seconds: Their time in seconds since 1970.
+    """
+    at = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return json.dumps({"time": at, **positions, "metrics": values}, separators=(",", ":"))
 
 
 def _value(match: re.Match[str]) -> float | None:

@@ -16,12 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from training_container.contract.stopping import STOP_FILE
-from training_container.metric_history.line_reader import LineReader
+from training_container.metric_history.host_use import HostUse
+from training_container.metric_history.line_reader import LineReader, record_of
 from training_container.metric_history.parts import Parts
 from training_container.metric_history.settings import Settings
 
 _READ_BYTES = 2**16
 _LOOK_SECONDS = 1.0
+_SAMPLE_SECONDS = 300.0
+"""The longest time between two samples of the host's use. A part has one, too, so that samples add few parts."""
 
 
 def main() -> None:
@@ -34,19 +37,22 @@ def main() -> None:
         return
     stop_file = Path(os.environ[STOP_FILE]) if STOP_FILE in os.environ else None
     parts = Parts(putter(settings), datetime.now(UTC), time.monotonic, warn)
-    follow(sys.stdin.fileno(), LineReader(settings.metrics, warn), parts, stop_file)
+    follow(sys.stdin.fileno(), LineReader(settings.metrics, warn), parts, HostUse().sample, stop_file)
 
 
-def follow(source: int, reader: LineReader, parts: Parts, stop_file: Path | None = None) -> None:
+def follow(
+    source: int, reader: LineReader, parts: Parts, sample: Callable[[], dict[str, float]], stop_file: Path | None = None
+) -> None:
     """Read lines, each with its time in front, until the end of the input; write parts when they are due.
 
     Args:
         source: The file descriptor of the lines.
         reader: Finds the values in a line.
+        sample: Measures the use of this host.
         stop_file: The file that the launcher creates when the training is asked to stop. The values so far are written
             at once then, because the container may be killed before its ranks have ended.
     """
-    unfinished, stopping = b"", False
+    unfinished, stopping, sampled_at = b"", False, time.monotonic()
     while True:
         if select.select([source], [], [], _LOOK_SECONDS)[0]:
             if not (chunk := os.read(source, _READ_BYTES)):
@@ -55,7 +61,11 @@ def follow(source: int, reader: LineReader, parts: Parts, stop_file: Path | None
             for line in lines:
                 _read(line, reader, parts)
         stop_requested = stop_file is not None and not stopping and stop_file.exists()
-        if stop_requested or parts.is_due:
+        is_silent = time.monotonic() - sampled_at >= _SAMPLE_SECONDS
+        if stop_requested or is_silent or parts.is_due:
+            if values := sample():
+                parts.add(record_of(values, time.time()))
+            sampled_at = time.monotonic()
             parts.write()
         stopping = stopping or stop_requested
     parts.write_rest()

@@ -9,6 +9,7 @@ import tarfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -48,7 +49,11 @@ def script(
 
 
 def epochs(store: Store) -> list[int]:
-    return [json.loads(line)["epoch"] for _, content in store.puts for line in content.splitlines()]
+    return [record["epoch"] for record in records(store) if "epoch" in record]
+
+
+def records(store: Store) -> list[dict[str, Any]]:
+    return [json.loads(line) for _, content in store.puts for line in content.splitlines()]
 
 
 def until(reached: Callable[[], bool]) -> None:
@@ -76,6 +81,8 @@ def test_a_stop_writes_the_values_while_the_ranks_still_run(
     until(lambda: epochs(store) == [1])
     os.killpg(train.pid, signal.SIGTERM)
     until(lambda: epochs(store) == [1, 2])
+    (first, *_) = [record["metrics"] for record in records(store) if "epoch" not in record]
+    assert 0 < first["host_memory_percent"] < 100
     (base / "output" / "go").touch()
     output, _ = train.communicate(timeout=60)
     assert train.returncode == 143, output

@@ -99,7 +99,9 @@ def following(stop_file: Path, objects: list[bytes]) -> tuple[int, Callable[[], 
     """Run the writer's loop in a thread. Return the descriptor of its input, and a function that waits for its end."""
     source, target = os.pipe()
     parts = Parts(lambda _, content: objects.append(content), datetime.now(UTC), time.monotonic, pytest.fail)
-    thread = threading.Thread(target=follow, args=(source, LineReader(METRICS, pytest.fail), parts, stop_file))
+    use = {"host_cpu_percent": 5.0}
+    given = (source, LineReader(METRICS, pytest.fail), parts, lambda: use, stop_file)
+    thread = threading.Thread(target=follow, args=given, daemon=True)
     thread.start()
 
     def end() -> None:
@@ -127,4 +129,23 @@ def test_a_stop_writes_what_there_is_and_the_end_writes_the_rest(
     os.write(target, b"1.5 loss=3\n")
     os.close(target)
     end()
-    assert [json.loads(content)["metrics"]["loss"] for content in objects] == [1, 2, 3]
+    loss, use = (
+        [json.loads(line)["metrics"] for content in objects for line in content.splitlines()[part : part + 1]]
+        for part in (0, 1)
+    )
+    assert loss == [{"loss": 1}, {"loss": 2}, {"loss": 3}]
+    assert use == [{"host_cpu_percent": 5.0}] * 2  # the last part has none
+
+
+def test_a_silent_training_has_a_sample_from_time_to_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("training_container.metric_history.writer._LOOK_SECONDS", 0.02)
+    monkeypatch.setattr("training_container.metric_history.writer._SAMPLE_SECONDS", 0.1)
+    objects: list[bytes] = []
+    target, end = following(tmp_path / "stop", objects)
+    while len(objects) < 2:
+        time.sleep(0.01)
+    os.close(target)
+    end()
+    record = json.loads(objects[1])
+    assert record["metrics"] == {"host_cpu_percent": 5.0}
+    assert abs(datetime.fromisoformat(record["time"]).timestamp() - time.time()) < 60
