@@ -15,6 +15,7 @@ from traingrid.aws.dynamodb import marshalled
 from traingrid.deploy import prices
 from traingrid.grid.job_defaults import JobDefaults
 from traingrid.ledger.items import job_item
+from traingrid.ui.curves import MOST_JOBS, READ_SECONDS
 from traingrid.ui.poller import SHORTEST_FULL_SECONDS, SHORTEST_LOOK_SECONDS, SHORTEST_SECONDS
 
 QUERIES_OF_A_SUBMISSION = 2
@@ -100,6 +101,9 @@ def main() -> None:
     for situation in SITUATIONS:
         for line in lines(situation):
             click.echo(line)
+    lists = 60 / READ_SECONDS * MOST_JOBS
+    hourly = 60 * lists * prices.PUT_REQUEST.dollars
+    click.echo(f"curves of {MOST_JOBS} jobs that train\n  {lists:,.0f} requests to S3 a minute, ${hourly:.4f} an hour")
     click.echo(f"a job's item has {bytes_of_a_job():,} bytes; prices: {prices.READ.source}")
 
 

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -31,6 +32,8 @@ from traingrid.ledger.items import JobItem, job_item
 from traingrid.ledger.ledger import LedgerItem
 from traingrid.ledger.open_marks import OpenMark
 from traingrid.ledger.submission_item import SubmissionItem
+from traingrid.metrics.history import MetricHistory
+from traingrid.metrics.points import MetricPoint
 from traingrid.ui.server import Page, listening_socket
 
 JOBS, CHANGED, UPDATES, VISITS = size((10_000, 200, 10, 15), (100, 10, 1, 1))
@@ -96,6 +99,18 @@ class _Ledger:
         }  # fmt: skip
 
 
+def _curve(index: int) -> list[MetricPoint]:
+    """Return the values of 90 epochs."""
+    return [
+        MetricPoint(
+            index=index, region=REGIONS[0], attempt=1, metric=metric, value=scale / epoch, step=None, epoch=epoch,
+            time=datetime.fromtimestamp(1e9 + epoch, UTC),
+        )
+        for epoch in range(1, 91)
+        for metric, scale in (("train_loss", 2.0), ("validation_top1", 0.9), ("images_per_second", 1e4))
+    ]  # fmt: skip
+
+
 def serve() -> None:
     """Serve the page until the standard input ends; then print the peak memory. It runs in another process."""
     nothing: Any = None
@@ -111,7 +126,8 @@ def serve() -> None:
     page = Page(
         plane=ControlPlane(deployment=deployment, ledger=ledger, batch=nothing, storage=nothing), grid_file=Path()
     )
-    with listening_socket(0) as listening, patch("traingrid.ui.poller.SHORTEST_FULL_SECONDS", 3600.0):
+    curves = patch.object(MetricHistory, "read", lambda _, index: _curve(index))
+    with listening_socket(0) as listening, patch("traingrid.ui.poller.SHORTEST_FULL_SECONDS", 3600.0), curves:
         print(f"http://127.0.0.1:{listening.getsockname()[1]}/?token={page.secrets.token}", flush=True)
         with suppress(KeyboardInterrupt):  # not raised if the shell that started the benchmark ignores SIGINT
             page.serve(listening)

@@ -20,7 +20,8 @@ SUBMISSION_PREFIX = "submissions/"
 """The prefix of the normalised submissions, which the intake writes and Batch children read."""
 
 SWEEP_PREFIX = "sweeps/"
-"""The prefix in the manifest bucket of the journals of sweeps, and below `MANIFEST_PREFIX` of their manifests."""
+"""The prefix in the manifest bucket of the journals of sweeps, and below `MANIFEST_PREFIX` of their manifests: a folder
+with the name of each sweep."""
 
 IMAGE_PROGRAM = "sagemaker_image_program"
 """The hyperparameter that chooses a program of the training image (training_container/contract/launch_options.py)."""

@@ -74,13 +74,16 @@ class LocalGrid:
             storage=self.storage,  # type: ignore[arg-type]  # has the methods that are called
         )
 
-    def submit(self, names: list[str], submission: str = SUBMISSION, line: Mapping[str, str] = {}) -> list[Job]:
+    def submit(
+        self, names: list[str], submission: str = SUBMISSION, line: Mapping[str, str] = {}, manifest: str = MANIFEST
+    ) -> list[Job]:
         """Record a submission with a job for each name, in the sample's Regions in turn, and return the jobs.
 
         Args:
             names: The names.
             submission: The id.
             line: More columns, with the same value in each line, in which "{index}" is the index.
+            manifest: The S3 URI of the manifest.
         """
         header = ",".join(("region", "s3_uri", "name", *line))
         rows = [
@@ -98,9 +101,9 @@ class LocalGrid:
         content = "\n".join([header, *rows, ""]).encode()
         jobs = jobs_of_lines(parse(content, self.deployment), self.deployment, submission)
         bucket, file = self.deployment.manifest_bucket, f"submissions/{submission}/jobs.jsonl"
-        self.storage.objects[MANIFEST] = content
+        self.storage.objects[manifest] = content
         self.storage.objects[f"s3://{bucket}/{file}"] = b"".join(f"{job.model_dump_json()}\n".encode() for job in jobs)
-        self.ledger.claim_submission(submission, "request", {"jobs": len(jobs), "manifest": MANIFEST})
+        self.ledger.claim_submission(submission, "request", {"jobs": len(jobs), "manifest": manifest})
         array = Array(batch_job=f"batch-{submission}", file="jobs.jsonl", count=len(jobs))
         self.ledger.record_submitted(submission, array.batch_job, [array])
         return jobs

@@ -1,6 +1,7 @@
 """Page: a browser shows the grid live, filters it, and survives a restart of the server."""
 
 import json
+import re
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.support.local_page import SUBMISSION, LocalGrid, RunningPage, running_page
+from tests.support.local_page import MANIFEST, SUBMISSION, LocalGrid, RunningPage, running_page
 from tests.ui.conftest import PATIENCE_MILLISECONDS
 from tests.unit.api.test_logs import FakeBackend
 from traingrid.api import logs as reading
@@ -18,9 +19,14 @@ from traingrid.api.control_plane import ControlPlane
 from traingrid.catalog.campaign_facts import CampaignFacts
 from traingrid.job.job import Job
 from traingrid.job.state import JobState
+from traingrid.ledger import first_item
+from traingrid.ledger import ledger as ledger_module
+from traingrid.ledger.facts import AttemptFacts
+from traingrid.ledger.timestamps import timestamp
 from traingrid.metrics.history import MetricHistory
 from traingrid.metrics.points import MetricPoint
 from traingrid.submission.cancel import Canceller, CancelReport
+from traingrid.sweep.journal import Begun
 from traingrid.ui.campaigns import Campaigns
 
 AXE = Path(__file__).resolve().parents[2] / "setup/ui/node_modules/axe-core/axe.min.js"
@@ -152,6 +158,131 @@ def test_curves_of_selected_jobs_are_overlaid(tab: Page, page: RunningPage) -> N
     expect(tab.locator("#legend li")).to_have_count(2)
     loss = tab.get_by_role("group", name="loss: digits night 0.2, digits day 0.3")
     expect(loss).to_be_visible()
+
+
+def test_the_jobs_of_the_newest_submission_are_drawn_without_a_click(
+    tab: Page, page: RunningPage, local: LocalGrid
+) -> None:
+    tab.goto(page.address)
+    expect(tab.locator("#curves-of")).to_have_text("of autumn")
+    expect(tab.locator("#legend li")).to_have_count(4)  # the others have reported nothing
+    expect(tab.locator(".curve canvas")).to_have_count(2)
+    (job,) = local.submit(["winter"], submission="89abcdef", manifest=MANIFEST.replace("autumn", "winter"))
+    local.train(job, "89abcdef", epoch=1, loss=0.5)
+    expect(tab.locator("#curves-of")).to_have_text("of winter")
+    expect(tab.locator("#legend li")).to_have_text(["winter (us-east-1)"])
+
+
+def test_the_timeline_shows_the_attempts_of_each_job(tab: Page, page: RunningPage, local: LocalGrid) -> None:
+    (job,) = local.submit(["winter"], submission="89abcdef")
+    key = local.train(job, "89abcdef", epoch=1)
+    outcome: AttemptFacts = {"region": job.region, "state": JobState.FAILED, "failure": "lost_node"}
+    later = timestamp(time.time() + 600)
+    outcome |= {"ended_at": later, "billable_seconds": 500}
+    local.ledger.next_attempt(key, outcome, "eu-west-1")
+    tab.goto(page.address)
+    bars = tab.locator("#timeline .track", has_text="winter").get_by_role("img")
+    expect(bars).to_have_attribute(
+        "aria-label", re.compile(r"^waited 1 min 40 s, attempt 1 in us-east-1 failed \(lost_node\) after 8 min 20 s")
+    )
+    expect(bars.locator(".part[data-kind=bad]")).to_be_visible()
+    tab.locator("#timeline .track-name").first.click()
+    expect(tab.locator("#panel-title")).to_have_text("winter")
+
+
+@pytest.fixture
+def sweep(local: LocalGrid) -> list[str]:
+    """A sweep of two submissions with three completed trials each; the best one has the rate 0.4."""
+    bucket = local.deployment.manifest_bucket
+    begun = Begun(spec={"objective": {"metric": "score", "direction": "minimize"}})
+    local.storage.objects[f"s3://{bucket}/sweeps/rates/000000.json"] = begun.model_dump_json().encode()
+    submissions = ["00000001", "00000002"]
+    for batch, submission in enumerate(submissions):
+        uri = f"s3://{bucket}/manifests/sweeps/rates/{batch:06d}-abc.csv"
+        names = [f"rates-{batch * 3 + trial:04d}" for trial in range(3)]
+        line = {"hp.rate": f"0.{batch}{{index}}", "hp.optimizer": f"adam{batch}", "hp.epochs": "9"}
+        for job in local.submit(names, submission=submission, line=line, manifest=uri):
+            metrics = {"epoch": 9.0, "score": 1.0 - batch / 2 + job.index / 10, "loss": 0.1}
+            local.open(job, submission, state=JobState.COMPLETED, metrics=metrics, artifact="s3://b/model.tar.gz")
+    return submissions
+
+
+def test_a_sweep_is_one_group_with_its_best_trial_and_hyperparameters(
+    tab: Page, page: RunningPage, sweep: list[str]
+) -> None:
+    tab.goto(page.address)
+    expect(rows(tab)).to_have_count(14)
+    tab.get_by_role("combobox", name="Submission").select_option(label="sweep rates")
+    expect(rows(tab)).to_have_count(6)
+    expect(tab.locator("#best")).to_have_text("Best: rates-0003 with score 0.5 · rate 0.1 · optimizer adam1")
+    expect(tab.locator("#effects .curve")).to_have_count(2)
+    tab.locator("[data-column=hp-0] .sort").click()
+    expect(rows(tab).locator(".hp-0")).to_have_text(["0", "0.01", "0.02", "0.1", "0.11", "0.12"])
+    expect(tab.locator("[role=columnheader].reason")).to_have_count(0)  # no job has one
+    assert violations(tab) == []
+    tab.locator("#best button").click()
+    expect(tab.locator("#panel-title")).to_have_text("rates-0003")
+
+
+def test_a_link_opens_the_same_view(tab: Page, page: RunningPage, sweep: list[str]) -> None:
+    tab.goto(page.address)
+    tab.get_by_role("combobox", name="Submission").select_option(label="sweep rates")
+    tab.locator("[data-column=hp-0] .sort").click()
+    tab.locator("[data-column=hp-0] .sort").click()
+    row(tab, "rates-0004").click()
+    link = tab.url
+    tab.goto("about:blank")
+    tab.goto(link)
+    expect(tab.locator("#panel-title")).to_have_text("rates-0004")
+    names = rows(tab).locator(".name")
+    expect(names).to_have_text([f"rates-000{number}" for number in (5, 4, 3, 2, 1, 0)])
+
+
+def test_old_jobs_are_left_out_unless_they_are_open(
+    tab: Page, local: LocalGrid, jobs: list[Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (ledger_module, first_item):
+        monkeypatch.setattr(module, "now", lambda: timestamp(time.time() - 8 * 86400))
+    old = local.submit(["long ago", "still open"], submission="00000001")
+    local.open(old[0], "00000001", state=JobState.FAILED, failure="data", reason="an old error")
+    local.train(old[1], "00000001")
+    with running_page(local.plane) as page:
+        tab.goto(page.address)
+        expect(tab.locator("#count")).to_have_text("9 of 10")
+        expect(row(tab, "still open")).to_be_visible()
+        expect(tab.locator("#failures")).not_to_contain_text("an old error")
+        tab.get_by_role("combobox", name="Jobs of").select_option("all time")
+        expect(tab.locator("#count")).to_have_text("10")
+        expect(tab.locator("#failures")).to_contain_text("an old error")
+
+
+def test_the_log_can_be_searched_and_wrapped(tab: Page, page: RunningPage, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [(time.time_ns() // 10**6, text) for text in ("epoch 1 " + "x" * 300, "KeyError: 'labels'")]
+    streams = {f"traingrid-{SUBMISSION}-3/algo-1-1": lines}
+    monkeypatch.setattr(reading, "logs_of", lambda *_: FakeBackend({f"traingrid-{SUBMISSION}-3": streams}))
+    tab.goto(page.address)
+    row(tab, "harbour").click()
+    log = tab.get_by_role("log")
+    expect(log).to_contain_text("epoch 1")
+    assert log.evaluate("log => log.scrollWidth > log.clientWidth")
+    tab.get_by_label("wrap lines").check()
+    assert log.evaluate("log => log.scrollWidth <= log.clientWidth")
+    tab.get_by_role("searchbox", name="Search the log").fill("keyerror")
+    expect(log).to_have_text(re.compile(r"^[0-9:]{8} KeyError: 'labels'$"))
+
+
+@pytest.mark.parametrize("width", [390, 1920])
+def test_no_part_is_wider_than_the_screen(tab: Page, page: RunningPage, sweep: list[str], width: int) -> None:
+    tab.set_viewport_size({"width": width, "height": 844})
+    tab.goto(f"{page.address}#group=sweep:rates")
+    expect(tab.locator("#effects .curve")).to_have_count(2)
+    assert tab.evaluate("document.documentElement.scrollWidth") == width
+    grid = tab.get_by_role("grid")
+    assert grid.evaluate("grid => grid.scrollWidth <= grid.clientWidth")
+    assert violations(tab) == []
+    row(tab, "rates-0001").click()
+    expect(tab.locator("#panel-title")).to_have_text("rates-0001")
+    assert tab.evaluate("document.documentElement.scrollWidth") == width
 
 
 def test_the_table_is_used_with_the_keyboard(tab: Page, page: RunningPage) -> None:

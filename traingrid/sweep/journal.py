@@ -174,6 +174,16 @@ class Journal:
             self.entries.append(self._read(uri))
         return self.entries
 
+    def first_entry(self) -> Begun | None:
+        """Return the first entry without reading the others; None if there is none.
+
+        Raises:
+            TraingridError: The object is not an entry.
+        """
+        content = self._storage.read_if_exists(self._uri(0))
+        entry = None if content is None else self._parsed(self._uri(0), content)
+        return entry if isinstance(entry, Begun) else None
+
     def append(self, entry: Entry) -> int:
         """Write the next entry, and return its number.
 
@@ -193,8 +203,12 @@ class Journal:
         return S3Uri(self._prefix.bucket, f"{self._prefix.key}{number:06d}.json")
 
     def _read(self, uri: S3Uri) -> Entry:
+        return self._parsed(uri, self._storage.read(uri))
+
+    @staticmethod
+    def _parsed(uri: S3Uri, content: bytes) -> Entry:
         try:
-            return _READ.validate_json(self._storage.read(uri))
+            return _READ.validate_json(content)
         except ValidationError as error:
             step = "Use the version of traingrid that wrote it, or another name for the sweep."
             raise TraingridError(f"{uri} is not an entry of a sweep's journal: {error}.", step) from error

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from traingrid.metrics.points import MetricPoint
 
 MOST_JOBS = 8
+READ_SECONDS = 10
+"""The time between two reads of the curves of jobs that train, whose new values come every 30 seconds."""
 _KEPT_HISTORIES = 32
 
 
@@ -37,7 +39,7 @@ class Curves:
             self._histories.clear()
 
     def read(self, keys: Sequence[str]) -> dict[str, Any]:
-        """Return the curves of jobs, and a sentence for each job whose values cannot be read.
+        """Return the curves of jobs, a sentence for each job whose values cannot be read, and when to read again.
 
         Args:
             keys: The jobs, each as SUBMISSION/INDEX.
@@ -54,7 +56,7 @@ class Curves:
                 curves += _curves_of(key, self._points(key))
             except (TraingridError, ClientError, BotoCoreError) as error:
                 errors.append(f"{key}: {error}")
-        return {"curves": curves, "errors": errors}
+        return {"curves": curves, "errors": errors, "again_seconds": READ_SECONDS}
 
     def _points(self, key: str) -> list[MetricPoint]:
         submission, _, index = key.partition("/")

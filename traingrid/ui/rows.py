@@ -6,10 +6,11 @@ from typing import Any
 
 from traingrid.job.candidates import place
 from traingrid.job.job import Job
-from traingrid.job.state import JobState
+from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.ledger.damage import Damaged
-from traingrid.ledger.items import JobItem
+from traingrid.ledger.items import JobItem, RecordedAttempt
 from traingrid.ledger.spending import ended_dollars, is_running
+from traingrid.ledger.timestamps import epoch_seconds
 from traingrid.ledger.user_requests import Cancel, cancel_of
 from traingrid.metrics.ranking import RankedJob
 from traingrid.submission.status import UNREADABLE
@@ -49,7 +50,10 @@ def recorded_row(item: JobItem, cancels: Mapping[str, Cancel]) -> Row:
         "failure": item.failure,
         "reason": reason[:_LONGEST_REASON],
         "tier": ranked.tier,
+        "requested": _seconds(item.requested_at),
         "started": item.training_started_at,
+        "ended": item.changed_at if item.state in FINAL_STATES else 0,
+        "earlier": [_earlier(previous) for previous in item.tried],
         "epochs": item.epochs,
         "epoch_seconds": round(item.epoch_seconds, 3),
         "seconds": item.training_seconds,
@@ -90,6 +94,17 @@ def finite(metrics: Mapping[str, float]) -> dict[str, float]:
     return {name: float(value) for name, value in metrics.items() if math.isfinite(value)}
 
 
+def _earlier(attempt: RecordedAttempt) -> list[str | int]:
+    """Return the place, state and failure of an earlier attempt, the time of its end, and its billable seconds."""
+    ended, seconds = _seconds(attempt.ended_at), attempt.billable_seconds or 0
+    return [place(*attempt.candidate), attempt.state, attempt.failure, ended, seconds]
+
+
+def _seconds(timestamp: str) -> int:
+    """Return a recorded time in seconds since 1970; 0 if it is empty."""
+    return epoch_seconds(timestamp) if timestamp else 0
+
+
 def _pending(submission: str, index: int) -> Row:
     return {
         "submission": submission,
@@ -104,7 +119,10 @@ def _pending(submission: str, index: int) -> Row:
         "failure": "",
         "reason": "",
         "tier": RankedJob(state=JobState.PENDING, has_model=False).tier,
+        "requested": 0,
         "started": 0,
+        "ended": 0,
+        "earlier": [],
         "epochs": 0,
         "epoch_seconds": 0.0,
         "seconds": 0,

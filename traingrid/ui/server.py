@@ -26,6 +26,7 @@ from traingrid.ui.access import EXPIRED, RENEW, lacks_credentials
 from traingrid.ui.curves import Curves
 from traingrid.ui.feed import Feed
 from traingrid.ui.guard import Guard, Secrets
+from traingrid.ui.hyperparameters import hyperparameters
 from traingrid.ui.job_page import job_page, log_tail
 from traingrid.ui.poller import Poller
 
@@ -111,6 +112,7 @@ class Page:
             Route("/api/state", self._state),
             Route("/api/events", self._events),
             Route("/api/curves", self._curves),
+            Route("/api/hyperparameters", self._hyperparameters),
             Route("/api/jobs/{submission}/{index:int}", self._job),
             Route("/api/jobs/{submission}/{index:int}/log", self._log),
         ]
@@ -164,6 +166,10 @@ class Page:
 
     async def _curves(self, request: Request) -> Response:
         return JSONResponse(await run_in_threadpool(self.curves.read, request.query_params.getlist("job")))
+
+    async def _hyperparameters(self, request: Request) -> Response:
+        submissions = request.query_params.getlist("submission")
+        return JSONResponse(await run_in_threadpool(hyperparameters, self.plane, submissions))
 
     async def _cancel(self, request: Request) -> Response:
         return await self._act(request, actions.CancelRequest, actions.cancel)

@@ -22,6 +22,7 @@ from traingrid.ledger.shortages import SHORTAGES
 from traingrid.ledger.submission_item import SubmissionItem
 from traingrid.submission.submitted_jobs import submitted_jobs
 from traingrid.threads import in_order
+from traingrid.ui.hyperparameters import sweep_of
 from traingrid.ui.rows import Row, key_of, recorded_row, unknown_row, unopened_row, unreadable_row
 
 if TYPE_CHECKING:
@@ -150,6 +151,7 @@ class LedgerView:
                 "jobs": submission_item.jobs,
                 "claimed_at": submission_item.claimed_at,
                 "manifest": submission_item.manifest.rpartition("/")[2],
+                "sweep": sweep_of(submission_item),
                 "budget": submission_item.budget_dollars,
             }
             for submission_item in self.heads.values()

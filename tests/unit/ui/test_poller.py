@@ -20,6 +20,8 @@ from tests.support.local_page import MANIFEST, SUBMISSION, LocalGrid, event_data
 from tests.support.module_time import replace_time
 from traingrid.grid.deployment import Deployment
 from traingrid.job.state import JobState
+from traingrid.ledger import first_item
+from traingrid.ledger import ledger as ledger_module
 from traingrid.ledger.damage import Damaged
 from traingrid.ledger.facts import AttemptFacts
 from traingrid.ledger.grid_items import HistoryScan
@@ -28,6 +30,7 @@ from traingrid.ledger.rejections import Rejection
 from traingrid.ledger.submission_item import Array
 from traingrid.ledger.timestamps import timestamp
 from traingrid.ledger.user_requests import CANCEL_ALL
+from traingrid.submission.retry import outcome_of
 from traingrid.ui import poller as poller_module
 from traingrid.ui import view
 from traingrid.ui.feed import Feed
@@ -60,6 +63,42 @@ def test_jobs_that_no_child_has_opened_are_shown_as_submitted(local: LocalGrid) 
         {"epoch": 3, "loss": 0.5},
     )
     assert (rows[f"{SUBMISSION}/1"]["state"], rows[f"{SUBMISSION}/1"]["region"]) == ("Pending", "us-west-2")
+
+
+def test_a_row_has_the_times_of_all_attempts(local: LocalGrid, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [1_750_000_000.0]
+    for module in (ledger_module, first_item):
+        monkeypatch.setattr(module, "now", lambda: timestamp(clock[0]))
+    (job,) = local.submit(["night"])
+    key = local.open(job, state=JobState.IN_PROGRESS, training_started_at=int(clock[0]))
+    clock[0] += 300
+    failed: AttemptFacts = {
+        "region": job.region,
+        "state": JobState.FAILED,
+        "failure": "lost_node",
+        "billable_seconds": 280,
+    }
+    assert local.ledger.next_attempt(key, failed, "eu-west-1")
+    second = replace(key, attempt=2)
+    clock[0] += 60
+    local.ledger.record_job(second, {"state": JobState.IN_PROGRESS}, opens="request")
+    local.ledger.record_job(second, {"training_started_at": int(clock[0]) + 5})
+    (row,) = state(published(local)[1])["rows"].values()
+    assert row["earlier"] == [[job.region, "Failed", "lost_node", 1_750_000_300, 280]]
+    assert (row["requested"], row["started"], row["ended"]) == (1_750_000_360, 1_750_000_365, 0)
+    clock[0] += 600
+    local.ledger.record_job(second, {"state": JobState.COMPLETED})
+    (row,) = state(published(local)[1])["rows"].values()
+    assert row["ended"] == 1_750_000_960
+
+
+def test_a_retried_attempt_ended_when_it_failed(local: LocalGrid, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger_module, "now", lambda: timestamp(1_750_000_000))
+    (job,) = local.submit(["night"])
+    local.open(job, state=JobState.FAILED, failure="algorithm")
+    item = local.ledger.job(SUBMISSION, 0)
+    assert item is not None
+    assert outcome_of(item)["ended_at"] == item.updated_at == timestamp(1_750_000_000)
 
 
 def test_completed_jobs_with_a_model_have_the_first_tier_and_others_a_reason(local: LocalGrid) -> None:

@@ -1,14 +1,15 @@
-// Curves: a plot for each metric, in which the selected jobs are overlaid.
-/* global uPlot */
+// Curves: a plot for each metric, in which some jobs are overlaid: those that the user has selected, or the newest ones.
 import { byId, el, setText } from "./dom.js";
 import * as format from "./format.js";
+import { colour, COLOURS, drawPlot, loadLibrary, resizePlots } from "./plots.js";
 import { get } from "./requests.js";
 
-const MOST_JOBS = 8, SECONDS = 5, HEIGHT = 220;
+const MOST_JOBS = COLOURS, AGAIN_SECONDS = 10, HEIGHT = 200;
 const EPOCHS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10000, 100000];
 const ORDER = [/loss/i, /top1|acc/i, /per_second|throughput/i];
 
 export class Curves {
+  #selected = [];
   #keys = [];
   #plots = [];
   #timer = null;
@@ -17,24 +18,35 @@ export class Curves {
   constructor(store, changed) {
     this.store = store;
     this.changed = changed;
-    byId("clear-curves").addEventListener("click", () => this.#set([]));
-    new ResizeObserver(() => this.#resize()).observe(byId("curves"));
-    byId("more-curves").addEventListener("toggle", () => this.#resize());
+    byId("clear-curves").addEventListener("click", () => this.#select([]));
+    new ResizeObserver(() => resizePlots(this.#plots)).observe(byId("curves"));
+    for (const part of ["more-curves", "host-curves"]) byId(part).addEventListener("toggle", () => resizePlots(this.#plots));
+    document.addEventListener("visibilitychange", () => { if (!document.hidden) this.#load(); });
   }
 
   has(row) {
-    return this.#keys.includes(row.key);
+    return this.#selected.includes(row.key);
   }
 
-  /** Add or remove a job; the oldest one is removed if there are too many. */
+  /** Select a job, or not any more; the one selected first is left out if there are too many. */
   toggle(row) {
-    this.#set(this.has(row) ? this.#keys.filter((key) => key !== row.key) : [...this.#keys, row.key].slice(-MOST_JOBS));
+    this.#select(this.has(row) ? this.#selected.filter((key) => key !== row.key) : [...this.#selected, row.key].slice(-MOST_JOBS));
   }
 
-  /** Add a job, and move to the plots. */
+  /** Select a job, and move to the plots. */
   show(row) {
     if (!this.has(row)) this.toggle(row);
     byId("curves-section").scrollIntoView({ block: "start" });
+  }
+
+  /** Offer the jobs that are drawn while the user has selected none; those that are drawn already stay. */
+  offer({ title, rows }) {
+    const measured = rows.filter((row) => Object.keys(row.metrics).some((name) => name !== "epoch")), keys = new Set(measured.map((row) => row.key));
+    const kept = this.#keys.filter((key) => keys.has(key)), others = measured.filter((row) => !kept.includes(row.key));
+    this.offered = [...kept, ...others.sort(byInterest).slice(0, MOST_JOBS - kept.length).map((row) => row.key)];
+    const count = this.offered.length < measured.length ? `${this.offered.length} of ${format.count(measured.length)} jobs of ${title}` : title;
+    this.title = title && `of ${count}`;
+    if (!this.#selected.length) this.#use(this.offered);
   }
 
   /** Draw again, with the colours of the current theme. */
@@ -42,10 +54,18 @@ export class Curves {
     if (this.#answer) this.#draw(this.#answer);
   }
 
-  #set(keys) {
-    this.#keys = keys;
-    byId("curves-section").hidden = keys.length === 0;
+  #select(keys) {
+    this.#selected = keys;
     this.changed();
+    this.#use(keys.length ? keys : this.offered ?? []);
+  }
+
+  #use(keys) {
+    byId("curves-section").hidden = keys.length === 0;
+    byId("clear-curves").hidden = this.#selected.length === 0;
+    setText(byId("curves-of"), this.#selected.length ? "of the selected jobs" : this.title ?? "");
+    if (keys.join() === this.#keys.join()) return;
+    this.#keys = keys;
     this.#load();
   }
 
@@ -63,7 +83,7 @@ export class Curves {
     if (keys !== this.#keys) return;
     this.#draw(answer);
     const open = keys.some((key) => !format.FINAL.has(this.store.rows.get(key)?.state));
-    if (open) this.#timer = setTimeout(() => this.#load(), SECONDS * 1000);
+    if (open && !document.hidden) this.#timer = setTimeout(() => this.#load(), (answer.again_seconds ?? AGAIN_SECONDS) * 1000);
   }
 
   #draw(answer) {
@@ -76,59 +96,62 @@ export class Curves {
     for (const plot of this.#plots) plot.destroy();
     const names = [...new Set(answer.curves.map((curve) => curve.metric))].sort(byKind);
     const hosts = names.map((name) => el("div", { class: "curve", role: "group" }, el("h3", {}, name.replaceAll("_", " "))));
-    const main = hosts.filter((_, index) => kind(names[index]) < ORDER.length), more = hosts.filter((host) => !main.includes(host));
+    const [main, more, host] = ["main", "more", "host"].map((part) => hosts.filter((_, index) => partOf(names[index]) === part));
     byId("curves").replaceChildren(...main);
     byId("more").replaceChildren(...more);
+    byId("host").replaceChildren(...host);
     byId("more-curves").hidden = more.length === 0;
+    byId("host-curves").hidden = host.length === 0;
     setText(byId("more-title"), `${more.length} more ${more.length === 1 ? "metric" : "metrics"}`);
     this.#plots = names.map((name, index) => this.#plot(hosts[index], name, answer.curves.filter((curve) => curve.metric === name)));
   }
 
   #drawLegend() {
     byId("legend").replaceChildren(...this.#keys.map((key, index) => {
-      const row = this.store.rows.get(key), swatch = el("span", { class: "swatch", "aria-hidden": "true" });
+      const swatch = el("span", { class: "swatch", "aria-hidden": "true" }), region = this.store.rows.get(key)?.region;
       swatch.style.background = colour(index);
-      return el("li", {}, swatch, row ? `${format.printable(row.name)} (${row.region})` : key);
+      return el("li", {}, swatch, `${this.#nameOf(key)}${region ? ` (${region})` : ""}`);
     }));
   }
 
   #plot(host, name, curves) {
-    const { data, byEpoch } = aligned(curves);
-    const style = getComputedStyle(document.documentElement);
-    const axis = { stroke: style.getPropertyValue("--quiet"), grid: { stroke: style.getPropertyValue("--line"), width: 1 }, ticks: { show: false } };
-    const value = (_, shown) => (shown === null || shown === undefined ? "" : format.number(shown));
-    const series = curves.map((curve) => ({ value, stroke: colour(this.#keys.indexOf(curve.job)), width: 2, spanGaps: true, points: { size: 5 },
-      label: this.store.rows.get(curve.job)?.name ?? curve.job }));
-    host.setAttribute("aria-label", `${name}: ${curves.map((curve) =>
-      `${this.store.rows.get(curve.job)?.name ?? curve.job} ${format.number(curve.values.at(-1))}`).join(", ")}`);
-    const options = { width: Math.max(240, host.clientWidth - 24), height: HEIGHT, legend: { live: true }, cursor: { y: false },
-      scales: { x: { time: false, range: (_, low, high) => (low === high ? [low - 1, high + 1] : [low, high]) } }, series: [{ label: byEpoch ? "epoch" : "minutes", value }, ...series],
-      axes: [{ ...axis, incrs: byEpoch ? EPOCHS : undefined, label: byEpoch ? "epoch" : "minutes", labelSize: 18, size: 34 }, { ...axis, size: 58, values: (_, ticks) => ticks.map(format.number) }] };
-    return new uPlot(options, data, host);
+    const { data, byEpoch } = aligned(curves), unit = byEpoch ? "epoch" : "minutes";
+    const series = curves.map((curve) => ({ stroke: this.#colourOf(curve), width: 2, spanGaps: true, points: { size: 5 } }));
+    const named = curves.map((curve) => `${this.#nameOf(curve.job)} ${format.number(curve.values.at(-1))}`);
+    host.setAttribute("aria-label", `${name}: ${named.join(", ")}`);
+    const values = el("p", { class: "values" });
+    host.append(values);
+    const showValues = (index) => {
+      const shown = curves.map((curve, number) => (index === null ? curve.values.at(-1) : data[number + 1][index]));
+      values.replaceChildren(el("span", { class: "quiet" }, index === null ? "last" : `${unit} ${format.number(data[0][index])}`),
+        ...curves.map((curve, number) => this.#value(curve, shown[number])));
+    };
+    showValues(null);
+    return drawPlot(host, data, {
+      height: HEIGHT, cursor: { y: false }, series: [{}, ...series], hooks: { setCursor: [(plot) => showValues(plot.cursor.idx ?? null)] },
+      scales: { x: { time: false, range: (_, low, high) => (low === high ? [low - 1, high + 1] : [low, high]) } },
+      axes: [{ incrs: byEpoch ? EPOCHS : undefined, label: unit }, {}],
+    });
   }
 
-  #resize() {
-    for (const plot of this.#plots) {
-      const width = Math.max(240, plot.root.parentElement.clientWidth - 24);
-      if (Math.abs(width - plot.width) > 2) plot.setSize({ width, height: HEIGHT });
-    }
+  #value(curve, value) {
+    const shown = el("span", { title: this.#nameOf(curve.job) }, value === null || value === undefined ? "–" : format.number(value));
+    shown.style.color = this.#colourOf(curve);
+    return shown;
+  }
+
+  #colourOf(curve) {
+    return colour(this.#keys.indexOf(curve.job));
+  }
+
+  #nameOf(key) {
+    return format.printable(this.store.rows.get(key)?.name ?? key);
   }
 }
 
-let library = null;
-
-/** Load uPlot, which a page without curves does not need. */
-function loadLibrary() {
-  library ??= new Promise((loaded, failed) => {
-    const style = el("link", { rel: "stylesheet", href: "/static/uplot/uPlot.min.css" });
-    const lost = () => { library = null; failed(new Error("The plots cannot be loaded. Is `traingrid ui` still running?")); };
-    document.head.append(style, el("script", { src: "/static/uplot/uPlot.iife.min.js", onload: loaded, onerror: lost }));
-  });
-  return library;
-}
-
-function colour(index) {
-  return getComputedStyle(document.documentElement).getPropertyValue(`--series-${index % MOST_JOBS}`).trim();
+/** Sort running jobs first, and then those that can be the best. */
+function byInterest(a, b) {
+  return format.FINAL.has(a.state) - format.FINAL.has(b.state) || a.tier - b.tier || a.index - b.index;
 }
 
 /** Return the place of a metric: loss, accuracy, throughput, and all others. */
@@ -136,6 +159,8 @@ function kind(name) {
   const found = ORDER.findIndex((pattern) => pattern.test(name));
   return found < 0 ? ORDER.length : found;
 }
+
+const partOf = (name) => (/^host_/.test(name) ? "host" : kind(name) < ORDER.length ? "main" : "more");
 
 const byKind = (a, b) => kind(a) - kind(b) || a.localeCompare(b);
 

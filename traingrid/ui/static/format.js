@@ -1,5 +1,7 @@
 // Formats of numbers and states.
 
+// Making a format takes much longer than using it.
+const MOMENT = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "short" });
 const WHOLE = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
 
 export const FINAL = new Set(["Completed", "Failed", "Stopped"]);
@@ -79,12 +81,26 @@ export function spent(row) {
 
 /** Return the metric of a kind, preferring that of the validation for the accuracy. */
 export function metric(row, kind) {
-  const names = Object.keys(row.metrics);
-  const pattern = { loss: LOSS, accuracy: ACCURACY, rate: RATE }[kind];
-  const found = names.filter((name) => pattern.test(name));
-  const chosen = found.find((name) => /^val|top1/i.test(name) && kind === "accuracy") ?? found[0];
+  const chosen = metricName(Object.keys(row.metrics), kind);
   return chosen === undefined ? undefined : row.metrics[chosen];
 }
+
+/** Return the name of the metric of a kind, preferring that of the validation for the accuracy. */
+export function metricName(names, kind) {
+  const pattern = { loss: LOSS, accuracy: ACCURACY, rate: RATE }[kind];
+  const found = names.filter((name) => pattern.test(name));
+  return found.find((name) => /^val|top1/i.test(name) && kind === "accuracy") ?? found[0];
+}
+
+/** Return how long ago a time was, from now. */
+export function ago(seconds) {
+  const passed = Math.max(0, Date.now() / 1000 - seconds);
+  if (passed < 5400) return `${Math.round(passed / 60)} min ago`;
+  return passed < 129600 ? `${Math.round(passed / 3600)} h ago` : `${Math.round(passed / 86400)} days ago`;
+}
+
+/** Return a time on the user's clock. */
+export const moment = (seconds) => MOMENT.format(seconds * 1000);
 
 /** Return a state with its phase and a cancel; the phase of a running job names its state, too. */
 export function stateText(row) {

@@ -2,6 +2,7 @@
 import { byId, el, setText, showItems } from "./dom.js";
 import * as format from "./format.js";
 
+const MOST_LINES = 3;
 const ORDER = ["InProgress", "Waiting", "Pending", "Completed", "Failed", "Stopped"];
 const figure = (text) => el("span", { class: "figure" }, text);
 const title = (text) => el("span", { class: "label" }, text);
@@ -10,7 +11,7 @@ const title = (text) => el("span", { class: "label" }, text);
 export function drawOverview({ head }, summary, filters, open) {
   drawSummary(summary, filters);
   drawLanes(head, summary.regions, filters, open);
-  drawFailures(head, summary.failures, filters);
+  drawFailures(head, summary.failures, filters, open);
   drawNotices(head.notices);
 }
 
@@ -67,18 +68,31 @@ function runningJob({ key, name, text, epoch, epochs }, open) {
     epochs > 0 && el("progress", { max: epochs, value: epoch, "aria-label": `epochs of ${name}` })));
 }
 
-function drawFailures(head, found, filters) {
-  const classes = [...found].sort((a, b) => b[1] - a[1]);
+function drawFailures(head, found, filters, open) {
+  const classes = [...found].sort((a, b) => b[1].jobs - a[1].jobs);
   byId("failures-section").hidden = classes.length === 0;
-  showItems(byId("failures"), classes.map(([name, number]) => [name, number, () => failure(head, name, number, filters)]));
+  showItems(byId("failures"), classes.map(([name, { jobs, first }]) => {
+    const facts = { name, jobs, first: first.map((row) => ({ key: row.key, job: format.printable(row.name), place: format.printable(row.place), reason: excerpt(row.reason) })) };
+    return [name, facts, () => failure(head, facts, filters, open)];
+  }));
 }
 
-function failure(head, name, number, filters) {
+/** Return the first lines of a reason: SageMaker's has the last output of the script. */
+function excerpt(reason) {
+  const lines = reason.split("\n").map((line) => format.printable(line).trimEnd()).filter(Boolean);
+  return [...lines.slice(0, MOST_LINES), ...(lines.length > MOST_LINES ? ["…"] : [])].join("\n");
+}
+
+function failure(head, { name, jobs, first }, filters, open) {
   const known = head.failures[name] ?? { sentence: "The class of this failure is not recorded.", next_step: "Open a job to see its reason and log." };
   return el("li", { class: "failure" },
     el("button", { type: "button", class: "lane-name", onclick: () => filters.set({ text: name, state: "Failed" }) },
-      `${format.count(number)} × ${format.printable(name || "unknown")}`),
+      `${format.count(jobs)} × ${format.printable(name || "unknown")}`),
     el("p", {}, known.sentence),
+    el("ul", { class: "failed" }, first.map(({ key, job, place, reason }) => el("li", {},
+      el("button", { type: "button", class: "job-link", onclick: () => open(key) }, job, el("span", { class: "quiet small" }, ` ${place}`)),
+      reason && el("p", { class: "verbatim small" }, reason)))),
+    jobs > first.length && el("p", { class: "quiet small" }, `and ${format.count(jobs - first.length)} more`),
     known.next_step && el("p", { class: "next" }, el("strong", {}, "Next: "), known.next_step));
 }
 

@@ -1,4 +1,5 @@
 // Panel: everything about one job.
+import { writeView } from "./address.js";
 import { byId, el, setText } from "./dom.js";
 import * as format from "./format.js";
 import { confirmAction } from "./confirm.js";
@@ -29,7 +30,7 @@ export class Panel {
   /** Open the panel for a job. */
   open(row) {
     this.#key = row.key;
-    history.replaceState(null, "", `#${row.key}`);
+    writeView({ job: row.key });
     this.#build(row);
     this.element.hidden = false;
     document.body.classList.add("with-panel");
@@ -42,7 +43,7 @@ export class Panel {
   close() {
     clearTimeout(this.#timer);
     this.#key = null;
-    history.replaceState(null, "", location.pathname);
+    writeView({ job: "" });
     this.element.hidden = true;
     this.changed();
     document.body.classList.remove("with-panel");
@@ -65,12 +66,19 @@ export class Panel {
     this.state = el("span", { class: "badge" });
     this.why = el("div", { class: "why", hidden: true });
     this.page = el("div", {}, el("p", { class: "quiet" }, "Reading the job …"));
+    this.lines = [];
     this.log = el("pre", { class: "log", tabindex: 0, hidden: true, role: "log", "aria-label": "Last log lines" });
+    this.search = el("input", { type: "search", placeholder: "lines with …", "aria-label": "Search the log", autocomplete: "off", oninput: () => this.#fillLog() });
+    const wrap = el("input", { type: "checkbox", oninput: () => this.log.classList.toggle("wrapped", wrap.checked) });
+    const wide = el("button", { type: "button", class: "plain", onclick: () => {
+      setText(wide, this.element.classList.toggle("wide") ? "Narrow" : "Wide");
+    } }, this.element.classList.contains("wide") ? "Narrow" : "Wide");
+    this.logTools = el("div", { class: "log-tools", hidden: true }, this.search, el("label", {}, wrap, " wrap lines"));
     this.logNote = el("p", { class: "quiet small", role: "status" }, "Reading the log …");
     this.actions = el("div", { class: "actions" });
     this.element.replaceChildren(
-      el("div", { class: "panel-head" }, el("h2", { id: "panel-title" }, format.printable(row.name)), this.state, close),
-      this.actions, this.facts, this.why, el("h3", {}, "Log"), this.logNote, this.log, this.page);
+      el("div", { class: "panel-head" }, el("h2", { id: "panel-title" }, format.printable(row.name)), this.state, wide, close),
+      this.actions, this.facts, this.why, el("h3", {}, "Log"), this.logNote, this.logTools, this.log, this.page);
     this.#fillFacts(row);
   }
 
@@ -102,8 +110,8 @@ export class Panel {
     this.state.dataset.state = format.stateClass(row.state);
     const metrics = Object.entries(row.metrics).map(([name, value]) => [name, format.number(value)]);
     this.facts.replaceChildren(...pairs([
-      ["Submission", `${row.submission}, job ${row.index}`], ["Region", row.place], ["Attempt", String(row.attempt)],
-      ["Ranks", row.ranks ? String(row.ranks) : ""], ["Time", format.elapsed(row) ? format.duration(format.elapsed(row)) : ""],
+      ["Submission", `${row.group ? `${row.group.title}, ` : ""}${row.submission}, job ${row.index}`], ["Region", row.place], ["Attempt", String(row.attempt)],
+      ["Ranks", row.ranks ? String(row.ranks) : ""], ["Submitted", row.created ? format.moment(row.created) : ""], ["Duration", format.elapsed(row) ? format.duration(format.elapsed(row)) : ""],
       ["Left", format.remaining(row) ? format.rough(format.remaining(row)) : ""], ["Dollars", format.dollars(format.spent(row))], ...metrics]));
     const failure = this.store.head.failures[row.failure];
     this.why.hidden = !row.reason && !failure;
@@ -140,17 +148,22 @@ export class Panel {
     }
     if (key !== this.#key) return;
     setText(this.logNote, note);
-    if (lines) this.#fillLog(lines);
+    if (lines) {
+      this.lines = lines;
+      this.#fillLog();
+    }
     const row = this.store.rows.get(key);
     if (row && !format.FINAL.has(row.state)) this.#timer = setTimeout(() => this.#loadLog(key), LOG_SECONDS * 1000);
   }
 
-  #fillLog(lines) {
+  #fillLog() {
     const atEnd = this.log.scrollTop + this.log.clientHeight >= this.log.scrollHeight - 4;
-    this.log.hidden = lines.length === 0;
-    const hosts = new Set(lines.map((line) => line.host)).size > 1;
-    setText(this.log, lines.map((line) =>
-      `${new Date(line.time).toISOString().slice(11, 19)} ${hosts ? `${line.host} ` : ""}${format.printable(line.text)}`).join("\n"));
+    this.log.hidden = this.logTools.hidden = this.lines.length === 0;
+    const hosts = new Set(this.lines.map((line) => line.host)).size > 1, needle = this.search.value.toLowerCase();
+    const texts = this.lines.map((line) =>
+      `${new Date(line.time).toISOString().slice(11, 19)} ${hosts ? `${line.host} ` : ""}${format.printable(line.text)}`);
+    const shown = texts.filter((text) => text.toLowerCase().includes(needle));
+    setText(this.log, shown.length ? shown.join("\n") : "No line has this text.");
     if (atEnd) this.log.scrollTop = this.log.scrollHeight;
   }
 }
@@ -166,10 +179,11 @@ function pairs(entries) {
 }
 
 function sections({ line, settings, attempts, artifacts, commands }) {
-  const rows = attempts.map((one) => el("li", {}, el("span", { class: "badge", "data-state": format.stateClass(one.state) }, one.state),
+  const rows = attempts.map((one, position) => el("li", {}, el("span", { class: "badge", "data-state": format.stateClass(one.state) }, one.state),
     ` ${one.attempt}. ${one.region} ${format.printable(one.failure)} `, el("span", { class: "quiet small" }, format.printable(one.training_job), " "),
     one.console && el("a", { href: one.console, target: "_blank", rel: "noreferrer", class: "small" }, "AWS console"),
-    one.reason && el("p", { class: "verbatim small" }, format.printableLines(one.reason))));
+    // The panel has the reason of the last attempt at its top.
+    position < attempts.length - 1 && one.reason && el("p", { class: "verbatim small" }, format.printableLines(one.reason))));
   return [
     rows.length > 0 && [el("h3", {}, "Attempts"), el("ol", { class: "attempts" }, rows)],
     line.text && [el("h3", {}, `Line ${line.number} of the manifest`), code([line.header, line.text].filter(Boolean).join("\n"), "Manifest line")],

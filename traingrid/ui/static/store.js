@@ -1,9 +1,10 @@
 // Store: the jobs and the head of the page, kept current by server-sent events.
+import { groupsOf } from "./groups.js";
 import { get } from "./requests.js";
 
 const REFUSED_SECONDS = 5;
 
-let campaigns = null;
+let campaigns = null, bySubmission = new Map();
 
 /** A job. Its values come without names, because the names would be most of the first event's bytes. */
 class Row {
@@ -17,6 +18,16 @@ class Row {
     const found = campaigns?.jobs[this.submission];
     return campaigns?.names[Array.isArray(found) ? found[this.index] : found] ?? "";
   }
+
+  /** Its sweep or submission. */
+  get group() {
+    return bySubmission.get(this.submission)?.group;
+  }
+
+  /** The time at which it was submitted, in seconds since 1970. */
+  get created() {
+    return bySubmission.get(this.submission)?.created ?? 0;
+  }
 }
 
 /** Let rows have properties with the names of their values. */
@@ -28,6 +39,7 @@ function nameFields(fields) {
 
 export class Store extends EventTarget {
   rows = new Map();
+  groups = [];
   head = { regions: [], submissions: [], notices: [], failures: {}, writes: false, grid: "" };
 
   /** Show the state that index.html has requested already, and then each change. */
@@ -83,6 +95,7 @@ export class Store extends EventTarget {
   #setHead(head) {
     this.head = head;
     campaigns = head.campaigns;
+    ({ groups: this.groups, bySubmission } = groupsOf(head.submissions));
   }
 
   #tell(head, structure) {

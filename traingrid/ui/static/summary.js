@@ -1,9 +1,9 @@
 // Summary: everything that the page counts, in one pass over all jobs.
 import * as format from "./format.js";
 
-const MOST_RUNNING = 5;
+const MOST_RUNNING = 5, MOST_FAILED = 3;
 
-/** Return the counts of states, Regions, campaigns and classes of failures, the dollars, and the first running jobs of each Region. */
+/** Return the counts of states, Regions, campaigns and classes of failures, the dollars, and the first jobs of each Region and each class of failures. */
 export function summarise(rows, regionNames) {
   const found = { states: new Map(), failures: new Map(), campaigns: new Map(), regions: new Map(), spent: 0, projected: 0 };
   for (const name of regionNames) found.regions.set(name, emptyRegion());
@@ -12,7 +12,7 @@ export function summarise(rows, regionNames) {
     add(found.states, state);
     found.spent += format.spent(row);
     found.projected += format.projected(row);
-    if (state === "Failed") add(found.failures, row.failure);
+    if (state === "Failed") addFailure(found.failures, row);
     if (row.campaign) addState(found.campaigns, row.campaign, state);
     if (row.region) addTo(found.regions, row, state);
   }
@@ -29,6 +29,13 @@ function addTo(regions, row, state) {
   if (state !== "InProgress" && state !== "Stopping") return;
   region.running += 1;
   if (region.first.length < MOST_RUNNING) region.first.push(row);
+}
+
+function addFailure(failures, row) {
+  let failure = failures.get(row.failure);
+  if (!failure) failures.set(row.failure, failure = { jobs: 0, first: [] });
+  failure.jobs += 1;
+  if (failure.first.length < MOST_FAILED) failure.first.push(row);
 }
 
 function addState(groups, name, state) {

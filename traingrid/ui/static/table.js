@@ -1,31 +1,19 @@
 // Table: a grid of any number of jobs, of which only the visible rows are in the document.
+import { readView, writeView } from "./address.js";
+import { AFTER, BEFORE, SELECT } from "./columns.js";
 import { el, setText } from "./dom.js";
 import * as format from "./format.js";
 
-const ROW = 36, SPARE = 6, FIRST_HEIGHT = 640; // as in page.css
-const text = (value) => format.printable(value ?? "");
-// Of a ranked column, jobs that can be the best are first in both directions, and jobs without a value last of their tier.
-const COLUMNS = [
-  { name: "select", title: "", class: "select" },
-  { name: "name", title: "Job", sort: (row) => row.name, show: (row) => text(row.name) },
-  { name: "submission", title: "Submission", sort: (row) => row.submission, show: (row) => `${row.submission}/${row.index}` },
-  { name: "region", title: "Region", sort: (row) => row.place, show: (row) => text(row.place) },
-  { name: "state", title: "State", sort: (row) => row.state, show: (row) => text(format.stateText(row)) },
-  { name: "epoch", highestFirst: true, title: "Epoch", numeric: true, sort: (row) => row.metrics.epoch ?? -1, show: (row) => format.epochText(row) },
-  { name: "loss", isRanked: true, title: "Loss", numeric: true, sort: (row) => format.metric(row, "loss"), show: (row) => format.number(format.metric(row, "loss")) },
-  { name: "accuracy", isRanked: true, highestFirst: true, title: "Accuracy", numeric: true, sort: (row) => format.metric(row, "accuracy"), show: (row) => format.number(format.metric(row, "accuracy")) },
-  { name: "rate", highestFirst: true, title: "Per second", numeric: true, sort: (row) => format.metric(row, "rate") ?? -1, show: (row) => format.number(format.metric(row, "rate")) },
-  { name: "time", title: "Time", numeric: true, sort: format.elapsed, show: (row) => (format.elapsed(row) ? format.duration(format.elapsed(row)) : "") },
-  { name: "left", title: "Left", numeric: true, sort: format.remaining, show: (row) => (format.remaining(row) ? format.rough(format.remaining(row)) : "") },
-  { name: "dollars", highestFirst: true, title: "Dollars", numeric: true, sort: format.spent, show: (row) => format.dollars(format.spent(row)) },
-  { name: "reason", title: "Reason", sort: (row) => row.reason, show: (row) => text(row.reason.split("\n")[0]) },
-];
+const ROW = 36, SPARE = 6, FIRST_HEIGHT = 640, GAP = 8; // as in page.css
+const narrow = matchMedia("(max-width: 700px)");
 
 export class Table {
   #rows = [];
   #pool = [];
+  #columns = [];
+  #more = [];
   #active = 0;
-  #order = { column: null, descending: false };
+  #order;
   // The place of the visible part. Reading it from the element would make the browser lay out the page in each update.
   #top = 0;
   #height = 0;
@@ -37,8 +25,10 @@ export class Table {
     this.isSelected = isSelected;
     this.isOpen = isOpen;
     this.source = () => [];
+    const [name, direction] = (readView().sort ?? "").split(" ");
+    this.#order = { name, descending: direction === "down" };
     this.body = el("div", { class: "rows", role: "rowgroup" });
-    this.head = el("div", { class: "row head", role: "row", "aria-rowindex": 1 }, COLUMNS.map((column) => this.#heading(column)));
+    this.head = el("div", { class: "row head", role: "row", "aria-rowindex": 1 });
     this.grid = el("div", { class: "grid", role: "grid", tabindex: 0, "aria-labelledby": "jobs-title" },
       el("div", { class: "sticky", role: "rowgroup" }, this.head), this.body);
     this.empty = el("p", { class: "empty", hidden: true }, "No job matches the filters.");
@@ -46,16 +36,18 @@ export class Table {
     this.grid.addEventListener("scroll", () => this.#look(), { passive: true });
     this.grid.addEventListener("keydown", (event) => this.#key(event));
     this.body.addEventListener("click", (event) => this.#click(event));
+    narrow.addEventListener("change", () => this.refresh());
     new ResizeObserver(() => this.#look()).observe(this.grid);
   }
 
-  /** Show rows: `source` returns the filtered rows. */
-  refresh(source = this.source) {
+  /** Show rows: `source` returns the filtered rows. Columns whose first or last value came or went change only if `whole`. */
+  refresh(source = this.source, whole = true) {
     this.source = source;
     this.#rows = source();
-    const { column, descending } = this.#order;
+    if (whole || !this.#columns.length) this.#useColumns();
+    const column = this.#columns.find(({ name }) => name === this.#order.name);
     if (column) {
-      const sign = descending ? -1 : 1;
+      const sign = this.#order.descending ? -1 : 1;
       const keyed = this.#rows.map((row) => [column.isRanked ? row.tier : 0, column.sort(row), row]);
       keyed.sort(([tierA, a], [tierB, b]) => tierA - tierB || (a === undefined) - (b === undefined) || (a < b ? -sign : a > b ? sign : 0));
       this.#rows = keyed.map(([, , row]) => row);
@@ -67,25 +59,52 @@ export class Table {
     this.#draw();
   }
 
+  /** Show more columns: those of hyperparameters. */
+  extend(columns) {
+    this.#more = columns;
+  }
+
   focus() {
     this.grid.focus();
   }
 
+  /** Show the columns that have values. */
+  #useColumns() {
+    const columns = [SELECT, ...[...BEFORE, ...this.#more, ...AFTER].filter((column) =>
+      !(narrow.matches && (column.isWide || this.#more.includes(column))) && (!column.isOptional || this.#rows.some((row) => column.show(row))))];
+    const titles = columns.map(({ name, title }) => `${name} ${title}`).join("\n");
+    if (titles === this.#columns.map(({ name, title }) => `${name} ${title}`).join("\n")) {
+      this.#columns = columns;
+      return;
+    }
+    this.#columns = columns;
+    this.head.replaceChildren(...columns.map((column) => this.#heading(column)));
+    this.#markOrder();
+    this.body.replaceChildren();
+    this.#pool = [];
+    this.grid.style.setProperty("--columns", columns.map(({ width }) => width).join(" "));
+    this.grid.style.setProperty("--least-width", `${columns.reduce((sum, { needs }) => sum + needs + GAP, GAP)}px`);
+  }
+
   #heading(column) {
-    const sorts = column.sort && el("button", { type: "button", class: "sort", tabindex: -1, onclick: () => this.#sort(column) }, column.title);
+    const sorts = column.sort && el("button", { type: "button", class: "sort", tabindex: -1, title: format.printable(column.title), onclick: () => this.#sort(column) }, format.printable(column.title));
     return el("div", { class: `cell ${column.name} ${column.numeric ? "numeric" : ""}`, role: "columnheader", "data-column": column.name },
       sorts || el("span", { class: "hidden" }, "Compare"));
   }
 
   #sort(column) {
-    const again = this.#order.column === column;
-    this.#order = { column, descending: again ? !this.#order.descending : Boolean(column.highestFirst) };
+    const again = this.#order.name === column.name;
+    this.#order = { name: column.name, descending: again ? !this.#order.descending : Boolean(column.highestFirst) };
+    writeView({ sort: this.#order.descending ? `${column.name} down` : column.name });
+    this.#markOrder();
+    this.refresh();
+  }
+
+  #markOrder() {
     for (const cell of this.head.children) {
-      const here = cell.dataset.column === column.name;
-      if (here) cell.setAttribute("aria-sort", this.#order.descending ? "descending" : "ascending");
+      if (cell.dataset.column === this.#order.name) cell.setAttribute("aria-sort", this.#order.descending ? "descending" : "ascending");
       else cell.removeAttribute("aria-sort");
     }
-    this.refresh();
   }
 
   #look() {
@@ -110,9 +129,8 @@ export class Table {
   }
 
   #blank() {
-    const cells = COLUMNS.map((column) => el("div", { class: `cell ${column.name} ${column.numeric ? "numeric" : ""}`, role: "gridcell" }));
-    const box = el("span", { class: "box", "aria-hidden": "true" });
-    cells[0].append(box);
+    const cells = this.#columns.map((column) => el("div", { class: `cell ${column.name} ${column.numeric ? "numeric" : ""}`, role: "gridcell" }));
+    cells[0].append(el("span", { class: "box", "aria-hidden": "true" }));
     const element = el("div", { class: "row", role: "row", id: `row-${this.#pool.length}` }, cells);
     this.body.append(element);
     return { element, cells };
@@ -126,11 +144,13 @@ export class Table {
     element.setAttribute("aria-selected", selected);
     element.classList.toggle("active", index === this.#active);
     element.classList.toggle("open", this.isOpen(row));
-    COLUMNS.forEach((column, position) => {
-      if (column.show) setText(cells[position], column.show(row));
+    this.#columns.forEach((column, position) => {
+      if (!column.show) return;
+      const cell = cells[position];
+      setText(cell, column.show(row));
+      if (column.name === "state") cell.dataset.state = format.stateClass(row.state);
+      cell.title = column.hint?.(row) ?? cell.textContent;
     });
-    cells[4].dataset.state = format.stateClass(row.state);
-    for (const cell of [cells[1], cells[4], cells.at(-1)]) cell.title = cell.textContent;
   }
 
   #click(event) {

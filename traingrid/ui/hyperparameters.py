@@ -1,0 +1,86 @@
+"""Hyperparameters: those in which the jobs of a submission, or of all submissions of a sweep, differ."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from traingrid import names
+from traingrid.aws.s3_uri import S3Uri
+from traingrid.errors import UsageError
+from traingrid.ledger.damage import warn
+from traingrid.submission.submitted_jobs import last_submitted_jobs
+from traingrid.sweep.journal import Journal
+from traingrid.threads import in_order
+from traingrid.ui.rows import key_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from traingrid.api.control_plane import ControlPlane
+    from traingrid.ledger.submission_item import SubmissionItem
+
+MOST_SUBMISSIONS, MOST_JOBS, MOST_NAMES = 100, 10_000, 40
+"""The most that one answer has. A browser shows each name as a column."""
+_READS = 8
+"""The number of submissions that are read at once."""
+
+
+def sweep_of(submission_item: SubmissionItem) -> str:
+    """Return the name of the sweep that submitted a manifest; empty if a person or a rule did."""
+    folder = f"{names.MANIFEST_PREFIX}{names.SWEEP_PREFIX}"
+    key = S3Uri.parse(submission_item.manifest).key
+    return key.removeprefix(folder).partition("/")[0] if key.startswith(folder) else ""
+
+
+def hyperparameters(plane: ControlPlane, submissions: Sequence[str]) -> dict[str, Any]:
+    """Return the hyperparameters that differ among jobs, as values that can be written as JSON.
+
+    Args:
+        submissions: The ids of one submission, or of those of a sweep.
+
+    Returns:
+        `names` of the hyperparameters; `jobs`, the values of each job in their order, None where it has none;
+        `left_out`, the number of other names that differ; and `objective`, that of the sweep, or None.
+
+    Raises:
+        UsageError: There are too many submissions or jobs, or one does not exist.
+    """
+    ids = list(dict.fromkeys(submissions))
+    if len(ids) > MOST_SUBMISSIONS:
+        raise UsageError(f"{len(ids)} submissions were given.", f"Choose at most {MOST_SUBMISSIONS}.")
+    items = list(in_order(plane.head, ids, _READS))
+    jobs = sum(submission_item.jobs for submission_item in items)
+    if jobs > MOST_JOBS:
+        text = f"The submissions have {jobs:,} jobs, and the page compares the hyperparameters of up to {MOST_JOBS:,}."
+        raise UsageError(text, "Choose a smaller submission, or run `traingrid compare`.")
+    parts = in_order(lambda item: _hyperparameters_of(plane, item), items, _READS)
+    by_job = {key: parameters for part in parts for key, parameters in part.items()}
+    differing = _differing_names(by_job.values())
+    columns = differing[:MOST_NAMES]
+    return {
+        "names": columns,
+        "jobs": {key: [parameters.get(name) for name in columns] for key, parameters in by_job.items()},
+        "left_out": len(differing) - len(columns),
+        "objective": _objective(plane, {sweep_of(submission_item) for submission_item in items}),
+    }
+
+
+def _hyperparameters_of(plane: ControlPlane, submission_item: SubmissionItem) -> dict[str, dict[str, str]]:
+    """Return the hyperparameters of each job of a submission, by the key of the job."""
+    jobs = last_submitted_jobs(plane.storage, plane.deployment.manifest_bucket, submission_item, warn)
+    return {key_of(submission_item.submission, index): job.hyperparameters for index, job in jobs.items()}
+
+
+def _differing_names(jobs: Collection[dict[str, str]]) -> list[str]:
+    """Return the names whose values differ, in the order in which the jobs have them."""
+    names_in_order = dict.fromkeys(name for parameters in jobs for name in parameters)
+    return [name for name in names_in_order if len({parameters.get(name) for parameters in jobs}) > 1]
+
+
+def _objective(plane: ControlPlane, sweeps: set[str]) -> dict[str, str] | None:
+    """Return the objective of the only sweep; None if there is none, or its journal is gone."""
+    if len(sweeps) != 1 or not (name := next(iter(sweeps))):
+        return None
+    first_entry = Journal(plane.storage, plane.deployment.manifest_bucket, name).first_entry()
+    objective: dict[str, str] | None = first_entry.spec.get("objective") if first_entry else None
+    return objective
