@@ -23,6 +23,7 @@ from traingrid.ledger.ledger import Ledger
 from traingrid.ledger.submission_item import Array
 from traingrid.manifest.line import jobs_of_lines
 from traingrid.manifest.parse import parse
+from traingrid.ui.proxy import Proxy
 from traingrid.ui.server import Page, listening_socket
 
 SUBMISSION = "0123abcd"
@@ -175,9 +176,10 @@ def running_page(
     polls: bool = True,
     port: int = 0,
     read_facts: Callable[[], CampaignFacts | None] = lambda: None,
+    proxy: Proxy | None = None,
 ) -> Iterator[RunningPage]:
     """Serve a page; without `polls`, the ledger is read once."""
-    page = Page(plane=plane, grid_file=Path("grid.yaml"), writes=writes, read_facts=read_facts)
+    page = Page(plane=plane, grid_file=Path("grid.yaml"), writes=writes, read_facts=read_facts, proxy=proxy)
     with listening_socket(port) as listening:
         server = page.server(listening)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)

@@ -32,13 +32,16 @@ class RetryRequest(BaseModel):
     index: int | None = Field(default=None, ge=0)
 
 
-def cancel(plane: ControlPlane, request: CancelRequest) -> dict[str, Any]:
+def cancel(plane: ControlPlane, request: CancelRequest, by: str) -> dict[str, Any]:
     """Cancel jobs, and return the sentences for the user.
+
+    Args:
+        by: The person who cancels, as the ledger records it.
 
     Raises:
         UsageError: The submission or the job does not exist.
     """
-    target = CancelTarget(submission=request.submission, index=request.index, by=plane.caller(), reason=request.reason)
+    target = CancelTarget(submission=request.submission, index=request.index, by=by, reason=request.reason)
     report = plane.canceller.cancel(target)
     children, trainings = (
         counted(len(report.batch_jobs), "Batch job"),
@@ -51,14 +54,17 @@ def cancel(plane: ControlPlane, request: CancelRequest) -> dict[str, Any]:
     return {"sentences": sentences}
 
 
-def retry(plane: ControlPlane, request: RetryRequest) -> dict[str, Any]:
+def retry(plane: ControlPlane, request: RetryRequest, by: str) -> dict[str, Any]:
     """Retry jobs, and return the sentences for the user.
+
+    Args:
+        by: The person who retries, as the ledger records it.
 
     Raises:
         TraingridError: The submission does not exist, is not submitted yet, or was submitted without the intake.
         UsageError: The job does not exist, or has not failed or stopped.
     """
-    done = plane.retrier.retry(request.submission, plane.caller(), index=request.index)
+    done = plane.retrier.retry(request.submission, by, index=request.index)
     sentences = [f"{counted(len(done.indices), 'job')} retried."]
     return {
         "sentences": sentences + [f"Job {index} is not retried: {why}." for index, why in sorted(done.left.items())]

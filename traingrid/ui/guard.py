@@ -7,6 +7,8 @@ keeps (https://www.rfc-editor.org/rfc/rfc6265#section-8.5).
 """
 
 import secrets
+from abc import ABC, abstractmethod
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs
@@ -14,6 +16,8 @@ from urllib.parse import parse_qs
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from traingrid.ui.proxy import Proxy, is_name
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
@@ -29,6 +33,8 @@ _HEADERS = {
     "cache-control": "no-store",
 }
 _READING = ("GET", "HEAD")
+HEALTH = "/health"
+"""The path that a load balancer reads to see if the server answers."""
 
 
 @dataclass(frozen=True)
@@ -44,18 +50,11 @@ class Secrets:
     session: str = field(default_factory=lambda: secrets.token_urlsafe(32))
 
 
-class Guard:
-    """ASGI middleware that refuses all requests but those of the page.
+class Guard(ABC):
+    """ASGI middleware that answers the requests of the page, and refuses all others."""
 
-    Args:
-        port: The port on which the server listens.
-    """
-
-    def __init__(self, app: ASGIApp, port: int, page_secrets: Secrets) -> None:
-        self._app, self._known = app, page_secrets
-        self._hosts = {f"127.0.0.1:{port}", f"localhost:{port}"}
-        self._origins = {f"http://{host}" for host in self._hosts}
-        self._cookie = f"traingrid-{port}"
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or pass it to the application."""
@@ -64,32 +63,57 @@ class Guard:
         headers = Headers(scope=scope)
         refusal = self._refusal(scope, headers)
         app = PlainTextResponse(f"{refusal}\n", status_code=403) if refusal else self._app
-        new_session = not refusal and not self._has_session(headers)
+        cookie = "" if refusal else self._new_cookie(headers)
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 added = MutableHeaders(scope=message)
                 added.update(_HEADERS)
-                if new_session:
-                    cookie = f"{self._cookie}={self._known.session}; Path=/; HttpOnly; SameSite=Strict"
+                if cookie:
                     added.append("set-cookie", cookie)
             await send(message)
 
         await app(scope, receive, with_headers)
 
+    @abstractmethod
     def _refusal(self, scope: Scope, headers: Headers) -> str:
         """Return the reason to refuse a request; empty if it is accepted."""
-        hosts, origin = headers.getlist("host"), headers.get("origin")
+
+    def _new_cookie(self, _: Headers) -> str:
+        """Return the cookie that an accepted request gets; empty if it needs none."""
+        return ""
+
+
+class SessionGuard(Guard):
+    """Accepts the requests of the browser that has opened the printed address.
+
+    Args:
+        port: The port on which the server listens.
+    """
+
+    def __init__(self, app: ASGIApp, port: int, page_secrets: Secrets) -> None:
+        super().__init__(app)
+        self._known = page_secrets
+        self._hosts = {f"127.0.0.1:{port}", f"localhost:{port}"}
+        self._origins = {f"http://{host}" for host in self._hosts}
+        self._cookie = f"traingrid-{port}"
+
+    def _new_cookie(self, headers: Headers) -> str:
+        if self._has_session(headers):
+            return ""
+        return f"{self._cookie}={self._known.session}; Path=/; HttpOnly; SameSite=Strict"
+
+    def _refusal(self, scope: Scope, headers: Headers) -> str:
+        hosts = headers.getlist("host")
         if len(hosts) != 1 or hosts[0] not in self._hosts:
             return "This server answers only requests for 127.0.0.1 and localhost."
-        if (origin is not None and origin not in self._origins) or headers.get("sec-fetch-site") == "cross-site":
-            return "This server answers only requests of its page."
+        if refusal := _foreign(scope, headers, self._origins):
+            return refusal
+        is_allowed = self._has_session(headers)
         if scope["method"] in _READING:
-            is_allowed = self._has_session(headers) or self._opens(scope)
+            is_allowed = is_allowed or self._opens(scope)
         else:
-            if origin is None:
-                return "A change requires the header Origin."
-            is_allowed = self._has_session(headers) and _same(headers.get(TOKEN_HEADER, ""), self._known.token)
+            is_allowed = is_allowed and _same(headers.get(TOKEN_HEADER, ""), self._known.token)
         return "" if is_allowed else "Open the address that `traingrid ui` has printed, with its token."
 
     def _opens(self, scope: Scope) -> bool:
@@ -103,6 +127,40 @@ class Guard:
         except CookieError:
             return False
         return cookie is not None and _same(cookie.value, self._known.session)
+
+
+class ProxyGuard(Guard):
+    """Accepts the requests of a reverse proxy for users that it has signed in, and its checks of the server's health.
+
+    It depends on the address of the connection: other hosts can send the same headers.
+    """
+
+    def __init__(self, app: ASGIApp, proxy: Proxy) -> None:
+        super().__init__(app)
+        self._proxy = proxy
+
+    def _refusal(self, scope: Scope, headers: Headers) -> str:
+        if not self._proxy.is_from_it(scope["client"]):
+            return "This server answers only its reverse proxy."
+        if scope["path"] == HEALTH:
+            return ""
+        if headers.getlist("host") != [self._proxy.host]:
+            return f"This server answers only requests for {self._proxy.host}."
+        if refusal := _foreign(scope, headers, {self._proxy.url}):
+            return refusal
+        users = headers.getlist(self._proxy.user_header)
+        if len(users) != 1 or not is_name(users[0]):
+            return f"The reverse proxy names no user in the header {self._proxy.user_header}."
+        scope.setdefault("state", {})["user"] = users[0]
+        return ""
+
+
+def _foreign(scope: Scope, headers: Headers, origins: Collection[str]) -> str:
+    """Return the reason to refuse a request of another site's page; empty if it comes from the page."""
+    origin = headers.get("origin")
+    if (origin is not None and origin not in origins) or headers.get("sec-fetch-site") == "cross-site":
+        return "This server answers only requests of its page."
+    return "A change requires the header Origin." if origin is None and scope["method"] not in _READING else ""
 
 
 def _same(actual: str, expected: str) -> bool:

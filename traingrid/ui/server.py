@@ -25,7 +25,7 @@ from traingrid.ui import actions
 from traingrid.ui.access import EXPIRED, RENEW, lacks_credentials
 from traingrid.ui.curves import Curves
 from traingrid.ui.feed import Feed
-from traingrid.ui.guard import Guard, Secrets
+from traingrid.ui.guard import HEALTH, ProxyGuard, Secrets, SessionGuard
 from traingrid.ui.hyperparameters import hyperparameters
 from traingrid.ui.job_page import job_page, log_tail
 from traingrid.ui.poller import Poller
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from traingrid.api.control_plane import ControlPlane
     from traingrid.catalog.campaign_facts import CampaignFacts
+    from traingrid.ui.proxy import Proxy
 
 logger = logging.getLogger(__name__)
 STATIC = Path(__file__).parent / "static"
@@ -54,6 +55,7 @@ class Page:
         grid_file: The path of grid.yaml, for commands that the page shows.
         writes: True if the page may cancel and retry jobs.
         read_facts: Reads the catalog; returns None if the grid has none.
+        proxy: The reverse proxy that signs users in; None if the user of this machine opens the printed address.
         files: The files of the page, by their paths.
     """
 
@@ -61,6 +63,7 @@ class Page:
     grid_file: Path
     writes: bool = False
     read_facts: Callable[[], CampaignFacts | None] = lambda: None
+    proxy: Proxy | None = None
     secrets: Secrets = field(default_factory=Secrets)
     feed: Feed = field(default_factory=Feed)
     poller: Poller = field(init=False)
@@ -102,6 +105,8 @@ class Page:
             "log_level": "critical",
             "access_log": False,
             "server_header": False,
+            # Otherwise a header could replace the address of a connection from this machine.
+            "proxy_headers": False,
         }
         return _Server(self.feed, uvicorn.Config(app, lifespan="off", ws="none", timeout_graceful_shutdown=2, **quiet))
 
@@ -127,7 +132,11 @@ class Page:
             ClientError: _failed,
             BotoCoreError: _failed,
         }
-        guard = Middleware(Guard, port=port, page_secrets=self.secrets)
+        if self.proxy:
+            routes.append(Route(HEALTH, _health))
+            guard = Middleware(ProxyGuard, proxy=self.proxy)
+        else:
+            guard = Middleware(SessionGuard, port=port, page_secrets=self.secrets)
         boundary = Middleware(_Boundary)
         return Starlette(
             routes=[*routes, Route("/static/{path:path}", self._static)],
@@ -177,8 +186,13 @@ class Page:
     async def _retry(self, request: Request) -> Response:
         return await self._act(request, actions.RetryRequest, actions.retry)
 
+    def _person(self, request: Request) -> str:
+        """Return who makes a request: the AWS identity of this process, and the user whom the proxy has signed in."""
+        user, caller = getattr(request.state, "user", ""), self.plane.caller()
+        return f"{user} through {caller}" if user else caller
+
     async def _act(
-        self, request: Request, model: type[Body], act: Callable[[ControlPlane, Body], dict[str, Any]]
+        self, request: Request, model: type[Body], act: Callable[[ControlPlane, Body, str], dict[str, Any]]
     ) -> Response:
         body = b""
         async for chunk in request.stream():
@@ -189,7 +203,8 @@ class Page:
             action = model.model_validate_json(body)
         except ValidationError as error:
             raise UsageError(f"The request is invalid: {error.errors()[0]['msg']}.") from error
-        done = await run_in_threadpool(act, self.plane, action)
+        by = await run_in_threadpool(self._person, request)
+        done = await run_in_threadpool(act, self.plane, action, by)
         self.poller.wake()
         return JSONResponse(done)
 
@@ -224,11 +239,12 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def listening_socket(port: int) -> socket.socket:
-    """Return a socket on a port of 127.0.0.1, which other machines cannot reach.
+def listening_socket(port: int, host: str = "127.0.0.1") -> socket.socket:
+    """Return a socket on a port; on one of 127.0.0.1, which other machines cannot reach, unless another host is given.
 
     Args:
         port: The port; 0 for any free port.
+        host: An IPv4 address of this machine, or 0.0.0.0 for all of them.
 
     Raises:
         UsageError: The port is in use, or may not be used.
@@ -236,12 +252,17 @@ def listening_socket(port: int) -> socket.socket:
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listener.bind(("127.0.0.1", port))
+        listener.bind((host, port))
     except OSError as error:
         listener.close()
-        raise UsageError(f"Port {port} cannot be used: {error.strerror}.", "Give another --port.") from error
+        text = f"Port {port} of {host} cannot be used: {error.strerror or error}."
+        raise UsageError(text, "Give another --port, or an IPv4 address of this machine.") from error
     listener.listen()
     return listener
+
+
+async def _health(_: Request) -> Response:
+    return PlainTextResponse("The server answers.\n")
 
 
 async def _refused(_: Request, error: Exception) -> Response:

@@ -205,5 +205,5 @@ def test_the_port_is_one_of_this_machine_only() -> None:
 
 
 def test_a_port_in_use_is_a_sentence(page: RunningPage) -> None:
-    with pytest.raises(UsageError, match=rf"Port {page.port} cannot be used: Address already in use"):
+    with pytest.raises(UsageError, match=rf"Port {page.port} of 127.0.0.1 cannot be used: Address already in use"):
         listening_socket(page.port)
