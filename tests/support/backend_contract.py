@@ -13,7 +13,7 @@ from traingrid.backends.inventory import Inventory, ListingTimeoutError, Window
 from traingrid.backends.training_job import TrainingJob
 from traingrid.job.failures import CONFLICT, OTHER_REQUEST
 from traingrid.job.job import Job
-from traingrid.job.observed import Seen
+from traingrid.job.observed import TrainingJobDescription
 from traingrid.job.ownership import tags_of
 from traingrid.job.state import FINAL_STATES, JobState
 
@@ -42,7 +42,7 @@ class ServiceInTest:
     complete: Callable[[], None]
     write: Callable[[str], None]
 
-    def start(self, job: Job | None = None, grid: str = "traingrid", name: str = NAME) -> Seen | None:
+    def start(self, job: Job | None = None, grid: str = "traingrid", name: str = NAME) -> TrainingJobDescription | None:
         """Start a job as a child of a grid does."""
         job = job or self.job
         return self.backend.start(name, job, tags_of(grid, "0123abcd", 0, self.backend.fingerprint(name, job)))

@@ -156,7 +156,9 @@ def _results(content: bytes) -> object:
 
 def _fingerprint(content: bytes) -> object:
     payload = content.decode("latin-1")
-    return service_jobs.seen_of({"serviceRequestPayload": payload, "status": "RUNNING", "jobId": "1"}, None).fingerprint
+    return service_jobs.describe_service_job(
+        {"serviceRequestPayload": payload, "status": "RUNNING", "jobId": "1"}, None
+    ).fingerprint
 
 
 LENIENT: dict[str, tuple[Callable[[bytes], object], object]] = {

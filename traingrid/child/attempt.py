@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from traingrid.job.facts import JobFacts
     from traingrid.job.failures import Failure
     from traingrid.job.job import Job
-    from traingrid.job.observed import Seen
+    from traingrid.job.observed import TrainingJobDescription
     from traingrid.ledger.facts import AttemptFacts
     from traingrid.ledger.items import JobItem
     from traingrid.ledger.ledger import Ledger
@@ -204,5 +204,5 @@ class Attempt:
             self.record({"state": JobState.STOPPING, "phase": "Stopping", **reason})
         return True
 
-    def _is_ours(self, training_job: Seen) -> bool:
+    def _is_ours(self, training_job: TrainingJobDescription) -> bool:
         return training_job.fingerprint == self.fingerprint or is_of_grid(self.backend.tags(training_job), self.grid)

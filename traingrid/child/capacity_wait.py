@@ -20,7 +20,7 @@ from traingrid.ledger.timestamps import epoch_seconds
 
 if TYPE_CHECKING:
     from traingrid.child.attempt import Attempt
-    from traingrid.job.observed import Seen
+    from traingrid.job.observed import TrainingJobDescription
     from traingrid.ledger.items import JobItem
 
 logger = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ class CapacityWait:
         over = self.attempt.clock.wall() >= since + self.attempt.job.capacity_wait_seconds
         return over and not item.training_started_at and self.is_limited(item)
 
-    def look(self, item: JobItem, training_job: Seen) -> bool:
+    def look(self, item: JobItem, training_job: TrainingJobDescription) -> bool:
         """Stop the training job if it has waited long enough.
 
         Args:
@@ -82,6 +82,6 @@ class CapacityWait:
         return True
 
 
-def waits(training_job: Seen) -> bool:
+def waits(training_job: TrainingJobDescription) -> bool:
     """Return True if a training job exists and has no instances yet."""
     return training_job.started_at is None and training_job.phase in WAITING_PHASES

@@ -36,7 +36,7 @@ from traingrid.backoff import OUTAGE_CAP, PAUSE_CAP, QUOTA_CAP, VISIBLE_WITHIN, 
 from traingrid.child.create_requests import Requests, until_late
 from traingrid.child.deadline import leave_spot
 from traingrid.job.failures import QUOTA, STOPPED_BY_USER
-from traingrid.job.observed import Seen
+from traingrid.job.observed import TrainingJobDescription
 from traingrid.job.state import JobState
 from traingrid.late_request import LateRequestError
 from traingrid.ledger.record_outcome import deleted
@@ -108,7 +108,7 @@ def launch(attempt: Attempt, item: JobItem, capacity: Capacity) -> Launched:
         return _launched(attempt, training_job, requests)
 
 
-def _begun(attempt: Attempt, item: JobItem) -> Seen | None:
+def _begun(attempt: Attempt, item: JobItem) -> TrainingJobDescription | None:
     begin = attempt.backend.attach if item.was_seen else attempt.backend.start
     return begin(attempt.name, attempt.job, attempt.tags)
 
@@ -172,7 +172,7 @@ def _wait(attempt: Attempt, error: LaunchError, tries: int, requests: Requests) 
     return True
 
 
-def _launched(attempt: Attempt, training_job: Seen | None, requests: Requests) -> Launched:
+def _launched(attempt: Attempt, training_job: TrainingJobDescription | None, requests: Requests) -> Launched:
     """Record the training job, or stop it if the line has ended, gone on or was cancelled during the creation."""
     requests.is_created = True
     facts: JobFacts = {"state": JobState.IN_PROGRESS, "phase": "Starting"}

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from traingrid.job.backend_traits import BackendName
     from traingrid.job.facts import JobFacts
     from traingrid.job.job import Job
-    from traingrid.job.observed import Seen
+    from traingrid.job.observed import TrainingJobDescription
     from traingrid.ledger.facts import AttemptFacts
     from traingrid.ledger.items import JobItem
     from traingrid.ledger.ledger import Ledger
@@ -182,7 +182,7 @@ class Supervisor:
     def _candidates(self) -> tuple[Candidate, ...]:
         return candidates_of(self.job)
 
-    def _conclude(self, attempt: Attempt, training_job: Seen, capacity: Capacity) -> None:
+    def _conclude(self, attempt: Attempt, training_job: TrainingJobDescription, capacity: Capacity) -> None:
         """Record the end of an attempt, or start the next one, by one conditional write."""
         item, cancelled = attempt.item(), attempt.cancelled()
         failure = of_end(training_job, item.stopped_for)
@@ -203,7 +203,9 @@ class Supervisor:
     def _may_try_again(self, failure: Failure, item: JobItem) -> bool:
         return may_try_again(failure, item.failures_since_retry, self.job.retries, len(self._candidates))
 
-    def _go_on(self, attempt: Attempt, training_job: Seen, failure: Failure, item: JobItem, late: bool) -> None:
+    def _go_on(
+        self, attempt: Attempt, training_job: TrainingJobDescription, failure: Failure, item: JobItem, late: bool
+    ) -> None:
         candidate, reason = attempt.candidate, training_job.reason or (item.reason if item.stopped_for else "")
         facts: AttemptFacts = attempt.outcome(failure, training_job.state, reason)
         facts |= {"training_job": attempt.name, "billable_seconds": training_job.billable_seconds}

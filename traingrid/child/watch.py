@@ -16,7 +16,7 @@ from traingrid.backoff import VISIBLE_WITHIN, look_seconds
 from traingrid.child.log_following import LogFollower
 from traingrid.child.pace import Pace, spread
 from traingrid.child.progress import EpochPace, MetricProgress
-from traingrid.job.observed import WAITING_PHASES, Seen
+from traingrid.job.observed import WAITING_PHASES, TrainingJobDescription
 from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.ledger.record_outcome import deleted
 from traingrid.log import TRAINING
@@ -67,7 +67,7 @@ class Watch:
         self._progress = MetricProgress(self.attempt.job.metrics)
         self._log = LogFollower(attempt=self.attempt, pace=self.pace)
 
-    def run(self) -> Seen | None:
+    def run(self) -> TrainingJobDescription | None:
         """Watch the training job.
 
         Returns:
@@ -130,7 +130,7 @@ class Watch:
     def _has_waited(self, item: JobItem) -> bool:
         return bool(self.capacity_wait and not _runs(item) and self.capacity_wait.is_over(item))
 
-    def _gives_up(self, item: JobItem, training_job: Seen) -> bool:
+    def _gives_up(self, item: JobItem, training_job: TrainingJobDescription) -> bool:
         """Stop the training job if it has waited for capacity long enough; a cancel comes first."""
         return bool(self.capacity_wait and not self.attempt.cancelled() and self.capacity_wait.look(item, training_job))
 
@@ -151,7 +151,7 @@ class Watch:
     def _is_enough(self, item: JobItem) -> bool:
         return self.until_started and _runs(item)
 
-    def _let_go(self) -> Seen | None:
+    def _let_go(self) -> TrainingJobDescription | None:
         """Leave the job to the events; return it if it ended before the ledger recorded that no child watches it."""
         self.attempt.record({"batch_child": ""})
         training_job = self.attempt.backend.describe(self.attempt.name)

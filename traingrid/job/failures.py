@@ -24,7 +24,7 @@ from traingrid.job.state import JobState
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from traingrid.job.observed import Seen
+    from traingrid.job.observed import TrainingJobDescription
 
 # The exit codes of a child.
 TRAINED, JOB_FAILED, LINE_IS_WRONG, TRY_AGAIN, STOPPED = 0, 1, 2, 75, 143
@@ -322,7 +322,7 @@ def of_refusal(code: str, message: str = "") -> Failure:
     return SERVICE_ERROR  # InternalFailure, ServiceUnavailable, ResourceInUse by a job not visible yet, or no reply
 
 
-def of_end(training_job: Seen, stopped_for: str = "") -> Failure | None:
+def of_end(training_job: TrainingJobDescription, stopped_for: str = "") -> Failure | None:
     """Return the failure class of an ended training job, or None if it completed or has not ended.
 
     Args:

@@ -18,7 +18,7 @@ WAITING_PHASES = frozenset({"", QUEUED, "Creating", "Starting", "Pending", "Laun
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seen:
+class TrainingJobDescription:
     """A service's description of a training job.
 
     Attributes:
@@ -81,8 +81,8 @@ class Seen:
 class Describer(Protocol):
     """Describes the training jobs of a service in one Region."""
 
-    def describe(self, name: str) -> Seen | None:
+    def describe(self, name: str) -> TrainingJobDescription | None:
         """Return the description of a training job, or None if the service does not know the name (yet)."""
 
-    def tags(self, training_job: Seen) -> dict[str, str] | None:
+    def tags(self, training_job: TrainingJobDescription) -> dict[str, str] | None:
         """Return the tags of a training job, or None if the service does not know it (yet, or any longer)."""

@@ -21,7 +21,7 @@ from traingrid.ledger.preconditions import Precondition
 if TYPE_CHECKING:
     from traingrid.job.backend_traits import BackendName
     from traingrid.job.facts import JobFacts
-    from traingrid.job.observed import Describer, Seen
+    from traingrid.job.observed import Describer, TrainingJobDescription
     from traingrid.ledger.ledger import Ledger
     from traingrid.ledger.user_requests import Cancel
 
@@ -83,7 +83,7 @@ def deleted(training_job: str, backend: BackendName) -> JobFacts:
     return {"state": JobState.FAILED, "phase": "", "failure": DELETED.name, "reason": reason}
 
 
-def _stop_reasons(observed: Seen) -> tuple[str | None, ...]:
+def _stop_reasons(observed: TrainingJobDescription) -> tuple[str | None, ...]:
     """Return the values of `JobItem.stopped_for` for which an end has different failure classes; None for any value.
 
     They become conditions of writes, because the recorder of events may not read the ledger.
@@ -91,7 +91,7 @@ def _stop_reasons(observed: Seen) -> tuple[str | None, ...]:
     return ("", CAPACITY.name) if observed.state == JobState.STOPPED else (None,)
 
 
-def _observed(training_job: str, observed: Seen, required: Precondition) -> JobFacts:
+def _observed(training_job: str, observed: TrainingJobDescription, required: Precondition) -> JobFacts:
     # The name is included because the child may have died between creating the training job and recording it.
     facts, failure = observed.facts(), of_end(observed, required.stopped_for or "")
     facts["training_job"] = training_job

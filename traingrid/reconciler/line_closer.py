@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from traingrid.job.backend_traits import BackendName
     from traingrid.job.facts import JobFacts
     from traingrid.job.job import Job
-    from traingrid.job.observed import Describer, Seen
+    from traingrid.job.observed import Describer, TrainingJobDescription
     from traingrid.ledger.items import JobItem
     from traingrid.ledger.ledger import Ledger
     from traingrid.ledger.submission_item import SubmissionItem
@@ -113,7 +113,9 @@ class Closer:
         """Return True if the item has not changed for `grace_seconds`."""
         return time.time() - item.changed_at >= self.grace_seconds
 
-    def _conflict(self, training_job: Seen, tags: Mapping[str, str] | None, item: JobItem) -> JobFacts | None:
+    def _conflict(
+        self, training_job: TrainingJobDescription, tags: Mapping[str, str] | None, item: JobItem
+    ) -> JobFacts | None:
         """Return the outcome of a line without child if another training job has the name of its training job.
 
         None if SageMaker no longer has that job, or it is this line's own, which another process has just recorded.

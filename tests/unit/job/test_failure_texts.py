@@ -30,11 +30,11 @@ from traingrid.backends.base import LaunchError
 from traingrid.backends.eks.access import Access
 from traingrid.backends.eks.refusals import Refusals
 from traingrid.backends.eks.start_wait import start_wait
-from traingrid.backends.eks.state import seen_of
+from traingrid.backends.eks.state import describe_cluster_job
 from traingrid.grid.eks import EksCluster
 from traingrid.job import failures
 from traingrid.job.failures import FAILURES, FOR_GOOD, INVALID_REQUEST, PERMISSION, of_end, of_refusal
-from traingrid.job.observed import Seen
+from traingrid.job.observed import TrainingJobDescription
 from traingrid.job.state import JobState
 from traingrid.kubernetes.errors import FORBIDDEN, ApiError
 
@@ -90,12 +90,12 @@ FAILED = [{"type": "Failed", "reason": "BackoffLimitExceeded", "message": "too m
 
 
 def of_failed_pod(made: dict[str, Any]) -> str:
-    failure = of_end(seen_of(found(made, conditions=FAILED)))
+    failure = of_end(describe_cluster_job(found(made, conditions=FAILED)))
     return failure.name if failure else ""
 
 
 def of_end_of_job(row: dict[str, str]) -> str:
-    failure = of_end(Seen(state=JobState.FAILED, phase="Failed", reason=row["text"]))
+    failure = of_end(TrainingJobDescription(state=JobState.FAILED, phase="Failed", reason=row["text"]))
     return failure.name if failure else ""
 
 
@@ -200,7 +200,7 @@ def test_a_pod_that_the_kubelet_refuses_is_lost_before_and_after_its_start(reaso
     refused = pod(phase="Failed", reason=reason, message=text)
     failed = pod(1, phase="Failed", train=terminated(1, until=50))
     for pods in ([refused], [refused, failed]):
-        seen = seen_of(found(*pods, conditions=FAILED, hosts=len(pods)))
+        seen = describe_cluster_job(found(*pods, conditions=FAILED, hosts=len(pods)))
         assert reason in seen.reason
         assert seen.failure == "lost_node"
 
@@ -219,7 +219,7 @@ def test_an_upload_whose_end_the_kubelet_does_not_know_is_lost(phase: str) -> No
     lost = terminated(137, reason="ContainerStatusUnknown", message=text)
     uploading = pod(phase=phase, train=terminated(0), results=lost)
     for conditions in (FAILED, [{"type": "Complete"}]):
-        seen = seen_of(found(uploading, conditions=conditions))
+        seen = describe_cluster_job(found(uploading, conditions=conditions))
         assert (seen.state, seen.failure) == ("Failed", "lost_node")
         assert text in seen.reason
 

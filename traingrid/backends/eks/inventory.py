@@ -16,7 +16,7 @@ from traingrid.backends.eks.orphaned_pods import OrphanedPods
 from traingrid.backends.eks.owned_pods import PodsByOwner
 from traingrid.backends.eks.pods import ENDED_PHASES, Pod
 from traingrid.backends.eks.start_wait import PATIENCE_SECONDS, start_wait
-from traingrid.backends.eks.state import seen_of, tags_in
+from traingrid.backends.eks.state import describe_cluster_job, tags_in
 from traingrid.backends.eks.stored_request import StoredRequest, damaged, stored_request
 from traingrid.backends.eks.worker_failure import may_hang
 from traingrid.backends.inventory import ACTIVE_STATES, ALL, Details, Window
@@ -88,7 +88,7 @@ class EksInventory:
         cluster_job = self._jobs.find(job.name)
         if cluster_job is None:
             return None
-        training_job = seen_of(cluster_job)
+        training_job = describe_cluster_job(cluster_job)
         return Details(
             state=training_job.state,
             started_at=training_job.started_at,
@@ -200,7 +200,7 @@ class EksInventory:
         identity = names.parse_training_job(self._grid, cluster_job.name)
         if identity is None:
             return None
-        training_job, created = seen_of(cluster_job), cluster_job.created_at
+        training_job, created = describe_cluster_job(cluster_job), cluster_job.created_at
         return TrainingJob(
             name=cluster_job.name,
             identity=identity,

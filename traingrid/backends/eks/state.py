@@ -19,7 +19,7 @@ from traingrid.job.failures import (
     MEMORY,
     of_program,
 )
-from traingrid.job.observed import Seen
+from traingrid.job.observed import TrainingJobDescription
 from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.kubernetes.client import MPI_JOB
 from traingrid.strict_json import json_object
@@ -31,7 +31,7 @@ _NOT_STARTED = ("StartError", "ContainerCannotRun")
 
 @dataclass(frozen=True, kw_only=True)
 class _State:
-    """The part of `Seen` that this module decides."""
+    """The part of `TrainingJobDescription` that this module decides."""
 
     state: JobState
     phase: str
@@ -40,15 +40,15 @@ class _State:
     artifact: str = ""
 
 
-def seen_of(cluster_job: ClusterJob, now: float | None = None) -> Seen:
-    """Return the description of a training job.
+def describe_cluster_job(cluster_job: ClusterJob, now: float | None = None) -> TrainingJobDescription:
+    """Return the description of a training job in a cluster.
 
     Args:
         now: The present time, in seconds since 1970; None for that of this machine.
     """
     now = time.time() if now is None else now
     decided, late = _state_of(cluster_job, now), overdue(cluster_job, now)
-    return Seen(
+    return TrainingJobDescription(
         state=decided.state,
         phase=decided.phase,
         reason=late if late and decided.state == JobState.IN_PROGRESS else decided.reason,
@@ -63,11 +63,13 @@ def seen_of(cluster_job: ClusterJob, now: float | None = None) -> Seen:
     )
 
 
-def end_of_worker(cluster_job: ClusterJob, failed: Sequence[Pod]) -> Seen | None:
+def end_of_worker(cluster_job: ClusterJob, failed: Sequence[Pod]) -> TrainingJobDescription | None:
     """Return the end of an MPIJob of which these workers have failed; None if they do not show the reason."""
     for pod in sorted(failed, key=lambda pod: (pod.failed_at, pod.host)):
         if decided := _failed_pod(cluster_job, pod):
-            return Seen(state=decided.state, phase=decided.phase, reason=decided.reason, failure=decided.failure)
+            return TrainingJobDescription(
+                state=decided.state, phase=decided.phase, reason=decided.reason, failure=decided.failure
+            )
     return None
 
 

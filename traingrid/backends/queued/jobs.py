@@ -7,7 +7,7 @@ from typing import Any
 from traingrid import names
 from traingrid.aws.clients import Maker, client
 from traingrid.backends.sagemaker.request import fingerprint
-from traingrid.job.observed import QUEUED, Seen
+from traingrid.job.observed import QUEUED, TrainingJobDescription
 from traingrid.job.state import JobState
 from traingrid.strict_json import JsonError, json_object
 
@@ -111,8 +111,8 @@ def state_of(job: Mapping[str, Any]) -> JobState:
     return JobState.STOPPING if terminated else JobState.IN_PROGRESS
 
 
-def seen_of(job: Mapping[str, Any], trained: Seen | None) -> Seen:
-    """Return the known state of a queued training job.
+def describe_service_job(job: Mapping[str, Any], trained: TrainingJobDescription | None) -> TrainingJobDescription:
+    """Return the description of a queued training job.
 
     A failed or stopped training job is not final until the service job has ended: if it got no instances or was
     preempted for another share, Batch creates the next training job of the same service job.
@@ -135,7 +135,9 @@ def seen_of(job: Mapping[str, Any], trained: Seen | None) -> Seen:
         str(job.get("statusReason", "")).removeprefix(_FROM_SAGEMAKER) if over and state != JobState.COMPLETED else ""
     )
     phase = state if over else QUEUED if job["status"] in WAITING else "Ending" if trained else "Starting"
-    return Seen(state=state, phase=phase, reason=reason, fingerprint=expected, service_job=service_job)
+    return TrainingJobDescription(
+        state=state, phase=phase, reason=reason, fingerprint=expected, service_job=service_job
+    )
 
 
 def _fingerprint_in(payload: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from traingrid.aws.clients import Maker, client, once
 from traingrid.backends.sagemaker.creation import Creation
-from traingrid.backends.sagemaker.jobs import TrainingJobs, seen_of
+from traingrid.backends.sagemaker.jobs import TrainingJobs, description_from_reply
 from traingrid.backends.sagemaker.log import SageMakerLogs
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from traingrid.backends.base import LaunchError, StopReason
     from traingrid.grid.deployment import Deployment
     from traingrid.job.job import Job
-    from traingrid.job.observed import Seen
+    from traingrid.job.observed import TrainingJobDescription
 
 
 class SageMaker:
@@ -40,11 +40,11 @@ class SageMaker:
         self._creation = Creation(deployment, region, self)
         self._logs = SageMakerLogs(deployment, region, make_once)
 
-    def start(self, name: str, job: Job, tags: dict[str, str]) -> Seen | None:
+    def start(self, name: str, job: Job, tags: dict[str, str]) -> TrainingJobDescription | None:
         """See `Backend.start`."""
         return self._creation.start(name, job, tags)
 
-    def attach(self, name: str, job: Job, tags: dict[str, str]) -> Seen | None:
+    def attach(self, name: str, job: Job, tags: dict[str, str]) -> TrainingJobDescription | None:
         """See `Backend.attach`."""
         return self._creation.attach(name, job, tags)
 
@@ -52,12 +52,12 @@ class SageMaker:
         """See `Backend.fingerprint`."""
         return self._creation.fingerprint(name, job)
 
-    def describe(self, name: str) -> Seen | None:
+    def describe(self, name: str) -> TrainingJobDescription | None:
         """See `Backend.describe`."""
         reply = self._jobs.description(name)
-        return None if reply is None else seen_of(reply)
+        return None if reply is None else description_from_reply(reply)
 
-    def tags(self, training_job: Seen) -> dict[str, str] | None:
+    def tags(self, training_job: TrainingJobDescription) -> dict[str, str] | None:
         """See `Backend.tags`."""
         return self._jobs.tags(training_job.arn)
 
@@ -79,7 +79,7 @@ class SageMaker:
         """See `CreatingService.send`."""
         self._creating.create_training_job(**request)
 
-    def existing_despite(self, _name: str, refusal: LaunchError, error: ClientError) -> Seen:
+    def existing_despite(self, _name: str, refusal: LaunchError, error: ClientError) -> TrainingJobDescription:
         """See `CreatingService.existing_despite`: SageMaker refuses only requests without effect."""
         raise refusal from error
 

@@ -15,7 +15,7 @@ from traingrid.grid.deployment import Deployment
 from traingrid.job.channels import by_rank
 from traingrid.job.failures import DATA, PERMISSION, PERMISSION_DELAY, SERVICE_ERROR, Failure, of_refusal
 from traingrid.job.job import Job
-from traingrid.job.observed import Describer, Seen
+from traingrid.job.observed import Describer, TrainingJobDescription
 from traingrid.job.ownership import conflict
 from traingrid.job.rank_manifests import write_rank_manifests
 
@@ -39,7 +39,7 @@ class CreatingService(Describer, Protocol):
     def send(self, request: dict[str, Any], job: Job) -> None:
         """Send a CreateTrainingJob request once."""
 
-    def existing_despite(self, name: str, refusal: LaunchError, error: ClientError) -> Seen:
+    def existing_despite(self, name: str, refusal: LaunchError, error: ClientError) -> TrainingJobDescription:
         """Return the training job that exists although its request was refused; raise `refusal` without one."""
 
 
@@ -57,7 +57,7 @@ class Creation:
         self._denials = 0
         self._storage: Storage | None = None
 
-    def start(self, name: str, job: Job, tags: dict[str, str]) -> Seen | None:
+    def start(self, name: str, job: Job, tags: dict[str, str]) -> TrainingJobDescription | None:
         """See `Backend.start`."""
         request = self.request(name, job, tags)
         try:
@@ -69,7 +69,7 @@ class Creation:
         except (BotoCoreError, ClientError) as error:
             raise self._outage(name, error) from error
 
-    def attach(self, name: str, job: Job, tags: dict[str, str]) -> Seen | None:
+    def attach(self, name: str, job: Job, tags: dict[str, str]) -> TrainingJobDescription | None:
         """See `Backend.attach`."""
         try:
             training_job = self._service.describe(name)
@@ -88,7 +88,9 @@ class Creation:
         key = grid.output_key(self._deployment.account_of(self._region), self._region)
         return confined(request, grid.training, grid.regions[self._region], key)
 
-    def _own(self, training_job: Seen, name: str, expected: str, tags: dict[str, str]) -> Seen:
+    def _own(
+        self, training_job: TrainingJobDescription, name: str, expected: str, tags: dict[str, str]
+    ) -> TrainingJobDescription:
         """Return an existing training job if its fingerprint is `expected`; otherwise raise."""
         if training_job.fingerprint == expected:
             return training_job
@@ -117,7 +119,7 @@ class Creation:
             text = f"The ManifestFiles of {name} cannot be written: S3 in {self._region}: {code}: {message}."
             raise LaunchError(failure, text) from error
 
-    def _create(self, name: str, request: dict[str, Any], job: Job) -> Seen | None:
+    def _create(self, name: str, request: dict[str, Any], job: Job) -> TrainingJobDescription | None:
         """Send the request once; if its outcome is unknown, look for the training job."""
         try:
             self._service.send(request, job)
@@ -134,7 +136,7 @@ class Creation:
             return self._service.existing_despite(name, LaunchError(self._class_of(code, message), text), error)
         return None
 
-    def _existing(self, name: str, trouble: str, error: Exception) -> Seen:
+    def _existing(self, name: str, trouble: str, error: Exception) -> TrainingJobDescription:
         training_job = self._service.describe(name)
         if training_job is None:  # a job that was just created is not visible everywhere at once
             raise LaunchError(SERVICE_ERROR, f"{self._where} {trouble}.", unresolved=True) from error

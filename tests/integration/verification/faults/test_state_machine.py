@@ -10,7 +10,7 @@ from traingrid.child.capacity_wait import CapacityWait
 from traingrid.job.candidates import next_candidate
 from traingrid.job.facts import JobFacts
 from traingrid.job.failures import CAPACITY
-from traingrid.job.observed import Seen
+from traingrid.job.observed import TrainingJobDescription
 from traingrid.job.state import JobState
 from traingrid.ledger.items import JobItem
 from verification.faults import disabled_safeguards
@@ -51,7 +51,7 @@ def test_missing_conditional_writes_are_detected(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_move_before_the_training_job_has_ended_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
-    def look(wait: CapacityWait, item: JobItem, seen: Seen) -> bool:
+    def look(wait: CapacityWait, item: JobItem, seen: TrainingJobDescription) -> bool:
         if not gives_up(wait, item, seen):
             return False
         attempt = wait.attempt
