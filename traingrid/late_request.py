@@ -75,7 +75,7 @@ def refusing(is_late: Callable[[], bool]) -> Iterator[None]:
 def refuse_late() -> None:
     """Raise if a request must not be sent any more. Clients call it after they have signed a request.
 
-    Those of `once` and of DynamoDB do; a child may look for a training job at any time.
+    The clients of `client_without_retries` and of DynamoDB do. A child may look for a training job at any time.
 
     Raises:
         LateRequestError: Too much time has passed; nothing was sent.

@@ -11,7 +11,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid.audit.calls import created, submission_of
 from traingrid.audit.snapshot import World
-from traingrid.aws.clients import gentle
+from traingrid.aws.clients import background_client
 from traingrid.aws.s3 import Storage
 from traingrid.backends import inventory_of
 from traingrid.backends.inventory import ALL, Inventory, Window
@@ -79,7 +79,7 @@ def read_world(  # noqa: PLR0913  # one keyword for each independent option
     """
     grid, home = deployment.grid, deployment.grid.home
     regions = {region: inventory_of(deployment, region) for region in grid.regions}
-    batch_jobs = _batch_jobs(deployment, submission)
+    batch_jobs = _batch_job_ids_by_name(deployment, submission)
     ledger, is_complete = Ledger(deployment.table, home), is_complete or bool(submission)
     read = partial(_read, ledger, submission, is_complete=is_complete)
     window = ALL if is_complete else Window(since=_begin(read()))
@@ -210,12 +210,12 @@ def _children(
     return statuses
 
 
-def _batch_jobs(deployment: Deployment, submission: str) -> dict[str, list[str]]:
-    """Return the ids of the queue's Batch jobs with the name of a submission, by name."""
+def _batch_job_ids_by_name(deployment: Deployment, submission: str) -> dict[str, list[str]]:
+    """Return the ids of the queue's Batch jobs whose name begins with the submission's."""
     ids_by_name: dict[str, list[str]] = defaultdict(list)
-    name = f"{deployment.grid.name}-{submission}*"
-    pages = gentle("batch", deployment.grid.home).get_paginator("list_jobs")
-    for page in pages.paginate(jobQueue=deployment.job_queue, filters=[{"name": "JOB_NAME", "values": [name]}]):
+    name_pattern = f"{deployment.grid.name}-{submission}*"
+    pages = background_client("batch", deployment.grid.home).get_paginator("list_jobs")
+    for page in pages.paginate(jobQueue=deployment.job_queue, filters=[{"name": "JOB_NAME", "values": [name_pattern]}]):
         for job in page["jobSummaryList"]:
             ids_by_name[job["jobName"]].append(job["jobId"])
     return dict(ids_by_name)

@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from traingrid import names
 from traingrid.aws.batch import Batch
-from traingrid.aws.clients import brisk, client
+from traingrid.aws.clients import client, periodic_client
 from traingrid.aws.s3 import Storage
 from traingrid.backends import inventory_of
 from traingrid.backends.inventory import Inventory
@@ -83,10 +83,10 @@ class RegionGuard:
     def of(cls, deployment: Deployment) -> Self:
         """Return the guard of a deployment."""
         grid, role = deployment.grid, names.role_arn(deployment.account, names.guard_role(deployment.grid.name))
-        batch = Batch(deployment, grid.home, brisk)
+        batch = Batch(deployment, grid.home, periodic_client)
         lines = OpenLines(
-            ledger=Ledger(deployment.table, grid.home, brisk),
-            storage=Storage(grid.home, brisk),
+            ledger=Ledger(deployment.table, grid.home, periodic_client),
+            storage=Storage(grid.home, periodic_client),
             bucket=deployment.manifest_bucket,
             batch_status=lambda job: str((batch.describe(job) or {}).get("status", "")),
         )
@@ -95,7 +95,7 @@ class RegionGuard:
             home=grid.home,
             regions=list(grid.regions),
             open_lines=lines.find,
-            inventory=lambda region: inventory_of(deployment, region, brisk, role),
+            inventory=lambda region: inventory_of(deployment, region, periodic_client, role),
             stack_status=_stack_status,
         )
 

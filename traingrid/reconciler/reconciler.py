@@ -14,7 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Self
 
 from traingrid.aws.batch import Batch
-from traingrid.aws.clients import brisk
+from traingrid.aws.clients import periodic_client
 from traingrid.aws.s3 import Storage
 from traingrid.aws.sns import Topic
 from traingrid.backends import describing, inventory_of
@@ -79,18 +79,18 @@ class Reconciler:
     @classmethod
     def of(cls, deployment: Deployment, grace_seconds: float = GRACE_SECONDS) -> Self:
         """Return the reconciler of a deployment."""
-        grid, storage = deployment.grid, Storage(deployment.grid.home, brisk)
-        ledger = Ledger(deployment.table, grid.home, brisk)
+        grid, storage = deployment.grid, Storage(deployment.grid.home, periodic_client)
+        ledger = Ledger(deployment.table, grid.home, periodic_client)
         return cls(
             grid=grid.name,
             bucket=deployment.manifest_bucket,
             ledger=ledger,
             storage=storage,
-            children=Children(storage, deployment.manifest_bucket, grid.home, brisk),
-            batch=Batch(deployment, grid.home, brisk),
+            children=Children(storage, deployment.manifest_bucket, grid.home, periodic_client),
+            batch=Batch(deployment, grid.home, periodic_client),
             regions=list(grid.regions),
-            inventory=cache(lambda region: inventory_of(deployment, region, brisk)),
-            backend=cache(lambda region, backend: describing(deployment, region, backend, brisk)),
+            inventory=cache(lambda region: inventory_of(deployment, region, periodic_client)),
+            backend=cache(lambda region, backend: describing(deployment, region, backend, periodic_client)),
             notifications=_notifications(deployment, ledger),
             grace_seconds=grace_seconds,
         )
@@ -125,7 +125,7 @@ def _notifications(deployment: Deployment, ledger: Ledger) -> Notifier | None:
     """Return the notifications of a deployment, or None if its grid has none."""
     if not deployment.topic:
         return None
-    topic, grid = Topic(deployment.topic, brisk), deployment.grid
+    topic, grid = Topic(deployment.topic, periodic_client), deployment.grid
     return Notifier(
         grid=grid.name,
         home=grid.home,

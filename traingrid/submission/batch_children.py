@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from traingrid.aws.clients import Maker, gentle
+from traingrid.aws.clients import Maker, background_client
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.strict_json import JsonError, json_object, member
 from traingrid.submission.files import jobs_key
@@ -59,7 +59,9 @@ class Children:
         make: Makes the client of Batch.
     """
 
-    def __init__(self, storage: Storage, bucket: str, region: str | None = None, make: Maker = gentle) -> None:
+    def __init__(
+        self, storage: Storage, bucket: str, region: str | None = None, make: Maker = background_client
+    ) -> None:
         self._storage = storage
         self._bucket = bucket
         self._batch: Any = make("batch", region)

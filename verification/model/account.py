@@ -85,7 +85,7 @@ class Account:
             strptime=time.strptime,
         )
         with ExitStack() as stack:
-            stack.enter_context(patch("traingrid.aws.clients._client", self._client))
+            stack.enter_context(patch("traingrid.aws.clients._shared_client", self._client))
             stack.enter_context(patch("traingrid.ledger.ledger.Table", lambda *_: self.table))
             for module in _CLOCKED:
                 stack.enter_context(patch(f"traingrid.{module}.time", clock))

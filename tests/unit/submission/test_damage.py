@@ -101,7 +101,7 @@ def local(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> LocalGrid:
     monkeypatch.setattr(MetricHistory, "read", lambda *_: [])
     monkeypatch.setattr(retry_plan, "inventory_of", lambda *_: Silent())
     monkeypatch.setattr(read_snapshot, "inventory_of", lambda *_: Silent())
-    monkeypatch.setattr(read_snapshot, "_batch_jobs", lambda *_: {})
+    monkeypatch.setattr(read_snapshot, "_batch_job_ids_by_name", lambda *_: {})
     monkeypatch.setattr(read_snapshot, "Children", lambda *_: AllRun())
     local = LocalGrid(ledger)
     jobs = local.submit(["one", "two", "three"])

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
 
-from traingrid.aws.clients import Maker, brisk
+from traingrid.aws.clients import Maker, periodic_client
 from traingrid.backends.eks import labels
 from traingrid.backends.eks.access import Access
 from traingrid.backends.eks.cluster_job import ClusterJob
@@ -28,7 +28,7 @@ from traingrid.kubernetes.token import Tokens
 
 KINDS = (JOB, MPI_JOB)
 """The kinds of training jobs. A name is looked up in both, because a grid may change its kind."""
-_BRISK = Patience(connect=5.0, read=10.0, tries=2)
+_PERIODIC = Patience(connect=5.0, read=10.0, tries=2)
 _CHANGES = 5
 """The number of times that a change is tried while other processes change the same object."""
 
@@ -60,7 +60,7 @@ class ClusterJobs:
         role, name = self.deployment.acting_in(self.region), self.settings.cluster
         cluster = cluster_of(name, self.region, self._make, role)
         tokens = Tokens(name, self.region, self._make, role)
-        patience = _BRISK if self._make is brisk else Patience()
+        patience = _PERIODIC if self._make is periodic_client else Patience()
         return Client(cluster, self.settings.namespace, tokens, patience, explain=self.access.explain)
 
     def find(self, name: str, *, whole: bool = False) -> ClusterJob | None:

@@ -11,7 +11,7 @@ import time
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from traingrid.aws.clients import Maker, client, once
+from traingrid.aws.clients import Maker, client, client_without_retries
 from traingrid.backends.base import LaunchError
 from traingrid.backends.queued.jobs import ServiceJobs, describe_service_job, training_job_names
 from traingrid.backends.queued.request import MAX_PAYLOAD_BYTES, service_job_request
@@ -44,7 +44,7 @@ class Queued:
         deployment: The deployment, with the execution role of the jobs.
         region: A training Region of the grid that has a service queue.
         make: Makes the clients that describe and terminate jobs.
-        make_once: Makes clients without retries: the one that submits service jobs, and the one that reads logs.
+        make_without_retries: Makes the client that submits service jobs, and the client that reads logs.
 
     Attributes:
         sagemaker: The Region's training jobs, as SageMaker describes them.
@@ -52,12 +52,18 @@ class Queued:
 
     service, operation = "AWS Batch", "SubmitServiceJob"
 
-    def __init__(self, deployment: Deployment, region: str, make: Maker = client, make_once: Maker = once) -> None:
-        self._deployment, self._region, self._make_once = deployment, region, make_once
-        self.sagemaker = SageMaker(deployment, region, make, make_once)
+    def __init__(
+        self,
+        deployment: Deployment,
+        region: str,
+        make: Maker = client,
+        make_without_retries: Maker = client_without_retries,
+    ) -> None:
+        self._deployment, self._region, self._make_without_retries = deployment, region, make_without_retries
+        self.sagemaker = SageMaker(deployment, region, make, make_without_retries)
         self._jobs = ServiceJobs(deployment.grid.service_queue(region), region, make)
         self._creation = Creation(deployment, region, self)
-        self._logs = SageMakerLogs(deployment, region, make_once, self._jobs.log_names)
+        self._logs = SageMakerLogs(deployment, region, make_without_retries, self._jobs.log_names)
         self._refused_at: dict[str, float] = {}
 
     def start(self, name: str, job: Job, tags: dict[str, str]) -> TrainingJobDescription | None:
@@ -125,7 +131,7 @@ class Queued:
 
     @cached_property
     def _submitting(self) -> Any:
-        return self._make_once("batch", self._region)
+        return self._make_without_retries("batch", self._region)
 
 
 class QueuedOrDirect:

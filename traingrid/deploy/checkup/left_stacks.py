@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid import names
-from traingrid.aws.clients import brisk, client
+from traingrid.aws.clients import client, periodic_client
 from traingrid.deploy.checkup.finding import Finding, Verdict, looked
 from traingrid.threads import in_order
 
@@ -52,7 +52,7 @@ def left_stacks(grid: GridSettings, account: str) -> Iterator[Finding]:
 
 
 def _stacks(grid: str, region: str) -> list[str]:
-    cloudformation = brisk("cloudformation", region)
+    cloudformation = periodic_client("cloudformation", region)
     return [
         name
         for name in (names.region_stack(grid, region), names.registry_stack(grid, region))
