@@ -32,7 +32,7 @@ from botocore.credentials import (
 )
 from botocore.session import get_session
 
-from traingrid.late_request import refuse_late
+from traingrid.late_request import raise_if_late
 
 logger = logging.getLogger(__name__)
 CALLS_AT_ONCE = 32
@@ -147,12 +147,12 @@ def _create_client(
     created: Any = session.client(service, region_name=region, config=config)
     created.meta.events.register("before-call", partial(_log_call, created.meta.region_name, role))
     if config is _WITHOUT_RETRIES or service == "dynamodb":  # requests that create, and writes that reopen a line
-        created.meta.events.register_first("before-send", _refuse_late)  # after the signature
+        created.meta.events.register_first("before-send", _raise_if_late)  # after the signature
     return created
 
 
-def _refuse_late(**_: Any) -> None:
-    refuse_late()
+def _raise_if_late(**_: Any) -> None:
+    raise_if_late()
 
 
 def _forget() -> None:

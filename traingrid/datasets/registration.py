@@ -72,7 +72,7 @@ class Registration:
     def _registered(self, marker: Marker, marker_object: MarkerObject, storage: Storage) -> dict[str, Any]:
         item = self.datasets.find(marker.dataset, marker.version)
         if item:
-            _refuse_changes(item, marker, marker_object)
+            _check_unchanged(item, marker, marker_object)
         if not item or marker_object.region not in item.replicas:
             _check_objects(marker, marker_object, storage)
             item = self._record(marker, marker_object)
@@ -105,7 +105,7 @@ class Registration:
                 if self.datasets.add(item):
                     return item
                 continue
-            _refuse_changes(registered, marker, marker_object)
+            _check_unchanged(registered, marker, marker_object)
             if marker_object.region in registered.replicas:
                 return registered
             added = replace(registered, replicas={**registered.replicas, marker_object.region: replica})
@@ -175,7 +175,7 @@ def _manifest_key(rule: str, item: DatasetItem) -> str:
     return names.generated_manifest(rule, item.dataset, item.version)
 
 
-def _refuse_changes(registered_item: DatasetItem, marker: Marker, marker_object: MarkerObject) -> None:
+def _check_unchanged(registered_item: DatasetItem, marker: Marker, marker_object: MarkerObject) -> None:
     """Raise an error if a marker differs from the registered version, or its Region has another replica."""
     facts = (
         ("bytes", registered_item.bytes, marker.bytes),

@@ -30,7 +30,7 @@ from traingrid.kubernetes.errors import (
     UnavailableError,
     error_of,
 )
-from traingrid.late_request import refuse_late
+from traingrid.late_request import raise_if_late
 from traingrid.strict_json import json_object
 
 if TYPE_CHECKING:
@@ -309,7 +309,7 @@ class Client:
         while True:
             token = self._tokens.current()
             if method == "POST" and tries == 1:  # `create`; the token was signed before
-                refuse_late()
+                raise_if_late()
             logger.debug("Kubernetes call: %s %s", method, path)
             try:
                 return self._sent(method, url, content, media, token, timeout)

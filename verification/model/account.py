@@ -15,7 +15,7 @@ from botocore.exceptions import ReadTimeoutError
 from traingrid import names
 from traingrid.job.failures import STOPPED_BY_USER, TAKEN_NAMES
 from traingrid.job.state import FINAL_STATES
-from traingrid.late_request import SIGNATURE_SECONDS, refuse_late
+from traingrid.late_request import SIGNATURE_SECONDS, raise_if_late
 from traingrid.ledger.user_requests import is_cancelled
 from verification.model.actors import Actor, Turns
 from verification.model.batch import BatchChild, BatchQueue
@@ -104,7 +104,7 @@ class Account:
             return effect()
         while True:
             if once:
-                refuse_late()
+                raise_if_late()
             signed_at = self.now()
             actor.pause()
             if self.now() - signed_at > SIGNATURE_SECONDS:
