@@ -10,7 +10,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from traingrid.api.control_plane import ControlPlane
 from traingrid.aws.outage import is_outage
 from traingrid.cli.columns import Column, Schema
-from traingrid.cli.export import Output, output_option, sentences, write_rows
+from traingrid.cli.export import Output, output_option, sentence_printer, write_rows
 from traingrid.cli.parameter_types import REGION, SUBMISSION
 from traingrid.errors import TraingridError, UsageError, interrupted
 from traingrid.submission.cancel import Canceller, CancelReport, CancelTarget
@@ -52,7 +52,7 @@ def cancel(  # noqa: PLR0913  # the options of the command
     plane = ControlPlane.of(grid_file)
     submission = plane.submission_id(submission)
     target = CancelTarget(submission=submission, index=index, region=region, by=plane.caller(), reason=reason)
-    echo = sentences(output)
+    echo = sentence_printer(output)
     report = _ended(plane.canceller, target, echo)
     write_rows(_rows(submission, report), _ROWS, output)
     batch_jobs, training_jobs = (

@@ -7,7 +7,7 @@ import click
 from traingrid import names
 from traingrid.api.submit import read_manifest
 from traingrid.cli.columns import Column, Schema
-from traingrid.cli.export import Output, output_option, sentences, write_rows
+from traingrid.cli.export import Output, output_option, sentence_printer, write_rows
 from traingrid.deploy.checkup.account import caller
 from traingrid.deploy.checkup.finding import Finding, Verdict, of_grid_file
 from traingrid.deploy.checkup.needs import Needs, of_clusters
@@ -59,7 +59,7 @@ def doctor(grid_file: Path, manifest: Path | None, *, output: Output) -> None:
     grid = load_grid(grid_file)
     account, arn = caller(grid.home)
     needs = needs_of(grid, account, manifest)
-    echo = sentences(output)
+    echo = sentence_printer(output)
     echo(printable(f"account {account}, as {arn}"))
     findings = list(check_up(grid, account, needs))
     write_rows(findings, _rows(grid_file), output)

@@ -10,7 +10,7 @@ from traingrid.api.control_plane import ControlPlane
 from traingrid.api.merge import open_merge
 from traingrid.cli.columns import Column, Schema
 from traingrid.cli.console import console
-from traingrid.cli.export import output_option, sentences, write_rows
+from traingrid.cli.export import output_option, sentence_printer, write_rows
 from traingrid.cli.folded_table import folded_table
 from traingrid.cli.parameter_types import REGION, SUBMISSION
 from traingrid.merge.line import MergeRequest
@@ -99,7 +99,7 @@ def merge(
     plane = ControlPlane.of(grid_file)
     options = MergeRequest(**request)
     opened = open_merge(plane, plane.submission_id(submission), indexes, options)
-    echo = sentences(output)
+    echo = sentence_printer(output)
     if plan:
         _print_plan(opened, output, echo)
         return

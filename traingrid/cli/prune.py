@@ -15,7 +15,7 @@ from traingrid.aws.s3_copy import CopyStore
 from traingrid.aws.s3_delete import Deleter
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli.copies import COPY_ROWS, copies_sentence, folders_in_use, found_copies
-from traingrid.cli.export import Output, output_option, sentences, write_rows
+from traingrid.cli.export import Output, output_option, sentence_printer, write_rows
 from traingrid.cli.parameter_types import SUBMISSION
 from traingrid.cli.record_index import index
 from traingrid.errors import TraingridError, UsageError
@@ -51,7 +51,7 @@ def prune(grid_file: Path, folder: str, submission: str, *, yes: bool, output: O
     Lists the copies with their cost, or only the copy in FOLDER, an S3 URI, and asks for confirmation. Objects that are
     not part of a copy, or that the source no longer has, are kept. Running an interrupted command again continues.
     """
-    plane, echo = ControlPlane.of(grid_file), sentences(output)
+    plane, echo = ControlPlane.of(grid_file), sentence_printer(output)
     deployment, submission = plane.deployment, submission and plane.submission_id(submission)
     copies = [
         copy

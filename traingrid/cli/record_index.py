@@ -15,7 +15,7 @@ from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_ranges import KEYS_PER_LIST, Ranges
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli.columns import Column, Schema
-from traingrid.cli.export import output_option, sentences, write_rows
+from traingrid.cli.export import output_option, sentence_printer, write_rows
 from traingrid.datasets import record_index
 from traingrid.deploy.prices import GET_REQUEST, PUT_REQUEST
 from traingrid.errors import UsageError
@@ -75,7 +75,7 @@ def index(uris: tuple[str, ...], *, plan: bool, output: Output) -> None:
         folders = [S3Uri.parse(text) for text in uris]
     except ValueError as error:
         raise UsageError(f"Invalid URI: {error}.", "Write s3://bucket/folder.") from error
-    echo, rows = sentences(output), []
+    echo, rows = sentence_printer(output), []
     for folder in folders:
         row = _Folder(folder).planned() if plan else _Folder(folder).written()
         echo(printable(_sentence(row)))

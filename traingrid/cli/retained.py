@@ -8,7 +8,7 @@ from traingrid import names
 from traingrid.aws.clients import periodic_client
 from traingrid.cli.columns import Column, Schema
 from traingrid.cli.console import console
-from traingrid.cli.export import Output, output_option, sentences, write_rows
+from traingrid.cli.export import Output, output_option, sentence_printer, write_rows
 from traingrid.cli.folded_table import folded_table
 from traingrid.deploy.checkup.account import caller
 from traingrid.deploy.checkup.finding import Finding
@@ -59,7 +59,7 @@ def retained(grid_file: Path, *, output: Output) -> None:
     account, _ = caller(grid.home)
     resources = kept(grid, account)
     left = [stack for stack in left_stacks(grid, account) if stack.fix]
-    echo = sentences(output)
+    echo = sentence_printer(output)
     if output != "table":
         write_rows([*resources, *map(_row, left)], _ROWS, output)
     elif resources:

@@ -10,7 +10,7 @@ import click
 from traingrid.api.control_plane import ControlPlane
 from traingrid.api.submit import read_manifest, with_initial_models
 from traingrid.cli.columns import Column, Schema
-from traingrid.cli.export import Output, output_option, sentences, write_rows
+from traingrid.cli.export import Output, output_option, sentence_printer, write_rows
 from traingrid.cli.parameter_types import SUBMISSION
 from traingrid.errors import TraingridError, UsageError, interrupted
 from traingrid.manifest.hardware_warnings import jobs_warnings
@@ -43,7 +43,7 @@ def retry(grid_file: Path, submission: str, manifest: Path | None, index: int | 
     """
     plane = ControlPlane.of(grid_file)
     submission = plane.submission_id(submission)
-    retrier, by, echo = plane.retrier, plane.caller(), sentences(output)
+    retrier, by, echo = plane.retrier, plane.caller(), sentence_printer(output)
     todo = _planned(retrier, submission, manifest, index, echo)
     try:
         done = retrier.run(todo, by, partial(_print_array, echo))
