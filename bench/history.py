@@ -310,7 +310,7 @@ def a_reconciler(ledger: Ledger, sagemaker: LongHistory) -> Reconciler:
         regions=[REGION],
         inventory=lambda region: SageMakerInventory(deployment, region, lambda *_: sagemaker),
         backend=lambda *_: fake,
-        in_regions=map,
+        map_regions=map,
     )
 
 

@@ -59,7 +59,7 @@ class Budgets:
         for name, submission in submissions.items():
             if not _may_reach(submission):
                 continue
-            with reach.of_submission(name):
+            with reach.record_submission_errors(name):
                 self._enforce(name, submission, running, reach, done)
 
     def _enforce(
@@ -78,10 +78,10 @@ class Budgets:
         """Return a job with the start of its training job, which is recorded if no child or event has recorded it."""
         name = names.training_job(self.grid, item.submission, item.index, item.attempt)
         is_known = item.training_started_at or not is_running(item) or name not in running
-        place = reach.place(item.region, item.backend)
-        if is_known or reach.given_up(place):
+        label = reach.label(item.region, item.backend)
+        if is_known or reach.is_given_up(label):
             return item
-        with reach.of_region(place):
+        with reach.record_errors(label):
             if record_seen(self.grid, self.ledger, self.backend(item.region, item.backend), name):
                 current = self.ledger.look_up(item.submission, item.index)
                 return item if current is None or isinstance(current, Damaged) else current

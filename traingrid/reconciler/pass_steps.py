@@ -100,16 +100,16 @@ class Pass:
         """List the active training jobs, also in Regions that have left the grid."""
         listing = ActiveJobs(
             inventory=self.reconciler.inventory,
-            in_regions=self.reconciler.in_regions,
+            map_regions=self.reconciler.map_regions,
             reach=self._reach,
             since=self.since,
             until=self._at(_FOR_LISTING),
         )
-        self.active = listing.of_regions(self.reconciler.regions)
+        self.active = listing.list_jobs(self.reconciler.regions)
         for part in (part for submission in self.submissions.values() for part in submission.damaged):
-            self._reach.damaged(part)
+            self._reach.record_damage(part)
         live = [item for submission in self.submissions.values() for item in submission.live.values()]
-        self.active += listing.of_regions(elsewhere(live, self.reconciler.regions))
+        self.active += listing.list_jobs(elsewhere(live, self.reconciler.regions))
         self.report.running = len(self.active)
         self.report.lines = dict(Counter(JobState.WAITING if item.phase == QUEUED else item.state for item in live))
 

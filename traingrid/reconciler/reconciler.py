@@ -60,7 +60,7 @@ class Reconciler:
         regions: The training Regions of the grid. Lines may be in other Regions that have left the grid.
         backend: Returns the service of a Region.
         notifications: Publishes events of submissions; None if the grid has no notifications.
-        in_regions: Calls a function for each Region.
+        map_regions: Calls a function for each Region.
     """
 
     grid: str
@@ -74,7 +74,7 @@ class Reconciler:
     backend: Callable[[str, BackendName], Describer]
     notifications: Notifier | None = None
     grace_seconds: float = GRACE_SECONDS
-    in_regions: Callable[[Callable[[str], Any], Collection[str]], Iterable[Any]] = at_once
+    map_regions: Callable[[Callable[[str], Any], Collection[str]], Iterable[Any]] = at_once
 
     @classmethod
     def of(cls, deployment: Deployment, grace_seconds: float = GRACE_SECONDS) -> Self:
