@@ -283,10 +283,10 @@ class Functions:
     def _usable(self, sandbox: Sandbox, spec: FunctionSpec) -> bool:
         """Return True if an idle environment is reusable: not idle for too long, and of the current function."""
         replaced = (sandbox.spec.arn, sandbox.spec.version) == (spec.arn, spec.version) and sandbox.spec != spec
-        return sandbox.alive and not replaced and sandbox.idle_seconds < _IDLE_SECONDS
+        return sandbox.is_alive and not replaced and sandbox.idle_seconds < _IDLE_SECONDS
 
     def _give_back(self, sandbox: Sandbox) -> None:
-        if sandbox.alive and not self._stopped:
+        if sandbox.is_alive and not self._stopped:
             with self._lock:
                 self._idle.append(sandbox)
         else:
