@@ -12,7 +12,7 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError
 
 from training_container.trainer.config import Config
-from training_container.trainer.data.augment import decoded
+from training_container.trainer.data.augment import decode_image
 from training_container.trainer.data.image_datasets import IMAGE, LABEL
 from training_container.trainer.data.record_datasets import FileChannel, PipeChannel
 from training_container.trainer.data.record_index import record_starts
@@ -86,7 +86,7 @@ def problem(record: bytes, config: Config) -> str | None:
 def image_problem(encoded: bytes) -> str | None:
     """Return a sentence that explains why an encoded image cannot be decoded; None if it can."""
     try:
-        decoded(tf.constant(encoded))
+        decode_image(tf.constant(encoded))
     except tf.errors.InvalidArgumentError as error:
         return f"an image of {len(encoded):,} bytes cannot be decoded: {_first_line(error)}."
     return None
