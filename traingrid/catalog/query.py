@@ -83,10 +83,10 @@ def _check_text(*texts: str) -> None:
             raise _refused("it is not UTF-8 text") from None
 
 
-def _check_parameters(used: set[str], parameters: set[str]) -> None:
-    if missing := sorted(used - parameters):
+def _check_parameters(in_query: set[str], given: set[str]) -> None:
+    if missing := sorted(in_query - given):
         options = " ".join(f"--param {name}=VALUE" for name in missing)
         raise UsageError(f"The query has no value for {', '.join(f':{name}' for name in missing)}.", f"Add {options}.")
-    if unknown := sorted(parameters - used):
-        names = ", ".join(f":{name}" for name in sorted(used)) or "no parameters"
-        raise UsageError(f"The query has no parameter :{unknown[0]}.", f"It has {names}.")
+    if unknown := sorted(given - in_query):
+        accepted = ", ".join(f":{name}" for name in sorted(in_query)) or "no parameters"
+        raise UsageError(f"The query has no parameter :{unknown[0]}.", f"It has {accepted}.")

@@ -101,7 +101,7 @@ class Capacity:
         """Record that the attempt's training job found no capacity."""
         if not self._is_shared:
             return
-        read, is_known = self._read(self.pool)
+        read, is_known = self._read_shortage(self.pool)
         new = after_failure(read, self.pool, self.attempt.name, self.attempt.clock.wall()) if is_known else None
         self._is_reported = True
         if new and self._replace(read, new):
@@ -150,7 +150,7 @@ class Capacity:
 
     def _shortage(self, pool: CapacityPool, training_job: str) -> Shortage | None:
         """Return the shortage of a pool; None if there is none, or if the training job is its probe from now on."""
-        read, _ = self._read(pool)
+        read, _ = self._read_shortage(pool)
         now = self.attempt.clock.wall()
         if read is None or read.is_over(now):
             return None
@@ -187,13 +187,13 @@ class Capacity:
         """Return the shortage of which this attempt is, or was, the probe."""
         if self._is_probe is False or not self._is_shared:
             return None
-        read, _ = self._read(self.pool)
+        read, _ = self._read_shortage(self.pool)
         if read is None or read.is_over(self.attempt.clock.wall()):
             return None
         return read if self._is_probe or read.probe == self.attempt.name else None
 
-    def _read(self, pool: CapacityPool) -> tuple[Shortage | None, bool]:
-        """Return the shortage of a pool, and True if the ledger has answered."""
+    def _read_shortage(self, pool: CapacityPool) -> tuple[Shortage | None, bool]:
+        """Return the shortage of a pool, None if it has none, and whether the ledger answered."""
         try:
             return self.attempt.ledger.shortage(pool), True
         except (BotoCoreError, ClientError, ItemError) as error:

@@ -59,7 +59,7 @@ def record_seen(  # noqa: PLR0913  # one keyword for each independent option
             with_reason_of_stop(_observed(training_job, observed, precondition), cancel) for precondition in required
         )
         return any(
-            _record(ledger, key, *facts_and_precondition, watched=watched)
+            _record_facts(ledger, key, *facts_and_precondition, watched=watched)
             for facts_and_precondition in zip(facts, required, strict=True)
         )
 
@@ -100,15 +100,16 @@ def _observed(training_job: str, observed: TrainingJobDescription, required: Pre
     return facts
 
 
-def _record(ledger: Ledger, key: JobKey, facts: JobFacts, required: Precondition, *, watched: bool) -> bool:
+def _record_facts(ledger: Ledger, key: JobKey, facts: JobFacts, precondition: Precondition, *, watched: bool) -> bool:
     """Record facts, but no final state if a child watches the job and the failure is retried."""
     failure = FAILURES.get(facts.get("failure", ""))
-    left_to_child = watched and failure is not None and failure.retried
-    if ledger.record_description(key, facts, replace(required, unless_watched=left_to_child)):
+    is_retried_by_child = watched and failure is not None and failure.retried
+    # `watched` may be out of date: the write itself checks that no child watches the job.
+    if ledger.record_description(key, facts, replace(precondition, unless_watched=is_retried_by_child)):
         return True
-    if not left_to_child:
+    if not is_retried_by_child:
         return False
     # The child decides whether the job ends here or makes another attempt; `failure` notifies the child.
-    stateless = facts.copy()
-    del stateless["state"]
-    return ledger.record_description(key, stateless, required)
+    facts_without_state = facts.copy()
+    del facts_without_state["state"]
+    return ledger.record_description(key, facts_without_state, precondition)

@@ -76,7 +76,7 @@ class EventFiles:
         for region, _, _ in places:
             if region not in self._storages:  # in this thread, because making clients is not thread-safe
                 self._storages[region] = Storage(region, role=self.plane.deployment.acting_in(region))
-        listed = in_order(lambda place: self._files(*place), places, CALLS_AT_ONCE)
+        listed = in_order(lambda place: self._list_files(*place), places, CALLS_AT_ONCE)
         return sum(in_order(self._update, [file for files in listed for file in files], CALLS_AT_ONCE))
 
     def _places(self, submission: str) -> Iterator[tuple[str, S3Uri, Path]]:
@@ -96,17 +96,19 @@ class EventFiles:
             self._jobs[submission] = cached = (len(submission_item.arrays), jobs)
         return cached[1]
 
-    def _files(self, region: str, prefix: S3Uri, folder: Path) -> list[_EventFile]:
+    def _list_files(self, region: str, prefix: S3Uri, folder: Path) -> list[_EventFile]:
+        """Return the event files below a prefix; if the Region does not answer, record the error and return none."""
         try:
-            objects = list(self._storages[region].sizes(prefix))
+            keys_and_sizes = list(self._storages[region].sizes(prefix))
         except (BotoCoreError, ClientError) as error:
             self.errors[region] = str(error)
             return []
-        return [
-            _EventFile(region=region, source=S3Uri(prefix.bucket, key), target=target, size=size)
-            for key, size in objects
-            if (target := _target(folder, key.removeprefix(prefix.key)))
-        ]
+        files = []
+        for key, size in keys_and_sizes:
+            target = _target(folder, key.removeprefix(prefix.key))
+            if target is not None:
+                files.append(_EventFile(region=region, source=S3Uri(prefix.bucket, key), target=target, size=size))
+        return files
 
     def _update(self, file: _EventFile) -> bool:
         """Append the new bytes of a file, because TensorBoard keeps files open; return True if it has changed."""

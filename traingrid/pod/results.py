@@ -74,13 +74,13 @@ def collect(host: Host, s3: Any, training_ended: Event, termination_log: Path) -
     logger.info("Host %s waits for the end of the training%s", host.name, saved)
     while not training_ended.wait(CHECKPOINT_SECONDS):
         if copy:
-            copy.run()
+            copy.copy_changes()
     failure = _failure_text(host)
     logger.info("The training has ended%s", f": {failure}" if failure else "")
     write_message(termination_log, Ending(failure=failure, error=UNFINISHED).encoded())
     deadline = time.monotonic() + PATIENCE_SECONDS
     if copy:
-        copy.run(final=True)  # first, because a host of spot instances has little time
+        copy.copy_changes(final=True)  # first, because a host of spot instances has little time
     artifact, model_error = _uploaded(host, s3, "model", "model", deadline)
     output, output_error = _uploaded(host, s3, "output/data", "output", deadline)
     checkpoint_error = _copied_completely(copy, host, deadline) if copy else ""
@@ -106,7 +106,7 @@ def _checkpoint_copy(host: Host, s3: Any) -> CheckpointUpload | None:
 
 def _copied_completely(copy: CheckpointUpload, host: Host, deadline: float) -> str:
     """Copy the checkpoints that are not in S3 yet, and return the error of those that cannot be copied."""
-    while error := copy.run(final=True):
+    while error := copy.copy_changes(final=True):
         # A missing permission, or a file that cannot be read or has an impossible name, does not change.
         if time.monotonic() > deadline or is_denied(error) or isinstance(error, OSError | ValueError):
             return _text(f"checkpoints to {copy.target}", error, host)

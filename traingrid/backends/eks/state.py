@@ -153,15 +153,15 @@ def _has_failed_by_itself(cluster_job: ClusterJob) -> bool:
 
 
 def _decided(cluster_job: ClusterJob, now: float) -> _State:
-    if cluster_job.completed:
+    if cluster_job.completion_condition:
         if cluster_job.pods_left:
             return _State(state=JobState.IN_PROGRESS, phase="Uploading")
         return _completed(cluster_job)
-    if cluster_job.deleted_at is not None and not cluster_job.failed:
+    if cluster_job.deleted_at is not None and not cluster_job.failure_condition:
         if cluster_job.pods_left:
             return _State(state=JobState.STOPPING, phase="Stopping")
         return _by_pods(cluster_job) or _stopped(cluster_job)
-    if cluster_job.failed:
+    if cluster_job.failure_condition:
         return _State(state=JobState.IN_PROGRESS, phase="Uploading") if cluster_job.pods_left else _failed(cluster_job)
     phase, reason = phase_of(cluster_job, now)
     return _State(state=JobState.IN_PROGRESS, phase=phase, reason=reason)
@@ -260,7 +260,7 @@ def _failed(cluster_job: ClusterJob) -> _State:
     for pod in sorted(filter(is_failed, cluster_job.pods), key=lambda pod: (pod.deleting, pod.failed_at, pod.host)):
         if decided := _failed_pod(cluster_job, pod):
             return decided
-    condition = cluster_job.failed
+    condition = cluster_job.failure_condition
     if is_late or condition.get("reason") == "DeadlineExceeded":
         return _overtime(cluster_job)
     message = str(condition.get("message") or condition.get("reason") or "")

@@ -36,7 +36,7 @@ def may_hang(cluster_job: ClusterJob) -> bool:
         cluster_job.kind is MPI_JOB
         and cluster_job.deleted_at is None
         and not cluster_job.is_suspended
-        and not cluster_job.completed
+        and not cluster_job.completion_condition
     )
     return runs and bool(workers.get("failed") or _failed_without_end(cluster_job))
 
@@ -57,9 +57,9 @@ def worker_failure(cluster_job: ClusterJob) -> WorkerFailure | None:
     if training_job := end_of_worker(cluster_job, failed):
         failure = of_end(training_job)
         return WorkerFailure(failure=failure.name if failure else LOST_NODE.name, reason=training_job.reason)
-    message = str(cluster_job.failed.get("message") or "")
+    message = str(cluster_job.failure_condition.get("message") or "")
     return WorkerFailure(failure=LOST_NODE.name, reason=f"The cluster ended a pod: {message}") if message else None
 
 
 def _failed_without_end(cluster_job: ClusterJob) -> bool:
-    return bool(cluster_job.failed) and not cluster_job.status.get("completionTime")
+    return bool(cluster_job.failure_condition) and not cluster_job.status.get("completionTime")

@@ -36,7 +36,7 @@ def check(line: Line, rules: Rules) -> Iterator[Problem]:
     """Yield the errors of a line's backends in all of its Regions; its other fields are valid."""
     grid = rules.grid
     backends = {region: backends_of(line, region, grid) for region in line.places}
-    missing = [problem for region in backends for problem in _missing(region, backends[region], line, grid)]
+    missing = [problem for region in backends for problem in _missing_backends(region, backends[region], line, grid)]
     if missing:
         yield from missing
         return
@@ -64,10 +64,15 @@ def _jobs_on_eks(line: Line, backends: Mapping[str, Backends], deployment: Deplo
     return {region: in_region(job, region) for region in regions}
 
 
-def _missing(region: str, backends: Backends, line: Line, grid: GridSettings) -> Iterator[Problem]:
-    """Check that a Region of the line has its backends; one of `replicas` needs only one of them."""
-    lacking = [name for name in backends if name not in grid.regions[region].backends]
-    if lacking or not backends:
+def _missing_backends(region: str, backends: Backends, line: Line, grid: GridSettings) -> Iterator[Problem]:
+    """Yield a problem if a Region of the line lacks a backend that the line needs there.
+
+    Args:
+        backends: In the line's own Region all backends of the line, which the Region must have. In a Region of
+            `replicas` only those that the Region has, of which there must be one.
+    """
+    has_all = all(name in grid.regions[region].backends for name in backends)
+    if not backends or not has_all:
         reason = f"{region} has no cluster of EKS in grid.yaml"
         step = f"Write sagemaker, or `eks: {{cluster: NAME}}` for {region} in grid.yaml and deploy."
         yield Problem("backend", " ".join(line.settings.backend or backends), reason, step)
