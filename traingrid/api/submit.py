@@ -92,7 +92,7 @@ def submit_content(
     progress = progress or Progress()
     warning = "S3 may have accepted the manifest: check `traingrid status` before you submit it again."
     with _may_go_on(warning), progress.waiting("S3"):
-        uploaded = _uploaded(manifest, content, deployment)
+        uploaded = _upload(manifest, content, deployment)
     may_be = f"Submission {uploaded.submission} may continue: do not submit the manifest again."
     step = f"See: traingrid status {uploaded.submission}. Cancel: traingrid cancel {uploaded.submission}."
     with _may_go_on(f"{may_be} {step}"), progress.waiting("the intake"):
@@ -207,7 +207,7 @@ def check_name(manifest: Path) -> None:
         raise UsageError(f"{manifest} has the suffix of the intake's reports, which the intake ignores.", "Rename it.")
 
 
-def _uploaded(manifest: Path, content: bytes, deployment: Deployment) -> Uploaded:
+def _upload(manifest: Path, content: bytes, deployment: Deployment) -> Uploaded:
     uri = S3Uri(deployment.manifest_bucket, f"{names.MANIFEST_PREFIX}{manifest.name}")
     return Uploaded(uri=uri, version=Storage(deployment.grid.home).write_new(uri, content, "text/csv"))
 

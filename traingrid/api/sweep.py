@@ -222,13 +222,13 @@ def _check_lines(file: SpecFile, plane: ControlPlane, content: bytes) -> list[Li
             problems += _problems(file, error.errors, "final" if change else "")
         else:
             base = base or lines
-            problems += [] if change else _without_metric(file, lines, plane.deployment.grid)
+            problems += [] if change else _check_metric(file, lines, plane.deployment.grid)
         if problems:
             raise SpecError(tuple(dict.fromkeys(problems)))
     return base
 
 
-def _without_metric(file: SpecFile, lines: Sequence[Line], grid: GridSettings) -> Iterable[str]:
+def _check_metric(file: SpecFile, lines: Sequence[Line], grid: GridSettings) -> Iterable[str]:
     """Yield an error if SageMaker would not record the objective's metric; those of an algorithm are not known."""
     metric = file.spec.objective.metric
     for number, line in enumerate(lines, 1):

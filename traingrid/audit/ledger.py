@@ -41,7 +41,7 @@ def lost_lines(world: World) -> Iterator[Violation]:
             item = world.lines.get(line)
             if item is None and world.may_have(submission, index):
                 continue
-            if not _accounted(world, line, item, submission_item, running=line in running):
+            if not _is_accounted_for(world, line, item, submission_item, running=line in running):
                 sentence = f"job {index} of {submission} {_why_lost(world, line, item, submission_item)}"
                 yield Violation(invariant="I1", kind="lost", submission=submission, what=sentence)
     for submission, index in world.lines:
@@ -52,7 +52,7 @@ def lost_lines(world: World) -> Iterator[Violation]:
             yield Violation(invariant="I1", kind="other", submission=submission, what=sentence)
 
 
-def _accounted(
+def _is_accounted_for(
     world: World, line: Line, item: JobItem | None, submission_item: SubmissionItem, *, running: bool
 ) -> bool:
     if item and item.state in FINAL_STATES:

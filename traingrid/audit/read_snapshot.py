@@ -110,7 +110,7 @@ def read_world(  # noqa: PLR0913  # one keyword for each independent option
         children=_children(items.submissions, lines, Children(Storage(home), deployment.manifest_bucket, home)),
         batch_jobs=batch_jobs,
         roles={region: deployment.execution_role_arn(region) for region in regions},
-        calls=calls if calls is None or not submission else _of_submission(calls, grid.name, submission),
+        calls=calls if calls is None or not submission else _calls_of_submission(calls, grid.name, submission),
         at_rest=at_rest,
         before=before,
         read_at=time.time(),
@@ -160,7 +160,7 @@ def _listed_elsewhere(name: str, region: Inventory, submission: str, window: Win
         ) from error
 
 
-def _of_submission(calls: Sequence[Mapping[str, Any]], grid: str, submission: str) -> list[Mapping[str, Any]]:
+def _calls_of_submission(calls: Sequence[Mapping[str, Any]], grid: str, submission: str) -> list[Mapping[str, Any]]:
     """Return the calls that created resources of one submission."""
     return [call for call in calls if submission_of(grid, created(call)) == submission]
 

@@ -112,7 +112,7 @@ class Capacity:
         if self._is_reported:
             return
         self._is_reported = True
-        read = self._probed()
+        read = self._probed_shortage()
         if read and self._replace(read, ended(read)):
             _log(f"{self.attempt.name}: there is capacity for {read.pool} again", "capacity_found", read)
 
@@ -124,7 +124,7 @@ class Capacity:
         if item.attempt == self.attempt.number and (item.training_seconds or item.state == JobState.COMPLETED):
             self.found()  # an event recorded the end before this child saw that it ran
             return
-        read = self._probed()
+        read = self._probed_shortage()
         if read and read.probe == self.attempt.name and self._replace(read, given_up(read, self.attempt.clock.wall())):
             _log(f"{self.attempt.name}: another job tests the capacity of {read.pool}", "capacity_untested", read)
 
@@ -155,7 +155,7 @@ class Capacity:
         if read is None or read.is_over(now):
             return None
         if read.probe != training_job:
-            read = self._after_probe(read, now)
+            read = self._shortage_after_probe(read, now)
             if read.is_over(now):
                 return None
             if not read.is_due(now):
@@ -167,7 +167,7 @@ class Capacity:
         self._is_probe = True
         return None
 
-    def _after_probe(self, read: Shortage, now: float) -> Shortage:
+    def _shortage_after_probe(self, read: Shortage, now: float) -> Shortage:
         """Return the shortage after its probe if the probe's line shows that it has ended, otherwise as it was read.
 
         The probe's child reports its result, unless the child is lost, or another child of its line was faster.
@@ -183,7 +183,7 @@ class Capacity:
         _log(f"{read.probe} has ended. {new.sentence()}", "capacity_probe_ended", new)
         return new
 
-    def _probed(self) -> Shortage | None:
+    def _probed_shortage(self) -> Shortage | None:
         """Return the shortage of which this attempt is, or was, the probe."""
         if self._is_probe is False or not self._is_shared:
             return None

@@ -53,7 +53,7 @@ def cancel(  # noqa: PLR0913  # the options of the command
     submission = plane.submission_id(submission)
     target = CancelTarget(submission=submission, index=index, region=region, by=plane.caller(), reason=reason)
     echo = sentence_printer(output)
-    report = _ended(plane.canceller, target, echo)
+    report = _record_and_stop(plane.canceller, target, echo)
     write_rows(_rows(submission, report), _ROWS, output)
     batch_jobs, training_jobs = (
         counted(len(report.batch_jobs), "Batch job"),
@@ -77,7 +77,7 @@ def _rows(submission: str, report: CancelReport) -> Iterator[dict[str, str]]:
         yield {"submission": submission, "kind": kind, "name": name, "error": error}
 
 
-def _ended(canceller: Canceller, target: CancelTarget, echo: Callable[[str], None]) -> CancelReport:
+def _record_and_stop(canceller: Canceller, target: CancelTarget, echo: Callable[[str], None]) -> CancelReport:
     """Record the cancel, report that, and stop the jobs; once recorded, the cancel takes effect despite any error."""
     try:
         submission_item = canceller.record(target)

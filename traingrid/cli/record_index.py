@@ -123,14 +123,14 @@ class _Folder:
 
     def written(self) -> _Row:
         """Count the records, and write the index if it changes."""
-        index = self._known | dict(self._counted())
+        index = self._known | dict(self._count())
         changed = bool(self._missing) or not self._unchanged
         if changed:
             self._storage.write(self._target, record_index.index_document(index), "application/json")
         records = sum(entry.records for entry in index.values())
         return self._row("written" if changed else "current", records, self._requests, self._bytes, puts=int(changed))
 
-    def _counted(self) -> Iterator[tuple[str, FileEntry]]:
+    def _count(self) -> Iterator[tuple[str, FileEntry]]:
         """Yield the entries of the files without a current one. The first error ends the count."""
         reported = time.monotonic()
         entries = in_order(self._entry, self._missing, CALLS_AT_ONCE)

@@ -44,7 +44,7 @@ def retry(grid_file: Path, submission: str, manifest: Path | None, index: int | 
     plane = ControlPlane.of(grid_file)
     submission = plane.submission_id(submission)
     retrier, by, echo = plane.retrier, plane.caller(), sentence_printer(output)
-    todo = _planned(retrier, submission, manifest, index, echo)
+    todo = _plan(retrier, submission, manifest, index, echo)
     try:
         done = retrier.run(todo, by, partial(_print_array, echo))
     except KeyboardInterrupt:
@@ -74,7 +74,7 @@ def _rows(submission: str, done: Retried) -> Iterator[dict[str, Any]]:
         yield {"submission": submission, "index": index, **outcome}
 
 
-def _planned(
+def _plan(
     retrier: Retrier, submission: str, manifest: Path | None, index: int | None, echo: Callable[[str], None]
 ) -> ToRetry:
     """Return the plan of a retry, after its warnings; with a corrected manifest, after uploading its sources, too."""

@@ -318,7 +318,7 @@ def of_refusal(code: str, message: str = "") -> Failure:
     if code in PERMISSION_CODES | INVALID_CREDENTIAL_CODES:
         return PERMISSION
     if code in INVALID_CODES:
-        return _by_text(message)
+        return _failure_by_text(message)
     return SERVICE_ERROR  # InternalFailure, ServiceUnavailable, ResourceInUse by a job not visible yet, or no reply
 
 
@@ -346,7 +346,7 @@ def of_end(training_job: TrainingJobDescription, stopped_for: str = "") -> Failu
     by_prefix = {"CapacityError": CAPACITY, "InternalServerError": INTERNAL_ERROR}
     if "InsufficientCapacity" in prefix:
         return CAPACITY
-    return by_prefix.get(prefix) or _by_text(training_job.reason)
+    return by_prefix.get(prefix) or _failure_by_text(training_job.reason)
 
 
 def of_program(text: str) -> Failure:
@@ -375,6 +375,6 @@ def _is_counted(name: str) -> bool:
     return failure is None or failure.counted
 
 
-def _by_text(text: str) -> Failure:
+def _failure_by_text(text: str) -> Failure:
     text = _NAMES.sub(lambda name: name[0][:3], text)
     return next((failure for failure, pattern in _TEXTS if pattern.search(text)), INVALID_REQUEST)

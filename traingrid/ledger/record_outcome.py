@@ -56,7 +56,8 @@ def record_seen(  # noqa: PLR0913  # one keyword for each independent option
     def recorded(fingerprint: str) -> bool:
         required = [Precondition(fingerprint=fingerprint, stopped_for=reason) for reason in _stop_reasons(observed)]
         facts = (
-            with_reason_of_stop(_observed(training_job, observed, precondition), cancel) for precondition in required
+            with_reason_of_stop(_observed_facts(training_job, observed, precondition), cancel)
+            for precondition in required
         )
         return any(
             _record_facts(ledger, key, *facts_and_precondition, watched=watched)
@@ -91,7 +92,7 @@ def _stop_reasons(observed: TrainingJobDescription) -> tuple[str | None, ...]:
     return ("", CAPACITY.name) if observed.state == JobState.STOPPED else (None,)
 
 
-def _observed(training_job: str, observed: TrainingJobDescription, required: Precondition) -> JobFacts:
+def _observed_facts(training_job: str, observed: TrainingJobDescription, required: Precondition) -> JobFacts:
     # The name is included because the child may have died between creating the training job and recording it.
     facts, failure = observed.facts(), of_end(observed, required.stopped_for or "")
     facts["training_job"] = training_job

@@ -80,7 +80,7 @@ def _column_name(cell: str) -> str:
     return cell.lower() if cell.lower() in FIELDS else cell
 
 
-def _in_lower_case(name: str) -> str:
+def _lower_case_column(name: str) -> str:
     """Return a column whose prefix is written in another case with the right prefix; "" for any other name."""
     prefix, dot, entry = name.partition(".")
     mapping = f"{prefix.strip().lower()}{dot}"
@@ -108,7 +108,7 @@ def unknown_field(number: int, name: str, *, csv_form: bool) -> LineError:
     if _FROM_THE_DEPLOYMENT.fullmatch(re.sub(r"[_.\- ]", "", name.lower())):
         reason = "the deployment sets this, and a manifest cannot override it"
         next_step = "Remove it; `cdk deploy` creates the roles, networks and keys."
-    elif csv_form and (column := _in_lower_case(name)):
+    elif csv_form and (column := _lower_case_column(name)):
         reason, next_step = "unknown field", f"Did you mean {column}?"
     elif csv_form and name.startswith("Unnamed:"):  # as pandas reads a column without a name
         reason, next_step = "unknown field", INDEX_STEP

@@ -116,7 +116,7 @@ class Resources:
         indices = {uri: self._indices(region, uri) for uri in streamed}
         shared = [job.inputs[name].uri for name in by_rank(job.inputs, job.streams)]
         many = {uri: self._objects(region, uri, job.ranks) for uri in shared}
-        trouble = _trouble(images, data, many, job.ranks) or _first_of(mounts) or _first_of(indices)
+        trouble = _trouble(images, data, many, job.ranks) or _first_problem(mounts) or _first_problem(indices)
         resources = {**many, **data, **mounts, **images}
         return trouble, (f"{name} ({resource.unknown})" for name, resource in resources.items() if resource.unknown)
 
@@ -177,7 +177,7 @@ def _streams_all_objects(channel: Channel, job: Job) -> bool:
     return channel.input_mode == "Pipe" and job.streams != "rank" and not (channel.lists_objects or job.is_algorithm)
 
 
-def _first_of(mounts: Mapping[str, _Resource]) -> str:
+def _first_problem(mounts: Mapping[str, _Resource]) -> str:
     """Return the first trouble with file systems or data; empty if no problem is known."""
     return next((resource.trouble for resource in mounts.values() if resource.trouble), "")
 

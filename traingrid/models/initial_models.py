@@ -138,7 +138,7 @@ class InitialModels:
         """Yield the reasons why a model cannot be used in Regions."""
         for region in regions:
             if region != source.item.region:
-                yield from self._not_copied(region, source)
+                yield from self._check_copy(region, source)
         yield from self._elsewhere(source.item)
         if self.archives is None:
             return
@@ -165,7 +165,7 @@ class InitialModels:
         if source.job:
             yield from unfit(line, source.job, self.deployment)
 
-    def _not_copied(self, region: str, source: ModelSource) -> Iterator[RefusedError]:
+    def _check_copy(self, region: str, source: ModelSource) -> Iterator[RefusedError]:
         """Yield the reasons why a model cannot be copied to another Region."""
         grid, trained = self.deployment.grid, source.item.region
         place = f"the model is in {trained}"

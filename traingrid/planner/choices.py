@@ -149,7 +149,7 @@ class _Pools:
         hours = _values_by_index(demand.hours, self._index_by_type)[self._type_index]
         time = np.minimum(deadline, self._until) - self._starts
         allowed = (hours * self._attempts <= time) & np.isfinite(data) & (self._instances >= demand.instances)
-        allowed &= self._of_plans(demand)
+        allowed &= self._is_allowed_by_plans(demand)
         allowed &= demand.instances * self._accelerators <= self._most_accelerators
         if not demand.spot:
             allowed &= self._attempts == 1.0
@@ -163,7 +163,7 @@ class _Pools:
             np.append(value, column) for value, column in zip(first, columns, strict=True)
         )
 
-    def _of_plans(self, demand: Demand) -> NDArray[np.bool_]:
+    def _is_allowed_by_plans(self, demand: Demand) -> NDArray[np.bool_]:
         """Return the pools that a job's training plans allow: a plan is used only by the jobs that name it."""
         if not demand.plans:
             return ~self._paid

@@ -81,9 +81,9 @@ def collect(host: Host, s3: Any, training_ended: Event, termination_log: Path) -
     deadline = time.monotonic() + PATIENCE_SECONDS
     if copy:
         copy.copy_changes(final=True)  # first, because a host of spot instances has little time
-    artifact, model_error = _uploaded(host, s3, "model", "model", deadline)
-    output, output_error = _uploaded(host, s3, "output/data", "output", deadline)
-    checkpoint_error = _copied_completely(copy, host, deadline) if copy else ""
+    artifact, model_error = _upload(host, s3, "model", "model", deadline)
+    output, output_error = _upload(host, s3, "output/data", "output", deadline)
+    checkpoint_error = _copy_completely(copy, host, deadline) if copy else ""
     error = model_error or output_error or checkpoint_error
     write_message(termination_log, Ending(artifact=artifact, failure=failure, error=error).encoded())
     logger.info("Model: %s; output: %s", artifact or "none", output or "none")
@@ -104,7 +104,7 @@ def _checkpoint_copy(host: Host, s3: Any) -> CheckpointUpload | None:
     return CheckpointUpload(s3=s3, folder=folder, target=place_of(uri), record=record, is_main=host.is_main)
 
 
-def _copied_completely(copy: CheckpointUpload, host: Host, deadline: float) -> str:
+def _copy_completely(copy: CheckpointUpload, host: Host, deadline: float) -> str:
     """Copy the checkpoints that are not in S3 yet, and return the error of those that cannot be copied."""
     while error := copy.copy_changes(final=True):
         # A missing permission, or a file that cannot be read or has an impossible name, does not change.
@@ -114,7 +114,7 @@ def _copied_completely(copy: CheckpointUpload, host: Host, deadline: float) -> s
     return ""
 
 
-def _uploaded(host: Host, s3: Any, folder: str, name: str, deadline: float) -> tuple[str, str]:
+def _upload(host: Host, s3: Any, folder: str, name: str, deadline: float) -> tuple[str, str]:
     """Upload the archive of a folder; return its URI, or empty, and the error, or empty."""
     output = host.request["OutputDataConfig"]
     prefix = place_of(output["S3OutputPath"])

@@ -93,7 +93,7 @@ class Children:
 
         It is empty if the submission has no array yet, or Batch no longer has any of its arrays.
         """
-        described = self._described({array.batch_job for array in submission_item.arrays})
+        described = self._describe({array.batch_job for array in submission_item.arrays})
         states = {job["status"] for job in described.values()}
         return next((state for state in sorted(states) if state not in GONE), min(states, default=""))
 
@@ -117,7 +117,7 @@ class Children:
 
     def described(self, child: str) -> dict[str, Any]:
         """Return Batch's description of a child; empty if Batch does not have it (any longer)."""
-        description: dict[str, Any] = self._described({child} if child else set()).get(child, {})
+        description: dict[str, Any] = self._describe({child} if child else set()).get(child, {})
         return description
 
     def terminate(self, job: str, reason: str) -> None:
@@ -142,7 +142,7 @@ class Children:
 
         Batch creates children some time after their array was submitted. Until then a child has its array's status.
         """
-        parents = self._described({child.partition(":")[0] for child in ids})
+        parents = self._describe({child.partition(":")[0] for child in ids})
         statuses = {child: ChildStatus(id=child) for child in ids}
         children = set()
         for child in ids:
@@ -156,10 +156,10 @@ class Children:
                 statuses[child] = ChildStatus(id=child, status=parent["status"])
             else:
                 children.add(child)
-                statuses[child] = _not_known(child, parent)
-        return statuses | {child: _child(job) for child, job in self._described(children).items()}
+                statuses[child] = _unknown_child(child, parent)
+        return statuses | {child: _child(job) for child, job in self._describe(children).items()}
 
-    def _described(self, ids: set[str]) -> dict[str, Any]:
+    def _describe(self, ids: set[str]) -> dict[str, Any]:
         ordered = sorted(ids)
         described: dict[str, Any] = {}
         for start in range(0, len(ordered), _DESCRIBED_AT_ONCE):
@@ -205,7 +205,7 @@ def _child(job: Mapping[str, Any]) -> ChildStatus:
     )
 
 
-def _not_known(child: str, parent: Mapping[str, Any]) -> ChildStatus:
+def _unknown_child(child: str, parent: Mapping[str, Any]) -> ChildStatus:
     """Return the status of a child that DescribeJobs does not return although it returns the array."""
     array = _child(parent)
     return replace(array, id=child, status=UNKNOWN if array.gone else array.status)

@@ -184,7 +184,7 @@ def submission_status(
     """
     read, damaged = read_submission(ledger, submission), list[Damaged]()
     recorded = recorded_jobs(read, bucket, storage, damaged.append)
-    current = _as_in_batch(read, recorded, children)
+    current = _statuses_in_batch(read, recorded, children)
     return SubmissionStatus(
         submission=submission,
         manifest=read.head.manifest,
@@ -264,7 +264,9 @@ def _with_cancel(job: JobStatus, cancel: Cancel | None) -> JobStatus:
     return replace(job, cancelled=True, reason=cancel.reason_of(job.state, job.reason))
 
 
-def _as_in_batch(read: ReadSubmission, recorded: Mapping[int, JobStatus], children: Children) -> dict[int, JobStatus]:
+def _statuses_in_batch(
+    read: ReadSubmission, recorded: Mapping[int, JobStatus], children: Children
+) -> dict[int, JobStatus]:
     """Return the status of each job, with Batch's state of the children of jobs without training job."""
     submission_item, items, damaged = read.head, read.items, read.damaged_jobs
     waiting = {

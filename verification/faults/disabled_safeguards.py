@@ -29,7 +29,7 @@ def _conditional_write() -> None:
         getattr(table._dynamodb, operation)(TableName=table._name, **plain)
         return True
 
-    dynamodb.Table._unless_condition_failed = unconditional  # type: ignore[method-assign, assignment]  # the sabotage
+    dynamodb.Table._write_conditionally = unconditional  # type: ignore[method-assign, assignment]  # the sabotage
 
 
 def _attach() -> None:

@@ -31,7 +31,7 @@ _TRAINING_SECONDS = 30.0
 """The duration of the second attempts, which run when the first children continue."""
 _UNHEARD = (EventFault(source="aws.sagemaker", drop=1.0),)
 _OVERLAP = "has two training jobs"
-_NO_WAIT = "traingrid.submission.retry_plan._in_flight"
+_NO_WAIT = "traingrid.submission.retry_plan._reasons_in_flight"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -176,7 +176,7 @@ def test_the_last_copy_of_checkpoints_is_repeated_after_a_wait(host: Make, monke
         None,
     ]
     copy: Any = SimpleNamespace(copy_changes=lambda **_: outcomes.pop(0), target="s3://out/checkpoints")
-    assert results._copied_completely(copy, host(), deadline=60.0) == ""
+    assert results._copy_completely(copy, host(), deadline=60.0) == ""
     assert naps == [5.0, 5.0]
 
 

@@ -503,7 +503,7 @@ def test_a_retry_moves_to_the_next_backend_after_a_failure_of_capacity_only(
     ledger.record_job(job_key(), {"state": JobState.FAILED, "failure": failure})
     corrected, item = job.model_copy(update={"backends": backends}), existing(ledger.job(SUBMISSION, 0))
     todo = ToRetry(submission=SUBMISSION, jobs=[corrected], ended={0: item}, left={}, late=[], changed={})
-    assert retrier._reopened(todo, 1, lambda: False, corrected)
+    assert retrier._reopen(todo, 1, lambda: False, corrected)
     retried = existing(ledger.job(SUBMISSION, 0))
     assert [attempt.backend for attempt in retried.attempts().values()] == [*attempts]
 

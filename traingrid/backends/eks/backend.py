@@ -65,14 +65,14 @@ class Eks:
                 if cluster_job is None:  # deleted just now, or the reply to the creation was lost
                     text = f"The cluster in {self._region} did not confirm that it created {name}."
                     raise LaunchError(SERVICE_ERROR, text, unresolved=True)
-            return self._own(cluster_job, self.fingerprint(name, job))
+            return self._require_own(cluster_job, self.fingerprint(name, job))
 
     def attach(self, name: str, job: Job, tags: dict[str, str]) -> TrainingJobDescription | None:  # noqa: ARG002  # part of the protocol
         """See `Backend.attach`. While the cluster refuses access, the training job may still run, so this waits."""
         try:
             with self._launching(name):
                 cluster_job = self._jobs.find(name)
-                return self._own(cluster_job, self.fingerprint(name, job)) if cluster_job else None
+                return self._require_own(cluster_job, self.fingerprint(name, job)) if cluster_job else None
         except LaunchError as error:
             if isinstance(error.__cause__, ApiError | NoClusterError) and not error.failure.retried:
                 raise LaunchError(SERVICE_ERROR, error.what, unresolved=True) from error
@@ -191,7 +191,7 @@ class Eks:
                 SERVICE_ERROR, f"{text} {self._refusals.launch_error(name, error)}", unresolved=True
             ) from error
 
-    def _own(self, cluster_job: ClusterJob, expected: str) -> TrainingJobDescription:
+    def _require_own(self, cluster_job: ClusterJob, expected: str) -> TrainingJobDescription:
         """Return the existing training job if this job created it; otherwise raise.
 
         The child that created it may have died before it created the Service.
@@ -224,7 +224,7 @@ class Eks:
             tags={**job.tags, **tags},
             pod_image=self._deployment.pod_image,
         )
-        if reason := _unsupported(training_object):
+        if reason := _unsupported_problem(training_object):
             raise LaunchError(INVALID_REQUEST, f"{name} cannot run on Amazon EKS: {reason}.")
         return training_object
 
@@ -237,7 +237,7 @@ class Eks:
         return request
 
 
-def _unsupported(training_object: TrainingObject) -> str:
+def _unsupported_problem(training_object: TrainingObject) -> str:
     """Return why pods cannot run a job whose grid.yaml has changed since its manifest was checked; or an empty text."""
     if not training_object.job.image or training_object.job.is_algorithm:
         return "it runs an algorithm of SageMaker"

@@ -185,7 +185,7 @@ class ClusterJobs:
         Returns:
             True if there were any.
         """
-        if cluster_job.deleted_at is None or not _not_deleting(cluster_job):
+        if cluster_job.deleted_at is None or not _remaining_pods(cluster_job):
             return False
 
         def end_pods(current: ClusterJob) -> None:
@@ -196,7 +196,7 @@ class ClusterJobs:
                     self.notes.remember(current, start, error)
             if current.kind is MPI_JOB:  # a Job that would start the launcher again
                 self.client.delete(JOB, launcher_name(current.name))
-            for pod in _not_deleting(current):
+            for pod in _remaining_pods(current):
                 self.client.delete(POD, pod.name, uid=pod.uid)
 
         self._change(cluster_job, end_pods)
@@ -236,6 +236,6 @@ class ClusterJobs:
         self.client.patch(cluster_job.kind, cluster_job.name, {"metadata": {"annotations": annotations}})
 
 
-def _not_deleting(cluster_job: ClusterJob) -> list[Pod]:
+def _remaining_pods(cluster_job: ClusterJob) -> list[Pod]:
     """Return the pods that have not ended and are not being deleted."""
     return [pod for pod in cluster_job.pods_left if not pod.deleting]

@@ -36,7 +36,7 @@ def phase_of(cluster_job: ClusterJob, now: float) -> tuple[str, str]:
         reason = f"It waits {where}. `kubectl get workloads -n {cluster_job.namespace}` shows its place."
         return QUEUED, reason
     if not cluster_job.pods:
-        return _without_pods(cluster_job)
+        return _reason_without_pods(cluster_job)
     pods = cluster_job.pods
     if waiting := cluster_job.unscheduled:
         return "Pending", wait_of(cluster_job, waiting)
@@ -44,7 +44,7 @@ def phase_of(cluster_job: ClusterJob, now: float) -> tuple[str, str]:
         return "Starting" if wait.has_failed else _phase(pods, cluster_job.hosts), wait.sentence(
             cluster_job.namespace, now
         )
-    return _phase(pods, cluster_job.hosts), _left_running(cluster_job)
+    return _phase(pods, cluster_job.hosts), _left_running_reason(cluster_job)
 
 
 def overdue(cluster_job: ClusterJob, now: float) -> str:
@@ -73,7 +73,7 @@ def _phase(pods: list[Pod], hosts: int) -> str:
     return "Uploading" if all(pod.has_trained or pod.ended for pod in pods) else "Training"
 
 
-def _left_running(cluster_job: ClusterJob) -> str:
+def _left_running_reason(cluster_job: ClusterJob) -> str:
     """Return why a pod does not end after its training, if a container that is not ours keeps it; else empty."""
     for pod in cluster_job.pods_left:
         if name := pod.left_running:
@@ -83,7 +83,7 @@ def _left_running(cluster_job: ClusterJob) -> str:
     return ""
 
 
-def _without_pods(cluster_job: ClusterJob) -> tuple[str, str]:
+def _reason_without_pods(cluster_job: ClusterJob) -> tuple[str, str]:
     warned = [event for event in cluster_job.events if event.get("reason") in _NOT_CREATED]
     if not warned:
         return "Starting", ""

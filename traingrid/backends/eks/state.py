@@ -115,10 +115,10 @@ def tags_in(cluster_job: ClusterJob) -> dict[str, str]:
 
 
 def _state_of(cluster_job: ClusterJob, now: float) -> _State:
-    return _noted(cluster_job) or _decided(cluster_job, now)
+    return _noted_end(cluster_job) or _decide_state(cluster_job, now)
 
 
-def _noted(cluster_job: ClusterJob) -> _State | None:
+def _noted_end(cluster_job: ClusterJob) -> _State | None:
     """Return the end in the annotation `ENDED`; None without a valid one, because other programs can write it, too.
 
     It must be one that the object, and the pods that are left, do not refute.
@@ -152,22 +152,26 @@ def _has_failed_by_itself(cluster_job: ClusterJob) -> bool:
     return any(pod.exit_code and not (pod.was_interrupted or pod.disruption) for pod in _deciding_pods(cluster_job))
 
 
-def _decided(cluster_job: ClusterJob, now: float) -> _State:
+def _decide_state(cluster_job: ClusterJob, now: float) -> _State:
     if cluster_job.completion_condition:
         if cluster_job.pods_left:
             return _State(state=JobState.IN_PROGRESS, phase="Uploading")
-        return _completed(cluster_job)
+        return _completion_state(cluster_job)
     if cluster_job.deleted_at is not None and not cluster_job.failure_condition:
         if cluster_job.pods_left:
             return _State(state=JobState.STOPPING, phase="Stopping")
-        return _by_pods(cluster_job) or _stopped(cluster_job)
+        return _end_by_pods(cluster_job) or _stop_state(cluster_job)
     if cluster_job.failure_condition:
-        return _State(state=JobState.IN_PROGRESS, phase="Uploading") if cluster_job.pods_left else _failed(cluster_job)
+        return (
+            _State(state=JobState.IN_PROGRESS, phase="Uploading")
+            if cluster_job.pods_left
+            else _failure_state(cluster_job)
+        )
     phase, reason = phase_of(cluster_job, now)
     return _State(state=JobState.IN_PROGRESS, phase=phase, reason=reason)
 
 
-def _completed(cluster_job: ClusterJob) -> _State:
+def _completion_state(cluster_job: ClusterJob) -> _State:
     for pod in cluster_job.pods:
         if pod.results.error:
             return _upload_failed(pod)
@@ -202,7 +206,7 @@ def _artifact(cluster_job: ClusterJob) -> str:
     return next((pod.results.artifact for pod in cluster_job.pods if pod.results.artifact), "")
 
 
-def _by_pods(cluster_job: ClusterJob) -> _State | None:
+def _end_by_pods(cluster_job: ClusterJob) -> _State | None:
     """Return the end of a deleted training job whose pods ended by themselves; None if the deletion ended one.
 
     The Job controller releases the pods of a Job that is being deleted, and does not count how they end any more.
@@ -218,10 +222,10 @@ def _by_pods(cluster_job: ClusterJob) -> _State | None:
     for pod in sorted(failed, key=lambda pod: (pod.failed_at, pod.host)):
         if decided := _failed_pod(cluster_job, pod):
             return decided
-    return _completed(cluster_job) if len(own) >= cluster_job.hosts and not failed else None
+    return _completion_state(cluster_job) if len(own) >= cluster_job.hosts and not failed else None
 
 
-def _stopped(cluster_job: ClusterJob) -> _State:
+def _stop_state(cluster_job: ClusterJob) -> _State:
     why, because = (
         cluster_job.annotations.get(labels.STOPPED_FOR, ""),
         cluster_job.annotations.get(labels.STOPPED_BECAUSE, ""),
@@ -241,15 +245,15 @@ def _stopped(cluster_job: ClusterJob) -> _State:
     return _State(state=JobState.STOPPED, phase="Stopped", reason=reason)
 
 
-def _failed(cluster_job: ClusterJob) -> _State:
+def _failure_state(cluster_job: ClusterJob) -> _State:
     """Return the failure of the host that failed first, apart from those that were stopped because of it."""
     stopped_for = cluster_job.annotations.get(labels.STOPPED_FOR, "")
     # Of a worker, whose pod may be gone. The deletion follows the note at once, so one without it is of another writer.
     if cluster_job.deleted_at is not None and stopped_for in FAILURES and stopped_for != CAPACITY.name:
-        return _stopped(cluster_job)
+        return _stop_state(cluster_job)
     is_noted = labels.TRAINED in cluster_job.annotations and not _has_failed_by_itself(cluster_job)
     if is_noted or has_trained_in_time(cluster_job):
-        return _completed(cluster_job)
+        return _completion_state(cluster_job)
     is_late = any(pod.uploaded_late for pod in _deciding_pods(cluster_job))
 
     def is_failed(pod: Pod) -> bool:

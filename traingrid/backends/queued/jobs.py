@@ -39,7 +39,7 @@ class ServiceJobs:
         """Return the id of the service job with a name, or None if Batch knows none (yet or any longer)."""
         if name not in self._ids:
             # The filter ignores case. If two jobs have the name, the first submitted one is used.
-            ids = [job["jobId"] for job in self._listed(filters=_by_name(name)) if job["jobName"] == name]
+            ids = [job["jobId"] for job in self._listed(filters=_list_by_name(name)) if job["jobName"] == name]
             if not ids:
                 return None
             self._ids[name] = str(ids[-1])
@@ -68,7 +68,7 @@ class ServiceJobs:
         Args:
             statuses: Return only jobs in these statuses; by default all that Batch still knows.
         """
-        by_name: list[dict[str, Any]] = [{"filters": _by_name(f"{prefix}*")}]
+        by_name: list[dict[str, Any]] = [{"filters": _list_by_name(f"{prefix}*")}]
         lists = [{"jobStatus": status} for status in statuses] or by_name
         ids = set()
         for which in lists:
@@ -152,5 +152,5 @@ def _begins(name: str, prefix: str) -> bool:
     return name.lower().startswith(prefix.lower())
 
 
-def _by_name(name: str) -> list[dict[str, Any]]:
+def _list_by_name(name: str) -> list[dict[str, Any]]:
     return [{"name": "JOB_NAME", "values": [name]}]

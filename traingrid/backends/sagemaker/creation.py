@@ -65,7 +65,7 @@ class Creation:
             if training_job is None:
                 self._write_manifests(name, job)
                 training_job = self._create(name, request, job)
-            return training_job and self._own(training_job, name, fingerprint(request), tags)
+            return training_job and self._require_own(training_job, name, fingerprint(request), tags)
         except (BotoCoreError, ClientError) as error:
             raise self._outage(name, error) from error
 
@@ -73,7 +73,7 @@ class Creation:
         """See `Backend.attach`."""
         try:
             training_job = self._service.describe(name)
-            return training_job and self._own(training_job, name, self.fingerprint(name, job), tags)
+            return training_job and self._require_own(training_job, name, self.fingerprint(name, job), tags)
         except (BotoCoreError, ClientError) as error:
             raise self._outage(name, error) from error
 
@@ -88,7 +88,7 @@ class Creation:
         key = grid.output_key(self._deployment.account_of(self._region), self._region)
         return confined(request, grid.training, grid.regions[self._region], key)
 
-    def _own(
+    def _require_own(
         self, training_job: TrainingJobDescription, name: str, expected: str, tags: dict[str, str]
     ) -> TrainingJobDescription:
         """Return an existing training job if its fingerprint is `expected`; otherwise raise."""

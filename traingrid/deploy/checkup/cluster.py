@@ -85,7 +85,7 @@ class CheckedCluster:
 
     def kubectl(self, arguments: str) -> str:
         """Return a command of kubectl for this cluster, after the one that adds its context."""
-        return self._in_context(self.commands.kubectl(arguments))
+        return self._command_in_context(self.commands.kubectl(arguments))
 
     def as_administrator(self, arguments: str) -> str:
         """Return such a command for an administrator of the cluster."""
@@ -94,9 +94,9 @@ class CheckedCluster:
     @property
     def apply_access(self) -> str:
         """The command that creates the namespace and the permissions of the grid."""
-        return f"{_ADMINISTRATOR}: {self._in_context(self.commands.apply_access)}"
+        return f"{_ADMINISTRATOR}: {self._command_in_context(self.commands.apply_access)}"
 
-    def _in_context(self, command: str) -> str:
+    def _command_in_context(self, command: str) -> str:
         return f"{self.commands.kubeconfig} && {command}"
 
     def finding(self, subject: str, verdict: Verdict = Verdict.GOOD, why: str = "", fix: str = "") -> Finding:

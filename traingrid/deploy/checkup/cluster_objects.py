@@ -102,19 +102,19 @@ class _Objects:
     def all(self) -> Iterator[Finding]:
         """Check all objects."""
         settings = self._settings
-        yield self._looked(f"namespace {settings.namespace}", "get namespaces", self._namespace)
+        yield self._look(f"namespace {settings.namespace}", "get namespaces", self._namespace)
         yield self._exists(SERVICE_ACCOUNT, settings.service_account, "service account", self._apply)
         for part in _GROUPS:
             subject = f"permissions of {names.kubernetes_group(self._place.grid.name, part)}"
-            yield self._looked(subject, "get roles and rolebindings", partial(self._group, subject, part))
+            yield self._look(subject, "get roles and rolebindings", partial(self._group, subject, part))
         if setting := self._place.required("kind").get("mpijob"):
             yield from self._mpi(setting)
         for queue, setting in self._place.required("queue").items():
-            yield self._looked(f"LocalQueue {queue}", "get localqueues", partial(self._queue, queue, setting))
+            yield self._look(f"LocalQueue {queue}", "get localqueues", partial(self._queue, queue, setting))
         for claim in sorted({*settings.s3_volumes.values(), *settings.file_system_volumes.values()}):
-            yield self._looked(f"claim {claim}", "get persistentvolumeclaims", partial(self._claim, claim))
+            yield self._look(f"claim {claim}", "get persistentvolumeclaims", partial(self._claim, claim))
 
-    def _looked(self, subject: str, needed: str, look: Callable[[], Finding]) -> Finding:
+    def _look(self, subject: str, needed: str, look: Callable[[], Finding]) -> Finding:
         """Return the finding of a check, or UNKNOWN if the caller may not look or the server does not answer."""
         try:
             return look()
@@ -130,7 +130,7 @@ class _Objects:
                 return self._place.finding(subject)
             return self._place.finding(subject, Verdict.WRONG, "does not exist", fix)
 
-        return self._looked(subject, f"get {kind.plural}", look)
+        return self._look(subject, f"get {kind.plural}", look)
 
     def _namespace(self) -> Finding:
         """Check that the namespace exists and admits pods that run as root.
@@ -158,7 +158,7 @@ class _Objects:
         except ApiError as error:
             if error.code not in _NO_REVIEW:
                 raise
-            return self._compared(subject, part)
+            return self._compare(subject, part)
         if missing:
             verb, _, resource = missing[0]
             more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
@@ -184,7 +184,7 @@ class _Objects:
         status = self._client.create(ACCESS_REVIEW, review).get("status") or {}
         return bool(status.get("allowed"))
 
-    def _compared(self, checked: str, part: Part) -> Finding:
+    def _compare(self, checked: str, part: Part) -> Finding:
         """Compare the Role and the RoleBinding of a group with those of `traingrid eks access`."""
         name, group = role_name(self._place.grid.name, part), names.kubernetes_group(self._place.grid.name, part)
         role, binding = self._client.find(ROLE, name), self._client.find(ROLE_BINDING, name)
@@ -200,10 +200,10 @@ class _Objects:
 
     def _mpi(self, setting: str) -> Iterator[Finding]:
         """Check that the cluster serves MPIJobs, which `setting` requires, and the version of their operator."""
-        served = self._looked(_MPI_JOBS, "list mpijobs", partial(self._mpi_jobs, setting))
+        served = self._look(_MPI_JOBS, "list mpijobs", partial(self._mpi_jobs, setting))
         yield served
         if served.verdict is not Verdict.WRONG:
-            yield self._looked("mpi-operator", "list deployments", partial(mpi_operator, self._place, self._client))
+            yield self._look("mpi-operator", "list deployments", partial(mpi_operator, self._place, self._client))
 
     def _mpi_jobs(self, setting: str) -> Finding:
         try:

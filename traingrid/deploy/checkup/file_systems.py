@@ -53,7 +53,7 @@ def _look(file_system: str, kind: str, settings: Region, region: str, role: Acti
     if why := out_of_reach(mountable, jobs):
         fix = f"create it, or a mount target, in the VPC of {region}, or correct subnets and security_groups there"
         return _wrong(good, why, fix)
-    if kind == "EFS" and (alone := _without_mount_target(mountable, jobs)):
+    if kind == "EFS" and (alone := _subnet_without_mount_target(mountable, jobs)):
         why = f"it has no mount target in {alone.zone}, the zone of {alone.name}"
         fix = f"aws efs create-mount-target --region {region} --file-system-id {file_system} --subnet-id {alone.name}"
         return _wrong(good, why, f"{fix} --security-groups {' '.join(mountable.interfaces[0].groups)}")
@@ -73,7 +73,7 @@ def _wrong(good: Finding, why: str, fix: str) -> Finding:
     return Finding(region=good.region, what=good.what, verdict=Verdict.WRONG, why=why, fix=fix)
 
 
-def _without_mount_target(mountable: MountableFileSystem, jobs: Sequence[Subnet]) -> Subnet | None:
+def _subnet_without_mount_target(mountable: MountableFileSystem, jobs: Sequence[Subnet]) -> Subnet | None:
     """Return a subnet in whose zone an EFS file system has no mount target, or None.
 
     The name of the file system resolves to the mount target of the client's own zone

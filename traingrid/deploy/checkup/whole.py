@@ -38,7 +38,7 @@ def check_up(grid: GridSettings, account: str, needs: Needs) -> Iterator[Finding
     yield from on
     reachable = [finding.region for finding in on if finding.verdict is not Verdict.WRONG]
     checkup_input = _Wanted(grid=grid, needs=needs, built=deployed.built(grid) if home == account else {})
-    in_regions = in_order(lambda region: list(_in_region(checkup_input, account, region)), reachable, len(reachable))
+    in_regions = in_order(lambda region: list(_check_region(checkup_input, account, region)), reachable, len(reachable))
     for findings in in_regions:
         yield from findings
     yield from left_stacks(grid, account)
@@ -61,7 +61,7 @@ class _Wanted:
     built: Mapping[str, str]
 
 
-def _in_region(checkup_input: _Wanted, account: str, region: str) -> Iterator[Finding]:
+def _check_region(checkup_input: _Wanted, account: str, region: str) -> Iterator[Finding]:
     """Check a Region of the caller's own account."""
     grid = checkup_input.grid
     home = grid.account or account
@@ -69,15 +69,15 @@ def _in_region(checkup_input: _Wanted, account: str, region: str) -> Iterator[Fi
     if region == grid.home and home == account:
         yield deployed.stack(names.images_stack(grid.name), region)
         yield deployed.stack(names.builds_stack(grid.name), region)
-        yield from _of_control_plane(grid, account)
+        yield from _check_control_plane(grid, account)
         yield deployed.stack(names.guard_stack(grid.name), region)
         if uri := checkup_input.built.get("OrchestratorImage"):
             yield deployed.image("orchestrator's image", uri, region, rebuild=grid.rebuild)
     if region in grid.regions and grid.account_of(region, home) == account:
-        yield from _of_training(checkup_input, account, region)
+        yield from _check_training(checkup_input, account, region)
 
 
-def _of_control_plane(grid: GridSettings, account: str) -> Iterator[Finding]:
+def _check_control_plane(grid: GridSettings, account: str) -> Iterator[Finding]:
     """Check the control plane, and the account's quotas and roles that it needs."""
     yield from account_quotas(grid)
     yield from linked_roles(grid.home)
@@ -98,10 +98,10 @@ def _elsewhere(checkup_input: _Wanted, account: str, region: str, role: ActingRo
         return
     yield from accounts.switched_on(checkup_input.grid.home, [region], role)
     yield accounts.bootstrapped(account, region, role, trust=checkup_input.grid.account or "")
-    yield from _of_training(checkup_input, account, region, role)
+    yield from _check_training(checkup_input, account, region, role)
 
 
-def _of_training(
+def _check_training(
     checkup_input: _Wanted, account: str, region: str, role: ActingRole | None = None
 ) -> Iterator[Finding]:
     """Check the resources that jobs need in a training Region; `role` is the role to assume in another account."""
@@ -114,7 +114,7 @@ def _of_training(
     yield from quotas.granted(region, needs, role)
     place = cluster.CheckedCluster.of(grid, account, region, role, checkup_input.needs.clusters)
     if place:
-        yield from _of_cluster(place)
+        yield from _check_cluster(place)
     stack = deployed.stack(names.region_stack(grid.name, region), region, role)
     yield stack
     if stack.verdict is Verdict.GOOD:
@@ -123,7 +123,7 @@ def _of_training(
             yield from cluster.access(place)
 
 
-def _of_cluster(place: cluster.CheckedCluster) -> Iterator[Finding]:
+def _check_cluster(place: cluster.CheckedCluster) -> Iterator[Finding]:
     """Check the cluster of a Region, which exists before the deployment."""
     finding, described = cluster.described(place)
     yield finding

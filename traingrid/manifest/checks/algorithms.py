@@ -26,7 +26,7 @@ def check(line: Line, rules: Rules) -> Iterator[Problem]:
     algorithm = algorithm_of_line(line, rules.grid)
     if algorithm is None:
         return
-    yield from _not_offered(algorithm, line, rules.grid)
+    yield from _check_offers(algorithm, line, rules.grid)
     job = job_of_line(line, 0, rules.deployment, NO_SUBMISSION)
     violations = (
         violation for region in job.regions for violation in violations_of(in_region(job, region), rules.grid, line)
@@ -39,7 +39,7 @@ def problem_of_violation(violation: BrokenRule) -> Problem:
     return Problem(violation.field, violation.value, violation.reason, violation.next_step, violation.entry)
 
 
-def _not_offered(algorithm: BuiltIn, line: Line, grid: GridSettings) -> Iterator[Problem]:
+def _check_offers(algorithm: BuiltIn, line: Line, grid: GridSettings) -> Iterator[Problem]:
     """Yield the Regions of a line in which AWS has no image of its algorithm."""
     for region in line.places:
         if region not in algorithm.registries:
