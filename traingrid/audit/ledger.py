@@ -34,7 +34,7 @@ def lost_submissions(world: World) -> Iterator[Violation]:
 
 def lost_lines(world: World) -> Iterator[Violation]:
     """Find lines that have not ended and that no child or training job is responsible for (I1)."""
-    running = {job.line for job in world.training_jobs if job.active and owns(world.lines.get(job.line), job)}
+    running = {job.line for job in world.training_jobs if job.is_active and owns(world.lines.get(job.line), job)}
     for submission, submission_item in world.submissions.items():
         for index in range(submission_item.jobs) if submission_item.is_submitted else ():
             line = submission, index
@@ -125,7 +125,7 @@ def _untrue(recorded: RecordedAttempt, job: TrainingJob | None, line: Line, deta
     # The line was closed before the ledger had seen a training job; one that was created later was stopped at once.
     was_described = bool(recorded.training_job_arn) or recorded.billable_seconds is not None
     closed_before = job.state == JobState.STOPPED and not was_described
-    if job.active or closed_before or job.ours is False or recorded.failure in TAKEN_NAMES:
+    if job.is_active or closed_before or job.ours is False or recorded.failure in TAKEN_NAMES:
         return
     if recorded.state != job.state:
         yield f"{job.name} in {job.region} ended as {job.state}, but the ledger has {recorded.state}"

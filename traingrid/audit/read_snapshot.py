@@ -141,7 +141,7 @@ def _with_unexpected(
     retried = {
         name for name, submission_item in items.submissions.items() if epoch_seconds(submission_item.claimed_at) < since
     }
-    unexpected = {job.line[0] for job in jobs if job.active}.difference(items.submissions) | retried
+    unexpected = {job.line[0] for job in jobs if job.is_active}.difference(items.submissions) | retried
     expected = [job for job in jobs if job.line[0] in items.submissions and job.line[0] not in unexpected]
     for name in sorted(unexpected):
         expected += [job for region in regions for job in region.listed(submission=name)]
@@ -181,7 +181,7 @@ def _looked_at(job: TrainingJob, item: JobItem | None, region: Inventory, *, det
     A training job that was running when it was listed, but whose line has ended since, has probably ended too. Return
     None for a training job that has been deleted since.
     """
-    if details or (job.active and not owns(item, job)):
+    if details or (job.is_active and not owns(item, job)):
         described = region.details(job)
         if described is None:
             return None
@@ -191,7 +191,7 @@ def _looked_at(job: TrainingJob, item: JobItem | None, region: Inventory, *, det
 
 def _fits(job: TrainingJob, item: JobItem | None) -> bool:
     """Return True if a training job matches its line; then it is this grid's, and no call for its tags is needed."""
-    if job.active:
+    if job.is_active:
         return owns(item, job)
     recorded = attempts(item).get(job.identity.attempt)
     return recorded is not None and (recorded.state == job.state or recorded.state not in FINAL_STATES)

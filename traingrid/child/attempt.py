@@ -157,7 +157,7 @@ class Attempt:
         item = self.item()
         return item.attempt != self.number or item.state in FINAL_STATES
 
-    def cancelled(self) -> bool:
+    def is_cancelled(self) -> bool:
         """Return True if this job, or its Region, or the submission is cancelled."""
         return self.cancel() is not None
 
@@ -195,7 +195,7 @@ class Attempt:
         training_job = self.backend.describe(self.name)
         if training_job is None or not self._is_ours(training_job):
             return False
-        if not training_job.ended and training_job.state != JobState.STOPPING:
+        if not training_job.has_ended and training_job.state != JobState.STOPPING:
             self.backend.stop(self.name)
             cancel = self.cancel()
             why = "cancelled" if cancel else "its attempt is over"

@@ -66,7 +66,7 @@ class CapacityWait:
         """
         if training_job.created_at is not None:
             self._since = training_job.created_at
-        if training_job.ended or training_job.state == JobState.STOPPING:
+        if training_job.has_ended or training_job.state == JobState.STOPPING:
             return False
         if not item.stopped_for and not (waits(training_job) and self.is_over(item)):
             return False

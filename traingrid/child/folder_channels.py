@@ -62,7 +62,7 @@ def _layout(attempt: Attempt, storage: Storage) -> Layout:
 
 def _record_failure(attempt: Attempt, failure: str, reason: str) -> Attempt | None:
     """Record the failure, and return None; for a cancelled job, return the attempt, of which a launch records that."""
-    if attempt.cancelled():
+    if attempt.is_cancelled():
         return attempt
     attempt.record({"state": JobState.FAILED, "reason": reason, "failure": failure, "phase": ""})
     return None

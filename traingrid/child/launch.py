@@ -76,7 +76,7 @@ def launch(attempt: Attempt, item: JobItem, capacity: Capacity) -> Launched:
     message = f"{job.name}: training job {attempt.name} in {job.region}, {job.ranks} ranks"
     logger.info(message, extra={"event": "launching"})
     while True:
-        if attempt.cancelled():
+        if attempt.is_cancelled():
             return _cancel(attempt, unresolved)
         obstacle = None if item.was_seen else attempt.ledger.pause() or (None if unresolved else capacity.shortage())
         if obstacle:
@@ -86,7 +86,7 @@ def launch(attempt: Attempt, item: JobItem, capacity: Capacity) -> Launched:
             item = attempt.item()  # an event may have recorded a training job whose CreateTrainingJob reply was lost
             continue
         may_send = until_late(attempt.clock)
-        if not requests.claimed(attempt, item, claim):
+        if not requests.claim(attempt, item, claim):
             return _stop_ended_attempt(attempt, requests)
         unresolved = True
         try:
@@ -183,11 +183,11 @@ def _record_launch(attempt: Attempt, training_job: TrainingJobDescription | None
             logger.info(message, attempt.name, extra={"event": "identified_by_tag"})
         facts = training_job.facts()
     if (
-        training_job is None or not training_job.ended
+        training_job is None or not training_job.has_ended
     ):  # the watch records an ended training job, with the rest of its log
         if not requests.record(attempt, {"failure": "", **facts}):
             return _stop_ended_attempt(attempt, requests)
-        if attempt.cancelled():
+        if attempt.is_cancelled():
             _stop_when_visible(attempt)
     return Launched.RUNS
 

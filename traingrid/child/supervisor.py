@@ -125,7 +125,7 @@ class Supervisor:
         """
         if self._current is None:
             return False
-        cancelled = self._current.cancelled()
+        cancelled = self._current.is_cancelled()
         if cancelled or self._current.is_over():
             with log_context(**self._current.log_fields):
                 self._current.stop()
@@ -184,7 +184,7 @@ class Supervisor:
 
     def _conclude(self, attempt: Attempt, training_job: TrainingJobDescription, capacity: Capacity) -> None:
         """Record the end of an attempt, or start the next one, by one conditional write."""
-        item, cancelled = attempt.item(), attempt.cancelled()
+        item, cancelled = attempt.item(), attempt.is_cancelled()
         failure = of_end(training_job, item.stopped_for)
         if cancelled and failure is CAPACITY and training_job.state == JobState.STOPPED:
             failure = STOPPED_BY_USER  # the cancel was recorded while the training job stopped for another candidate

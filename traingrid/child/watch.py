@@ -95,7 +95,7 @@ class Watch:
                 if training_job is None and (age >= VISIBLE_WITHIN or not self.attempt.has_events):
                     self.attempt.record(deleted(self.attempt.name, self.attempt.backend_name))
                     return None
-            if training_job and training_job.ended:
+            if training_job and training_job.has_ended:
                 self._follow_log(last=True)
                 return training_job
             if training_job:
@@ -132,7 +132,9 @@ class Watch:
 
     def _gives_up(self, item: JobItem, training_job: TrainingJobDescription) -> bool:
         """Stop the training job if it has waited for capacity long enough; a cancel comes first."""
-        return bool(self.capacity_wait and not self.attempt.cancelled() and self.capacity_wait.look(item, training_job))
+        return bool(
+            self.capacity_wait and not self.attempt.is_cancelled() and self.capacity_wait.look(item, training_job)
+        )
 
     def _log_state(self, item: JobItem) -> None:
         """Log the state if it has changed, with the reason if the training job waits."""
@@ -155,11 +157,11 @@ class Watch:
         """Leave the job to the events; return it if it ended before the ledger recorded that no child watches it."""
         self.attempt.record({"batch_child": ""})
         training_job = self.attempt.backend.describe(self.attempt.name)
-        return training_job if training_job and training_job.ended else None
+        return training_job if training_job and training_job.has_ended else None
 
     def _stop_if_cancelled(self) -> None:
         """Stop a cancelled training job once; the cancel command may have run before the training job existed."""
-        if not self._stopped and self.attempt.cancelled():
+        if not self._stopped and self.attempt.is_cancelled():
             self._stopped = True
             self.attempt.stop()
 

@@ -56,7 +56,7 @@ class TrainingJobDescription:
     failure: str = ""
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         """True if the state is final."""
         return self.state in FINAL_STATES
 
@@ -71,7 +71,7 @@ class TrainingJobDescription:
             facts["training_started_at"] = int(self.started_at)
         if self.artifact:
             facts["artifact"] = self.artifact
-        if self.ended:
+        if self.has_ended:
             facts |= {"training_seconds": self.training_seconds, "billable_seconds": self.billable_seconds}
             if self.metrics:
                 facts["metrics"] = self.metrics

@@ -53,7 +53,7 @@ def record_seen(  # noqa: PLR0913  # one keyword for each independent option
         return False
     key = JobKey(submission=parsed.submission, index=parsed.index, attempt=parsed.attempt)
 
-    def recorded(fingerprint: str) -> bool:
+    def record(fingerprint: str) -> bool:
         required = [Precondition(fingerprint=fingerprint, stopped_for=reason) for reason in _stop_reasons(observed)]
         facts = (
             with_reason_of_stop(_observed_facts(training_job, observed, precondition), cancel)
@@ -64,11 +64,11 @@ def record_seen(  # noqa: PLR0913  # one keyword for each independent option
             for facts_and_precondition in zip(facts, required, strict=True)
         )
 
-    if recorded(observed.fingerprint):
+    if record(observed.fingerprint):
         return True
     # It is another training job than the ledger's, or the service describes the ledger's in a different form.
     tagged = tagged_fingerprint(backend.tags(observed), grid, parsed)
-    return tagged not in ("", observed.fingerprint) and recorded(tagged)
+    return tagged not in ("", observed.fingerprint) and record(tagged)
 
 
 def with_reason_of_stop(facts: JobFacts, cancel: Cancel | None) -> JobFacts:
@@ -96,7 +96,7 @@ def _observed_facts(training_job: str, observed: TrainingJobDescription, require
     # The name is included because the child may have died between creating the training job and recording it.
     facts, failure = observed.facts(), of_end(observed, required.stopped_for or "")
     facts["training_job"] = training_job
-    if failure or observed.ended:  # the failure of a refused request ends with it
+    if failure or observed.has_ended:  # the failure of a refused request ends with it
         facts["failure"] = failure.name if failure else ""
     return facts
 

@@ -67,13 +67,13 @@ class _Attempt:
     complete: bool = False
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         return self.recorded.state in FINAL_STATES
 
     @property
     def uses_log(self) -> bool:
         """True if its metrics are read from the log: a job without parts, or one that has ended without writing any."""
-        return self.log is not None and not self.runs and (self.ended or not self.has_parts)
+        return self.log is not None and not self.runs and (self.has_ended or not self.has_parts)
 
     def points(self) -> Iterator[MetricPoint]:
         of_log = sorted(self.from_log, key=lambda record: record.time)
@@ -132,7 +132,7 @@ class MetricHistory:
             attempt.runs.setdefault(run, []).extend(records)
             attempt.last[prefix] = uri.key
         for attempt in open_ones:
-            attempt.complete = attempt.ended and bool(attempt.runs or attempt.log is None)
+            attempt.complete = attempt.has_ended and bool(attempt.runs or attempt.log is None)
         with_log = [attempt for attempt in open_ones if attempt.uses_log]
         list(in_order(self._read_log, with_log, CALLS_AT_ONCE))
         return [point for attempt in attempts for point in attempt.points()]
@@ -236,7 +236,7 @@ class MetricHistory:
         before, logs = len(attempt.from_log), self._logs[attempt.recorded.region]
         new = attempt.log.new_records(logs)
         _answered(attempt, lambda: attempt.from_log.extend(new))
-        attempt.complete = attempt.ended and len(attempt.from_log) == before
+        attempt.complete = attempt.has_ended and len(attempt.from_log) == before
 
 
 def _answered(attempt: _Attempt, ask: Callable[[], Answer]) -> Answer:

@@ -75,7 +75,7 @@ class Closer:
         """
         name = names.training_job(self.grid, item.submission, item.index, item.attempt)
         if (
-            item.state == JobState.WAITING and not child.gone
+            item.state == JobState.WAITING and not child.is_gone
         ):  # SageMaker rejected the request, and the child retries it
             return name in running
         if item.state in UNLAUNCHED_STATES:
@@ -93,7 +93,7 @@ class Closer:
         name = names.training_job(self.grid, line.submission, line.index, line.item.attempt)
         backend = self.backend(line.region, line.item.backend)
         cancel = cancel_of(line.cancels, line.index, line.region)
-        if record_seen(self.grid, self.ledger, backend, name, watched=not line.child.gone, cancel=cancel):
+        if record_seen(self.grid, self.ledger, backend, name, watched=not line.child.is_gone, cancel=cancel):
             done.recorded.append(name)
         elif self.is_over(line.item, line.child):
             training_job = backend.describe(name)
@@ -107,7 +107,7 @@ class Closer:
 
     def is_over(self, item: JobItem | SubmissionItem, child: ChildStatus) -> bool:
         """Return True if the child ended so long ago that none of its requests can be in flight."""
-        return child.gone and time.time() - child.ended_at >= self.grace_seconds and self.is_old(item)
+        return child.is_gone and time.time() - child.ended_at >= self.grace_seconds and self.is_old(item)
 
     def is_old(self, item: JobItem | SubmissionItem) -> bool:
         """Return True if the item has not changed for `grace_seconds`."""

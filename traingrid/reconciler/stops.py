@@ -86,7 +86,7 @@ class Stops:
                 for job in self.inventory(region).listed(window=Window(since=oldest, before=before, until=self.until)):
                     if _TRAINING_JOB in job.arn:
                         listed[region] = min(int(job.created_at) + 1, before)
-                    if job.active:
+                    if job.is_active:
                         older.append(job)
                 listed[region] = int(oldest)
             self.stop_unwanted(older)

@@ -44,7 +44,7 @@ class ChildStatus:
     ended_at: float = 0
 
     @property
-    def gone(self) -> bool:
+    def is_gone(self) -> bool:
         """True if the child has ended."""
         return self.status in GONE
 
@@ -83,7 +83,9 @@ class Children:
         )
         return {
             index: min(
-                (status_by_child[child] for child in ids_of_line), key=lambda child: child.gone, default=ChildStatus()
+                (status_by_child[child] for child in ids_of_line),
+                key=lambda child: child.is_gone,
+                default=ChildStatus(),
             )
             for index, ids_of_line in ids_by_line.items()
         }
@@ -208,4 +210,4 @@ def _child(job: Mapping[str, Any]) -> ChildStatus:
 def _unknown_child(child: str, parent: Mapping[str, Any]) -> ChildStatus:
     """Return the status of a child that DescribeJobs does not return although it returns the array."""
     array = _child(parent)
-    return replace(array, id=child, status=UNKNOWN if array.gone else array.status)
+    return replace(array, id=child, status=UNKNOWN if array.is_gone else array.status)

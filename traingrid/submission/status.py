@@ -345,7 +345,7 @@ def _never_started(job: JobStatus, submission_item: SubmissionItem, child: Child
 
     The reconciler does not close such a line, because it has no copy of the line.
     """
-    if not child.gone or job.ended:
+    if not child.is_gone or job.ended:
         return job
     if not submission_item.had_child(job.index, child.status):
         batch_job = submission_item.batch_job
@@ -362,7 +362,7 @@ def _with_batch_state(job: JobStatus, child: ChildStatus, cancels: Mapping[str, 
     The reconciler determines this.
     """
     if child.status != "FAILED":
-        return job if job.state == JobState.WAITING or child.gone else replace(job, phase=child.status)
+        return job if job.state == JobState.WAITING or child.is_gone else replace(job, phase=child.status)
     if job.cancelled:
         cancel = cancel_of(cancels, job.index, job.region)
         return replace(job, phase="FAILED", state=JobState.STOPPED, reason=cancel.sentence if cancel else "Cancelled")

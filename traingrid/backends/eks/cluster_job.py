@@ -123,12 +123,12 @@ class ClusterJob:
     @property
     def pods_left(self) -> list[Pod]:
         """The pods that have not ended."""
-        return [pod for pod in self.pods if not pod.ended]
+        return [pod for pod in self.pods if not pod.has_ended]
 
     @property
     def unscheduled(self) -> Pod | None:
         """The first pod that waits for a node; None if there is none."""
-        return next((pod for pod in self.pods_left if not pod.scheduled), None)
+        return next((pod for pod in self.pods_left if not pod.is_scheduled), None)
 
     @property
     def is_over(self) -> bool:

@@ -79,7 +79,7 @@ class EksInventory:
         objects = [listed for listed in self._objects() if not labels.is_kept(listed.entry["metadata"], now)]
         if objects:
             pods = self._pods(objects, _LIVE_PODS)
-            yield from (job for job in self._training_jobs(objects, pods) if not job.active)
+            yield from (job for job in self._training_jobs(objects, pods) if not job.is_active)
 
     def details(self, job: TrainingJob) -> Details | None:
         """See `Inventory.details`."""

@@ -238,4 +238,4 @@ class ClusterJobs:
 
 def _remaining_pods(cluster_job: ClusterJob) -> list[Pod]:
     """Return the pods that have not ended and are not being deleted."""
-    return [pod for pod in cluster_job.pods_left if not pod.deleting]
+    return [pod for pod in cluster_job.pods_left if not pod.is_deleting]

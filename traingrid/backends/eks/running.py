@@ -66,11 +66,11 @@ def overdue(cluster_job: ClusterJob, now: float) -> str:
 
 def _phase(pods: list[Pod], hosts: int) -> str:
     """Return SageMaker's SecondaryStatus of hosts that all have nodes."""
-    if len(pods) < hosts or not all(pod.is_preparing or pod.ended for pod in pods):
+    if len(pods) < hosts or not all(pod.is_preparing or pod.has_ended for pod in pods):
         return "Starting"
-    if not all(pod.is_training or pod.ended for pod in pods):
+    if not all(pod.is_training or pod.has_ended for pod in pods):
         return "Downloading"
-    return "Uploading" if all(pod.has_trained or pod.ended for pod in pods) else "Training"
+    return "Uploading" if all(pod.has_trained or pod.has_ended for pod in pods) else "Training"
 
 
 def _left_running_reason(cluster_job: ClusterJob) -> str:

@@ -218,7 +218,7 @@ def _end_by_pods(cluster_job: ClusterJob) -> _State | None:
         return not pod.was_interrupted and end is not None and (end < deleted_at or not stopped_for)
 
     own = [pod for pod in cluster_job.pods if is_own(pod)]
-    failed = [pod for pod in own if pod.failed and not pod.uploaded_late]
+    failed = [pod for pod in own if pod.has_failed and not pod.uploaded_late]
     for pod in sorted(failed, key=lambda pod: (pod.failed_at, pod.host)):
         if decided := _failed_pod(cluster_job, pod):
             return decided
@@ -258,10 +258,10 @@ def _failure_state(cluster_job: ClusterJob) -> _State:
 
     def is_failed(pod: Pod) -> bool:
         # The controllers delete the other pods as soon as they count one that uploaded late as failed.
-        was_deleted_for_it = is_late and pod.deleting and pod.was_interrupted and not pod.disruption
-        return (pod.failed or bool(pod.results.error)) and not was_deleted_for_it
+        was_deleted_for_it = is_late and pod.is_deleting and pod.was_interrupted and not pod.disruption
+        return (pod.has_failed or bool(pod.results.error)) and not was_deleted_for_it
 
-    for pod in sorted(filter(is_failed, cluster_job.pods), key=lambda pod: (pod.deleting, pod.failed_at, pod.host)):
+    for pod in sorted(filter(is_failed, cluster_job.pods), key=lambda pod: (pod.is_deleting, pod.failed_at, pod.host)):
         if decided := _failed_pod(cluster_job, pod):
             return decided
     condition = cluster_job.failure_condition

@@ -50,10 +50,10 @@ def worker_failure(cluster_job: ClusterJob) -> WorkerFailure | None:
     if not may_hang(cluster_job) or not cluster_job.pods_left:
         return None
     launcher = [pod for pod in cluster_job.pods if pod.host == 0]
-    if any(pod.is_training or pod.ended for pod in launcher) and not _failed_without_end(cluster_job):
+    if any(pod.is_training or pod.has_ended for pod in launcher) and not _failed_without_end(cluster_job):
         return None
     # A pod that is being deleted is replaced by the operator.
-    failed = [pod for pod in cluster_job.pods if pod.host > 0 and pod.failed and not pod.deleting]
+    failed = [pod for pod in cluster_job.pods if pod.host > 0 and pod.has_failed and not pod.is_deleting]
     if training_job := end_of_worker(cluster_job, failed):
         failure = of_end(training_job)
         return WorkerFailure(failure=failure.name if failure else LOST_NODE.name, reason=training_job.reason)

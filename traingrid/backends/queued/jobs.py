@@ -128,7 +128,7 @@ def describe_service_job(job: Mapping[str, Any], trained: TrainingJobDescription
         job["status"] not in ACTIVE,
     )
     service_job = str(job["jobId"])
-    if trained and (over or not trained.ended or trained.state == JobState.COMPLETED):
+    if trained and (over or not trained.has_ended or trained.state == JobState.COMPLETED):
         # SageMaker's description may differ in form from the request, but Batch stores the original request.
         return replace(trained, fingerprint=expected or trained.fingerprint, service_job=service_job)
     reason = (

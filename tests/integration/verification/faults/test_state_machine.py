@@ -34,7 +34,7 @@ def test_invariants_hold_for_random_events_kills_and_losses() -> None:
 def put_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """Restore after the test the methods that a sabotage replaces."""
     monkeypatch.setattr(SageMaker, "start", SageMaker.start)
-    monkeypatch.setattr(Attempt, "cancelled", Attempt.cancelled)
+    monkeypatch.setattr(Attempt, "is_cancelled", Attempt.is_cancelled)
 
 
 @pytest.mark.parametrize("safeguard", ["attach", "check after create"])

@@ -706,7 +706,7 @@ ENDED: dict[str, tuple[ClusterJob, str, str, str]] = {
 @pytest.mark.parametrize(("one", "state", "failure", "reason"), ENDED.values(), ids=list(ENDED))
 def test_an_ended_training_job(one: ClusterJob, state: str, failure: str, reason: str) -> None:
     seen = describe_cluster_job(one)
-    assert seen.ended
+    assert seen.has_ended
     assert seen.state == state
     assert seen.reason.startswith(reason)
     ended = of_end(seen)
