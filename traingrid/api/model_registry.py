@@ -17,11 +17,11 @@ from botocore.exceptions import ClientError
 from traingrid import names
 from traingrid.aws.clients import client
 from traingrid.errors import UsageError
-from traingrid.job.job import in_region
+from traingrid.job.job import job_in_region
 from traingrid.job.state import JobState
-from traingrid.manifest.limits import broken_limit, most
+from traingrid.manifest.limits import limit_problem, most
 from traingrid.metrics.comparison import compared_metric, is_lower_better
-from traingrid.metrics.curves import by_job, last_curves
+from traingrid.metrics.curves import group_by_job, last_curves
 from traingrid.metrics.history import MetricHistory
 from traingrid.text import shown
 
@@ -83,13 +83,13 @@ def register(plane: ControlPlane, submission: str, index: int, group: str, image
             invalid, no image is known, or the image is not in ECR in that Region.
         ClientError: SageMaker refused a call.
     """
-    if broken := broken_limit("EntityName", group):
+    if broken := limit_problem("EntityName", group):
         text = f"{shown(group)} cannot be the name of a model group: it {broken}."
         raise UsageError(text, "Write letters, digits and hyphens, for example --group digits.")
     status = _completed_job(plane, submission, index)
     job = plane.last_submitted_jobs(submission).get(index)
     if job and status.region in job.regions:
-        job = in_region(job, status.region)  # it may have moved to the next Region of its data
+        job = job_in_region(job, status.region)  # it may have moved to the next Region of its data
     specification = _model_specification(job, status, image)
     registry = _Registry(plane=plane, submission=submission, status=status, group=group)
     return registry.find_version(specification) or registry.create_version(specification, job)
@@ -235,7 +235,7 @@ class _Registry:
             return {}
         plane = self.plane
         history = MetricHistory(plane.deployment, plane.ledger, plane.storage, self.submission)
-        points = by_job(history.read([self.status.index])).get(self.status.index, [])
+        points = group_by_job(history.read([self.status.index])).get(self.status.index, [])
         values = [point.value for point in last_curves(points).get(metric, ())] or [self.status.metrics[metric]]
         best = min(values) if is_lower_better(metric) else max(values)
         return {f"best:{metric}": f"{best:g}"}

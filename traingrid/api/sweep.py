@@ -117,7 +117,7 @@ class OpenSweep:
         """
         best = state.best(self.spec.objective)
         if best is None:
-            raise without_result(self.spec, state)
+            raise no_result_error(self.spec, state)
         line = trial_line(self.spec, self.sweep.lines[best.line], best.parameters) | {
             "name": f"{name_of(self.spec, best.number)}-best"
         }
@@ -169,7 +169,7 @@ def open_sweep(
     return OpenSweep(spec=file.spec, sweep=sweep, upload=lambda: packed_manifest.upload(announce))
 
 
-def without_result(spec: SweepSpec, state: SweepState) -> TraingridError:
+def no_result_error(spec: SweepSpec, state: SweepState) -> TraingridError:
     """Return the error of a sweep in which no trial completed with a model and reported the metric."""
     ended = [(trial, trial.ended) for trial in state.trials.values() if trial.ended]
     trials = counted(len(ended), "trial")

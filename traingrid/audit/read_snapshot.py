@@ -9,7 +9,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from traingrid.audit.calls import created, submission_of
+from traingrid.audit.calls import created_resource, submission_of
 from traingrid.audit.snapshot import World
 from traingrid.aws.clients import background_client
 from traingrid.aws.s3 import Storage
@@ -162,7 +162,7 @@ def _listed_elsewhere(name: str, region: Inventory, submission: str, window: Win
 
 def _calls_of_submission(calls: Sequence[Mapping[str, Any]], grid: str, submission: str) -> list[Mapping[str, Any]]:
     """Return the calls that created resources of one submission."""
-    return [call for call in calls if submission_of(grid, created(call)) == submission]
+    return [call for call in calls if submission_of(grid, created_resource(call)) == submission]
 
 
 def _read(ledger: Ledger, submission: str, *, is_complete: bool) -> _Items:

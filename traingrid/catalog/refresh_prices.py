@@ -18,7 +18,7 @@ from traingrid.aws.spot_prices import spot_prices
 from traingrid.catalog.batches import upsert
 from traingrid.catalog.tables import prices, transfer_prices
 from traingrid.errors import TraingridError
-from traingrid.threads import in_order
+from traingrid.threads import map_in_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -77,9 +77,9 @@ def read_prices(grid: GridSettings, acting_in: Callable[[str], ActingRole | None
         BotoCoreError: The price list's endpoint does not answer.
     """
     regions, types = list(grid.regions), grid.allowed_instance_types()
-    on_demand = in_order(partial(_read_on_demand_prices, types=types, today=today), regions, len(regions))
-    spot = in_order(lambda region: _spot(region, types, acting_in, today), regions, len(regions))
-    transfers = in_order(partial(_transfers, regions=regions, today=today), regions, len(regions))
+    on_demand = map_in_order(partial(_read_on_demand_prices, types=types, today=today), regions, len(regions))
+    spot = map_in_order(lambda region: _spot(region, types, acting_in, today), regions, len(regions))
+    transfers = map_in_order(partial(_transfers, regions=regions, today=today), regions, len(regions))
     of_instances, of_transfers = _joined([*on_demand, *spot]), _joined(transfers)
     return PricesRead(
         prices=of_instances.rows, transfers=of_transfers.rows, missing=[*of_instances.missing, *of_transfers.missing]

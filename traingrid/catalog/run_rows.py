@@ -12,7 +12,7 @@ from traingrid.catalog.links import TRAINING_PLAN
 from traingrid.child.cost import dollars
 from traingrid.grid.orchestrator import Orchestrator
 from traingrid.job.backend_traits import TRAITS
-from traingrid.job.job import Job, in_region
+from traingrid.job.job import Job, job_in_region
 from traingrid.job.recipe import recipe_of
 from traingrid.job.state import FINAL_STATES
 from traingrid.ledger.damage import readable, warn
@@ -94,7 +94,7 @@ def _attempt_facts(item: JobItem, attempt: RecordedAttempt) -> dict[str, Any]:
 def _line_facts(job: Job | None, attempt: RecordedAttempt) -> dict[str, Any]:
     """Return the facts of a line for an attempt; None for a submission by hand, which has no copy."""
     if job is not None and attempt.region in job.regions:
-        job = in_region(job, attempt.region)
+        job = job_in_region(job, attempt.region)
     return {
         "uri": next((channel.location for channel in job.inputs.values()), "") if job else "",
         "instance_type": job.instance_type if job else "",

@@ -39,7 +39,7 @@ from traingrid.job.failures import QUOTA, STOPPED_BY_USER
 from traingrid.job.observed import TrainingJobDescription
 from traingrid.job.state import JobState
 from traingrid.late_request import LateRequestError
-from traingrid.ledger.record_outcome import deleted
+from traingrid.ledger.record_outcome import facts_of_deleted
 from traingrid.ledger.shortages import Shortage
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ def _cancel(attempt: Attempt, unresolved: bool) -> Launched:
     cancel = attempt.cancel()
     reason = cancel.before_creation if cancel else "It was stopped before its training job was created."
     if attempt.item().was_seen:
-        reason = deleted(attempt.name, attempt.backend_name)["reason"]
+        reason = facts_of_deleted(attempt.name, attempt.backend_name)["reason"]
     attempt.record({"state": JobState.STOPPED, "phase": "", "reason": reason, "failure": STOPPED_BY_USER.name})
     return Launched.OVER
 

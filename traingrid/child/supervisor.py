@@ -25,9 +25,9 @@ from traingrid.child.pace import Pace
 from traingrid.child.watch import Watch
 from traingrid.job.backend_traits import backend_field
 from traingrid.job.candidates import Candidate, candidates_of, next_candidate, sentence_part
-from traingrid.job.failures import CAPACITY, FAILURES, STOPPED_BY_USER, Failure, may_try_again, of_end
+from traingrid.job.failures import CAPACITY, FAILURES, STOPPED_BY_USER, Failure, failure_of_end, may_try_again
 from traingrid.job.initial_model import needs_model_copy
-from traingrid.job.job import in_region, on_demand
+from traingrid.job.job import job_in_region, job_on_demand
 from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.ledger.record_outcome import with_reason_of_stop
 from traingrid.log import log_context
@@ -163,12 +163,12 @@ class Supervisor:
     def _attempt(self, item: JobItem) -> Attempt:
         if item.candidate not in self._backends:
             self._backends[item.candidate] = self.backend_in(*item.candidate)
-        job = in_region(self.job, item.region)
+        job = job_in_region(self.job, item.region)
         return Attempt(
             grid=self.grid,
             submission=self.submission,
             number=item.attempt,
-            job=on_demand(job) if item.on_demand else job,
+            job=job_on_demand(job) if item.on_demand else job,
             batch_child=self.batch_child,
             array_file=self.array_file,
             backend=self._backends[item.candidate],
@@ -185,7 +185,7 @@ class Supervisor:
     def _conclude(self, attempt: Attempt, training_job: TrainingJobDescription, capacity: Capacity) -> None:
         """Record the end of an attempt, or start the next one, by one conditional write."""
         item, cancelled = attempt.item(), attempt.is_cancelled()
-        failure = of_end(training_job, item.stopped_for)
+        failure = failure_of_end(training_job, item.stopped_for)
         if cancelled and failure is CAPACITY and training_job.state == JobState.STOPPED:
             failure = STOPPED_BY_USER  # the cancel was recorded while the training job stopped for another candidate
         if failure is CAPACITY:

@@ -18,7 +18,7 @@ from traingrid.child.pace import Pace, spread
 from traingrid.child.progress import EpochPace, MetricProgress
 from traingrid.job.observed import WAITING_PHASES, TrainingJobDescription
 from traingrid.job.state import FINAL_STATES, JobState
-from traingrid.ledger.record_outcome import deleted
+from traingrid.ledger.record_outcome import facts_of_deleted
 from traingrid.log import TRAINING
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class Watch:
                 # A cluster's API always returns the latest state of an object; SageMaker may not return a new one yet
                 # (https://kubernetes.io/docs/reference/using-api/api-concepts/#the-resourceversion-parameter).
                 if training_job is None and (age >= VISIBLE_WITHIN or not self.attempt.has_events):
-                    self.attempt.record(deleted(self.attempt.name, self.attempt.backend_name))
+                    self.attempt.record(facts_of_deleted(self.attempt.name, self.attempt.backend_name))
                     return None
             if training_job and training_job.has_ended:
                 self._follow_log(last=True)

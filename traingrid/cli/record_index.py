@@ -20,7 +20,7 @@ from traingrid.datasets import record_index
 from traingrid.deploy.prices import GET_REQUEST, PUT_REQUEST
 from traingrid.errors import UsageError
 from traingrid.text import byte_size, counted, printable
-from traingrid.threads import in_order
+from traingrid.threads import map_in_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -133,7 +133,7 @@ class _Folder:
     def _count(self) -> Iterator[tuple[str, FileEntry]]:
         """Yield the entries of the files without a current one. The first error ends the count."""
         reported = time.monotonic()
-        entries = in_order(self._entry, self._missing, CALLS_AT_ONCE)
+        entries = map_in_order(self._entry, self._missing, CALLS_AT_ONCE)
         for number, name_and_entry in enumerate(zip(self._missing, entries, strict=True), start=1):
             yield name_and_entry
             if time.monotonic() - reported > _REPORT_SECONDS:

@@ -305,7 +305,7 @@ _NOT_OFFERED = "not available in this region"
 (https://github.com/aws/amazon-sagemaker-examples/issues/1001). Waiting does not help."""
 
 
-def of_refusal(code: str, message: str = "") -> Failure:
+def failure_of_refusal(code: str, message: str = "") -> Failure:
     """Return the failure class of a rejected CreateTrainingJob request.
 
     Args:
@@ -322,7 +322,7 @@ def of_refusal(code: str, message: str = "") -> Failure:
     return SERVICE_ERROR  # InternalFailure, ServiceUnavailable, ResourceInUse by a job not visible yet, or no reply
 
 
-def of_end(training_job: TrainingJobDescription, stopped_for: str = "") -> Failure | None:
+def failure_of_end(training_job: TrainingJobDescription, stopped_for: str = "") -> Failure | None:
     """Return the failure class of an ended training job, or None if it completed or has not ended.
 
     Args:
@@ -341,7 +341,7 @@ def of_end(training_job: TrainingJobDescription, stopped_for: str = "") -> Failu
         return None
     prefix = training_job.reason.partition(":")[0]
     if prefix == "AlgorithmError":
-        return of_program(training_job.reason)
+        return failure_of_program(training_job.reason)
     # "CapacityError: Unable to provision requested ML compute capacity." (rse-grand-challenge #2631)
     by_prefix = {"CapacityError": CAPACITY, "InternalServerError": INTERNAL_ERROR}
     if "InsufficientCapacity" in prefix:
@@ -349,7 +349,7 @@ def of_end(training_job: TrainingJobDescription, stopped_for: str = "") -> Failu
     return by_prefix.get(prefix) or _failure_by_text(training_job.reason)
 
 
-def of_program(text: str) -> Failure:
+def failure_of_program(text: str) -> Failure:
     """Return the failure class of a training program that ended with an error and this text."""
     return next((failure for failure, pattern in _ALGORITHM_TEXTS if pattern.search(text)), ALGORITHM)
 

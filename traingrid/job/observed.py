@@ -37,7 +37,7 @@ class TrainingJobDescription:
         identified_by_tag: True if only the job's tag identifies it, because its description differs from the request.
         service_job: The id of the service job that queues it; empty if it was created directly.
         failure: The name of the failure class; empty if it follows from state, phase and reason
-            (`traingrid.job.failures.of_end`).
+            (`traingrid.job.failures.failure_of_end`).
     """
 
     state: JobState

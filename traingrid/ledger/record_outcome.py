@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from traingrid import names
 from traingrid.job.backend_traits import TRAITS
-from traingrid.job.failures import CAPACITY, DELETED, FAILURES, STOPPED_BY_USER, of_end
+from traingrid.job.failures import CAPACITY, DELETED, FAILURES, STOPPED_BY_USER, failure_of_end
 from traingrid.job.ownership import tagged_fingerprint
 from traingrid.job.state import JobState
 from traingrid.ledger.items import JobKey
@@ -78,7 +78,7 @@ def with_reason_of_stop(facts: JobFacts, cancel: Cancel | None) -> JobFacts:
     return {**facts, "reason": cancel.while_stopping}
 
 
-def deleted(training_job: str, backend: BackendName) -> JobFacts:
+def facts_of_deleted(training_job: str, backend: BackendName) -> JobFacts:
     """Return the facts of a job whose training job existed, but is no longer known to its service."""
     reason = f"The training job {training_job} no longer exists in {TRAITS[backend].service}."
     return {"state": JobState.FAILED, "phase": "", "failure": DELETED.name, "reason": reason}
@@ -94,7 +94,7 @@ def _stop_reasons(observed: TrainingJobDescription) -> tuple[str | None, ...]:
 
 def _observed_facts(training_job: str, observed: TrainingJobDescription, required: Precondition) -> JobFacts:
     # The name is included because the child may have died between creating the training job and recording it.
-    facts, failure = observed.facts(), of_end(observed, required.stopped_for or "")
+    facts, failure = observed.facts(), failure_of_end(observed, required.stopped_for or "")
     facts["training_job"] = training_job
     if failure or observed.has_ended:  # the failure of a refused request ends with it
         facts["failure"] = failure.name if failure else ""

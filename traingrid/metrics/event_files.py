@@ -16,10 +16,10 @@ from traingrid.aws.clients import CALLS_AT_ONCE
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import TraingridError
-from traingrid.job.job import in_region
+from traingrid.job.job import job_in_region
 from traingrid.ledger.damage import warn
 from traingrid.submission.submitted_jobs import last_submitted_jobs
-from traingrid.threads import in_order
+from traingrid.threads import map_in_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -76,8 +76,8 @@ class EventFiles:
         for region, _, _ in places:
             if region not in self._storages:  # in this thread, because making clients is not thread-safe
                 self._storages[region] = Storage(region, role=self.plane.deployment.acting_in(region))
-        listed = in_order(lambda place: self._list_files(*place), places, CALLS_AT_ONCE)
-        return sum(in_order(self._update, [file for files in listed for file in files], CALLS_AT_ONCE))
+        listed = map_in_order(lambda place: self._list_files(*place), places, CALLS_AT_ONCE)
+        return sum(map_in_order(self._update, [file for files in listed for file in files], CALLS_AT_ONCE))
 
     def _places(self, submission: str) -> Iterator[tuple[str, S3Uri, Path]]:
         """Yield the Region, the prefix and the local folder of each job that writes TensorBoard data."""
@@ -135,7 +135,7 @@ def _prefix(job: Job, region: str) -> S3Uri | None:
     uri = job.hyperparameters.get("tensorboard_s3", "")
     if not uri and not job.tensorboard:
         return None
-    output = in_region(job, region).output if region in job.regions else job.output
+    output = job_in_region(job, region).output if region in job.regions else job.output
     bucket, _, key = (uri or f"{output}tensorboard/").removeprefix("s3://").partition("/")
     return S3Uri(bucket, key if key.endswith("/") or not key else f"{key}/")
 

@@ -17,7 +17,7 @@ from traingrid.manifest.checks.queues import too_large_with_model
 from traingrid.manifest.errors import LineError, ManifestError
 from traingrid.manifest.problem import Problem, RefusedError, literal
 from traingrid.models.fit import unfit
-from traingrid.models.limits import check_copies, check_models, too_large_to_copy
+from traingrid.models.limits import check_copies, check_models, copy_size_problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -144,7 +144,7 @@ class InitialModels:
             return
         archive, trained = self.archives.look(source.item.artifact, source.item.region), source.item.region
         is_copied = any(region != trained for region in regions)
-        refused = archive.refused or (too_large_to_copy(archive.size or 0, trained) if is_copied else None)
+        refused = archive.refused or (copy_size_problem(archive.size or 0, trained) if is_copied else None)
         if refused:
             yield refused
 

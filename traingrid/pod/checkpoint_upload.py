@@ -26,7 +26,7 @@ from traingrid.aws.s3_delete import delete_unchanged
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.strict_json import JsonError, json_object
 from traingrid.text import counted
-from traingrid.threads import in_order
+from traingrid.threads import map_in_order
 
 logger = logging.getLogger(__name__)
 
@@ -123,7 +123,7 @@ class CheckpointUpload:
             return error
         changed = [path for path, stamp in stamp_by_path.items() if self._is_changed(path, stamp, final=final)]
         changed.sort(key=lambda path: stamp_by_path[path].modified)  # the last file may refer to earlier ones
-        errors = [error for error in in_order(self._copy, changed, _FILES_AT_ONCE) if error]
+        errors = [error for error in map_in_order(self._copy, changed, _FILES_AT_ONCE) if error]
         removed = [
             path for path in self.record.copied if path not in stamp_by_path and not (self.folder / path).exists()
         ]

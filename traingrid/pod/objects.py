@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 from traingrid.aws.s3_uri import S3Uri, path_in_channel
 from traingrid.pod.failure import download_error
 from traingrid.strict_json import JsonError, json_list
-from traingrid.threads import in_order
+from traingrid.threads import map_in_order
 from traingrid.transfers.retries import patiently
 
 _HEADS_AT_ONCE = 16
@@ -126,7 +126,7 @@ def _listed(s3: Any, manifest: S3Uri) -> Iterator[StoredObject]:
             place=place, size=head_reply["ContentLength"], etag=head_reply["ETag"], path=_checked(suffix, place)
         )
 
-    yield from in_order(stored_object, iter(places), _HEADS_AT_ONCE)
+    yield from map_in_order(stored_object, iter(places), _HEADS_AT_ONCE)
 
 
 def _checked(path: str, place: S3Uri) -> str:

@@ -10,7 +10,7 @@ from traingrid import names
 from traingrid.job.ownership import conflict
 from traingrid.job.state import UNLAUNCHED_STATES, JobState
 from traingrid.ledger.preconditions import Precondition
-from traingrid.ledger.record_outcome import deleted, record_seen
+from traingrid.ledger.record_outcome import facts_of_deleted, record_seen
 from traingrid.ledger.user_requests import cancel_of
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ class Closer:
 
 def _end(line: UnendedLine, item: JobItem | None = None, training_job: str = "") -> JobFacts:
     """Return the outcome of a line that has no training job (any longer) and will never have one."""
-    child, deletion = line.child, deleted(training_job, item.backend) if item and item.was_seen else None
+    child, deletion = line.child, facts_of_deleted(training_job, item.backend) if item and item.was_seen else None
     if cancel := cancel_of(line.cancels, line.index, line.region):
         reason = deletion["reason"] if deletion else cancel.before_creation
         return {"state": JobState.STOPPED, "reason": reason}

@@ -21,7 +21,7 @@ from traingrid.backoff import PASS_SECONDS
 from traingrid.late_request import CREATES_END_SECONDS
 from traingrid.ledger.grid_items import HistoryScan
 from traingrid.ledger.open_marks import OpenMark
-from traingrid.ledger.submissions import SubmissionState, by_submission
+from traingrid.ledger.submissions import SubmissionState, group_by_submission
 from traingrid.ledger.timestamps import epoch_seconds, timestamp
 from traingrid.reconciler.notifications import is_told
 from traingrid.reconciler.pass_order import rotated
@@ -108,7 +108,7 @@ class OpenWork:
             if number and time.time() >= until:
                 reach.record_unread(len(order) - number)
                 break
-            submissions[name] = by_submission(self.ledger.whole(name)).get(name, SubmissionState())
+            submissions[name] = group_by_submission(self.ledger.whole(name)).get(name, SubmissionState())
         return submissions, marks
 
     def settle(self, submissions: Mapping[str, SubmissionState], marks: Mapping[str, OpenMark], until: float) -> None:

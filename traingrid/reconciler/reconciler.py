@@ -25,7 +25,7 @@ from traingrid.reconciler.notifications import Notifier
 from traingrid.reconciler.pass_report import PassReport
 from traingrid.reconciler.pass_steps import Pass
 from traingrid.submission.batch_children import Children
-from traingrid.threads import in_order
+from traingrid.threads import map_in_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -45,9 +45,9 @@ pass acts at the latest.
 """
 
 
-def at_once(work: Callable[[str], Any], regions: Collection[str]) -> Iterable[Any]:
+def map_concurrently(work: Callable[[str], Any], regions: Collection[str]) -> Iterable[Any]:
     """Call a function for all Regions concurrently, and return the results in the order of the Regions."""
-    return in_order(work, regions, len(regions))
+    return map_in_order(work, regions, len(regions))
 
 
 @dataclass(kw_only=True)
@@ -74,7 +74,7 @@ class Reconciler:
     backend: Callable[[str, BackendName], Describer]
     notifications: Notifier | None = None
     grace_seconds: float = GRACE_SECONDS
-    map_regions: Callable[[Callable[[str], Any], Collection[str]], Iterable[Any]] = at_once
+    map_regions: Callable[[Callable[[str], Any], Collection[str]], Iterable[Any]] = map_concurrently
 
     @classmethod
     def of(cls, deployment: Deployment, grace_seconds: float = GRACE_SECONDS) -> Self:

@@ -31,7 +31,7 @@ from traingrid.ledger.damage import readable, warn
 from traingrid.ledger.submission_item import Array
 from traingrid.submission.files import array_file, index_uri, normalised, retry_key
 from traingrid.submission.retry_plan import RetryPlan
-from traingrid.threads import in_order
+from traingrid.threads import map_in_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -166,7 +166,7 @@ class Retrier:
         while waiting and tried < MAX_ARRAY and time.monotonic() - began < SLICE_SECONDS:
             some = [waiting.popleft() for _ in range(min(self.at_once, len(waiting), MAX_ARRAY - tried))]
             tried += len(some)
-            are_reopened = in_order(reopen, some, self.at_once)
+            are_reopened = map_in_order(reopen, some, self.at_once)
             for job, is_got in zip(some, are_reopened, strict=True):
                 if is_got:
                     reopened.append(job)

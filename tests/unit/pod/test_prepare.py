@@ -41,7 +41,7 @@ def files(folder: Path) -> dict[str, str]:
 
 
 def failure_class(text: str) -> str:
-    failure = failures.of_end(TrainingJobDescription(state=JobState.FAILED, reason=text))
+    failure = failures.failure_of_end(TrainingJobDescription(state=JobState.FAILED, reason=text))
     assert failure
     return failure.name
 
@@ -222,7 +222,7 @@ def test_a_key_that_is_an_object_and_a_folder_is_an_error_of_the_data(
     with pytest.raises(PodError, match=rf"s3://data/{keys[1]} .* Rename the object or the folder") as caught:
         prepare(host(request(channel())), s3)
     assert (
-        failures.of_end(TrainingJobDescription(state=JobState.FAILED, phase="Failed", reason=str(caught.value)))
+        failures.failure_of_end(TrainingJobDescription(state=JobState.FAILED, phase="Failed", reason=str(caught.value)))
         is failures.DATA
     )
 

@@ -8,7 +8,15 @@ from traingrid import names
 from traingrid.aws.outage import is_expired, is_outage
 from traingrid.backends.base import LaunchError
 from traingrid.backends.eks.access import DEPLOY, Access, is_missing_permission
-from traingrid.job.failures import INVALID_REQUEST, PERMISSION, QUOTA, SERVICE_ERROR, THROTTLED, Failure, of_refusal
+from traingrid.job.failures import (
+    INVALID_REQUEST,
+    PERMISSION,
+    QUOTA,
+    SERVICE_ERROR,
+    THROTTLED,
+    Failure,
+    failure_of_refusal,
+)
 from traingrid.kubernetes.cluster import NoClusterError
 from traingrid.kubernetes.errors import FORBIDDEN, NOT_FOUND, TOO_MANY, UNAUTHORIZED, ApiError, UnavailableError
 
@@ -43,7 +51,7 @@ class Refusals:
             return self._launch_error(name, error)
         if isinstance(error, BotoCoreError | ClientError) and is_outage(error) and not is_expired(error):
             return self._outage(name, error, SERVICE_ERROR)
-        if isinstance(error, ClientError) and of_refusal(error.response["Error"]["Code"]) is PERMISSION:
+        if isinstance(error, ClientError) and failure_of_refusal(error.response["Error"]["Code"]) is PERMISSION:
             place = f"{self.access.cluster.cluster} in {self.access.region}"
             text = f"AWS does not let {self._role} describe the cluster {place}: {str(error).rstrip('.')}."
             return LaunchError(PERMISSION, f"{text} Run {DEPLOY}, which restores the policies of the role.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from traingrid.backends.eks import labels
 from traingrid.backends.eks.left_running import PATIENCE_SECONDS
 from traingrid.backends.eks.start_wait import start_wait
-from traingrid.backends.eks.unscheduled import wait_of
+from traingrid.backends.eks.unscheduled import wait_reason
 from traingrid.job.observed import QUEUED
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def phase_of(cluster_job: ClusterJob, now: float) -> tuple[str, str]:
         return _reason_without_pods(cluster_job)
     pods = cluster_job.pods
     if waiting := cluster_job.unscheduled:
-        return "Pending", wait_of(cluster_job, waiting)
+        return "Pending", wait_reason(cluster_job, waiting)
     if wait := start_wait(cluster_job):
         return "Starting" if wait.has_failed else _phase(pods, cluster_job.hosts), wait.sentence(
             cluster_job.namespace, now
@@ -47,7 +47,7 @@ def phase_of(cluster_job: ClusterJob, now: float) -> tuple[str, str]:
     return _phase(pods, cluster_job.hosts), _left_running_reason(cluster_job)
 
 
-def overdue(cluster_job: ClusterJob, now: float) -> str:
+def overdue_reason(cluster_job: ClusterJob, now: float) -> str:
     """Return why a training job lasts longer than its `max_runtime`; empty if it does not.
 
     The cluster keeps a pod whose kubelet is silent, because its containers may still run; and so does the line.

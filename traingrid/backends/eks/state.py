@@ -9,7 +9,7 @@ from traingrid.backends.eks import labels
 from traingrid.backends.eks.cluster_job import ClusterJob
 from traingrid.backends.eks.pod_template import PREPARE, RESULTS, TRAIN
 from traingrid.backends.eks.pods import Pod
-from traingrid.backends.eks.running import overdue, phase_of
+from traingrid.backends.eks.running import overdue_reason, phase_of
 from traingrid.job.failures import (
     CAPACITY,
     CAPACITY_WAIT_EXCEEDED,
@@ -17,7 +17,7 @@ from traingrid.job.failures import (
     LOST_NODE,
     MAX_RUNTIME,
     MEMORY,
-    of_program,
+    failure_of_program,
 )
 from traingrid.job.observed import TrainingJobDescription
 from traingrid.job.state import FINAL_STATES, JobState
@@ -47,7 +47,7 @@ def describe_cluster_job(cluster_job: ClusterJob, now: float | None = None) -> T
         now: The present time, in seconds since 1970; None for that of this machine.
     """
     now = time.time() if now is None else now
-    decided, late = _state_of(cluster_job, now), overdue(cluster_job, now)
+    decided, late = _state_of(cluster_job, now), overdue_reason(cluster_job, now)
     return TrainingJobDescription(
         state=decided.state,
         phase=decided.phase,
@@ -319,14 +319,14 @@ def _disk_full(cluster_job: ClusterJob, pod: Pod) -> str:
 
 
 def _exit(pod: Pod) -> _State:
-    """Return the failed training in SageMaker's words (`traingrid.job.failures.of_end`)."""
+    """Return the failed training in SageMaker's words (`traingrid.job.failures.failure_of_end`)."""
     if pod.exit_reason in _NOT_STARTED:
         return _failure(f"ClientError: CannotStartContainerError: {pod.exit_message or pod.exit_reason}")
     text = pod.results.failure.strip()
     if killed := pod.out_of_memory(TRAIN):
         return _too_little_memory(f"{killed}: {text}" if text else killed)
     reason = f"AlgorithmError: {text}, exit code: {pod.exit_code}".replace(": , ", ": ")
-    return _failure(reason, of_program(text).name)  # without the exit code: others send SIGKILL, too
+    return _failure(reason, failure_of_program(text).name)  # without the exit code: others send SIGKILL, too
 
 
 def _upload_failed(pod: Pod) -> _State:

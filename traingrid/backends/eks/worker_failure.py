@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from traingrid.backends.eks.cluster_job import ClusterJob
 from traingrid.backends.eks.state import end_of_worker
-from traingrid.job.failures import LOST_NODE, of_end
+from traingrid.job.failures import LOST_NODE, failure_of_end
 from traingrid.kubernetes.client import MPI_JOB
 
 
@@ -55,7 +55,7 @@ def worker_failure(cluster_job: ClusterJob) -> WorkerFailure | None:
     # A pod that is being deleted is replaced by the operator.
     failed = [pod for pod in cluster_job.pods if pod.host > 0 and pod.has_failed and not pod.is_deleting]
     if training_job := end_of_worker(cluster_job, failed):
-        failure = of_end(training_job)
+        failure = failure_of_end(training_job)
         return WorkerFailure(failure=failure.name if failure else LOST_NODE.name, reason=training_job.reason)
     message = str(cluster_job.failure_condition.get("message") or "")
     return WorkerFailure(failure=LOST_NODE.name, reason=f"The cluster ended a pod: {message}") if message else None

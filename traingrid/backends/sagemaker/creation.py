@@ -12,8 +12,8 @@ from traingrid.backends.base import LaunchError
 from traingrid.backends.sagemaker.request import confined, fingerprint, training_job_request
 from traingrid.errors import UsageError
 from traingrid.grid.deployment import Deployment
-from traingrid.job.channels import by_rank
-from traingrid.job.failures import DATA, PERMISSION, PERMISSION_DELAY, SERVICE_ERROR, Failure, of_refusal
+from traingrid.job.channels import channels_split_by_rank
+from traingrid.job.failures import DATA, PERMISSION, PERMISSION_DELAY, SERVICE_ERROR, Failure, failure_of_refusal
 from traingrid.job.job import Job
 from traingrid.job.observed import Describer, TrainingJobDescription
 from traingrid.job.ownership import conflict
@@ -104,7 +104,7 @@ class Creation:
 
     def _write_manifests(self, name: str, job: Job) -> None:
         """Write the ManifestFiles that the request refers to: one for each rank's stream."""
-        if not by_rank(job.inputs, job.streams):
+        if not channels_split_by_rank(job.inputs, job.streams):
             return
         self._storage = self._storage or Storage(self._region, role=self._deployment.acting_in(self._region))
         try:
@@ -115,7 +115,7 @@ class Creation:
             if is_outage(error):
                 raise  # a later call repeats all of this
             code, message = error.response["Error"]["Code"], error.response["Error"].get("Message", "")
-            failure = PERMISSION if of_refusal(code) is PERMISSION else DATA
+            failure = PERMISSION if failure_of_refusal(code) is PERMISSION else DATA
             text = f"The ManifestFiles of {name} cannot be written: S3 in {self._region}: {code}: {message}."
             raise LaunchError(failure, text) from error
 
@@ -148,7 +148,7 @@ class Creation:
         A child cannot know when the grid was deployed: templates contain no time, and reading a role's age would need
         a permission in IAM.
         """
-        failure = of_refusal(code, message)
+        failure = failure_of_refusal(code, message)
         if failure is not PERMISSION or self._denials >= DELAYS:
             return failure
         self._denials += 1
@@ -162,7 +162,9 @@ class Creation:
         """
         if is_expired(error) or not is_outage(error):
             return error
-        failure = of_refusal(error.response["Error"]["Code"]) if isinstance(error, ClientError) else SERVICE_ERROR
+        failure = (
+            failure_of_refusal(error.response["Error"]["Code"]) if isinstance(error, ClientError) else SERVICE_ERROR
+        )
         text = f"AWS in {self._region} cannot return the state of {name} or its data now: {error}."
         return LaunchError(failure, text, unresolved=True)
 

@@ -8,7 +8,7 @@ from ipaddress import IPv4Network, ip_network
 from typing import TYPE_CHECKING
 
 from traingrid.aws import file_systems
-from traingrid.aws.file_systems import out_of_reach
+from traingrid.aws.file_systems import mount_problem
 from traingrid.deploy.checkup.finding import Finding, Verdict, looked
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def _look(file_system: str, kind: str, settings: Region, region: str, role: Acti
         why, fix = f"does not exist in {region} with the type {kind}", f"correct file_systems of {region} in grid.yaml"
         return _wrong(good, why, fix)
     jobs = file_systems.subnets(settings.subnets, region, role)
-    if why := out_of_reach(mountable, jobs):
+    if why := mount_problem(mountable, jobs):
         fix = f"create it, or a mount target, in the VPC of {region}, or correct subnets and security_groups there"
         return _wrong(good, why, fix)
     if kind == "EFS" and (alone := _subnet_without_mount_target(mountable, jobs)):

@@ -20,7 +20,7 @@ from traingrid.deploy.checkup.needs import Needs
 from traingrid.deploy.checkup.notifications import notifications
 from traingrid.grid.confinement import NEXT_STEP, RULE, unconfined
 from traingrid.grid.model import GridSettings
-from traingrid.threads import in_order
+from traingrid.threads import map_in_order
 
 
 def check_up(grid: GridSettings, account: str, needs: Needs) -> Iterator[Finding]:
@@ -38,14 +38,16 @@ def check_up(grid: GridSettings, account: str, needs: Needs) -> Iterator[Finding
     yield from on
     reachable = [finding.region for finding in on if finding.verdict is not Verdict.WRONG]
     checkup_input = _Wanted(grid=grid, needs=needs, built=deployed.built(grid) if home == account else {})
-    in_regions = in_order(lambda region: list(_check_region(checkup_input, account, region)), reachable, len(reachable))
+    in_regions = map_in_order(
+        lambda region: list(_check_region(checkup_input, account, region)), reachable, len(reachable)
+    )
     for findings in in_regions:
         yield from findings
     yield from left_stacks(grid, account)
     for region in unconfined(grid):
         yield Finding(region=region, what="residency", verdict=Verdict.UNKNOWN, why=RULE, fix=NEXT_STEP)
     if home != account:
-        yield accounts.not_looked_at(grid.home, home)
+        yield accounts.unchecked_finding(grid.home, home)
     for region in grid.regions:
         if (owner := grid.account_of(region, home)) != account:
             role = accounts.acting_as(grid, home, region) if home == account else None
@@ -65,7 +67,7 @@ def _check_region(checkup_input: _Wanted, account: str, region: str) -> Iterator
     """Check a Region of the caller's own account."""
     grid = checkup_input.grid
     home = grid.account or account
-    yield accounts.bootstrapped(account, region, trust="" if home == account else home)
+    yield accounts.check_bootstrap(account, region, trust="" if home == account else home)
     if region == grid.home and home == account:
         yield deployed.stack(names.images_stack(grid.name), region)
         yield deployed.stack(names.builds_stack(grid.name), region)
@@ -94,10 +96,10 @@ def _check_control_plane(grid: GridSettings, account: str) -> Iterator[Finding]:
 def _elsewhere(checkup_input: _Wanted, account: str, region: str, role: ActingRole | None) -> Iterator[Finding]:
     """Check a Region of another account, or report that the caller has no access to it."""
     if role is None or not accounts.reaches(region, role):
-        yield accounts.not_looked_at(region, account)
+        yield accounts.unchecked_finding(region, account)
         return
     yield from accounts.switched_on(checkup_input.grid.home, [region], role)
-    yield accounts.bootstrapped(account, region, role, trust=checkup_input.grid.account or "")
+    yield accounts.check_bootstrap(account, region, role, trust=checkup_input.grid.account or "")
     yield from _check_training(checkup_input, account, region, role)
 
 

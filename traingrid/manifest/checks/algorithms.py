@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from traingrid.algorithms.algorithm import BrokenRule, ChannelUse, Use
 from traingrid.algorithms.built_in import built_in
 from traingrid.job.initial_model import MODEL_CHANNEL, MODEL_CONTENT_TYPE
-from traingrid.job.job import in_region
+from traingrid.job.job import job_in_region
 from traingrid.manifest.line import NO_SUBMISSION, image_of, job_of_line
 from traingrid.manifest.problem import Problem
 
@@ -29,7 +29,7 @@ def check(line: Line, rules: Rules) -> Iterator[Problem]:
     yield from _check_offers(algorithm, line, rules.grid)
     job = job_of_line(line, 0, rules.deployment, NO_SUBMISSION)
     violations = (
-        violation for region in job.regions for violation in violations_of(in_region(job, region), rules.grid, line)
+        violation for region in job.regions for violation in violations_of(job_in_region(job, region), rules.grid, line)
     )
     yield from map(problem_of_violation, dict.fromkeys(violations))
 

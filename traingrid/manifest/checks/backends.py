@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.job.accelerators import is_known
-from traingrid.job.job import in_region
+from traingrid.job.job import job_in_region
 from traingrid.job.processors import is_arm
 from traingrid.manifest.fields import SETTINGS
 from traingrid.manifest.line import NO_SUBMISSION, backends_of, job_of_line
-from traingrid.manifest.problem import Problem, without_repeats
+from traingrid.manifest.problem import Problem, drop_repeats
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -44,7 +44,7 @@ def check(line: Line, rules: Rules) -> Iterator[Problem]:
         return
     yield from _check_effects(line, [name for names in backends.values() for name in names])
     jobs = _jobs_on_eks(line, backends, rules.deployment)
-    yield from without_repeats(
+    yield from drop_repeats(
         problem
         for region, place in line.places.items()
         for problem in (
@@ -63,7 +63,7 @@ def _jobs_on_eks(line: Line, backends: Mapping[str, Backends], deployment: Deplo
     if not regions:
         return {}
     job = job_of_line(line, 0, deployment, NO_SUBMISSION)
-    return {region: in_region(job, region) for region in regions}
+    return {region: job_in_region(job, region) for region in regions}
 
 
 def _check_backends_exist(region: str, backends: Backends, line: Line, grid: GridSettings) -> Iterator[Problem]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from traingrid.algorithms.images import RECORDIO
-from traingrid.job.channels import CODE_CHANNEL, by_rank, channels, names_in_request, streamed
+from traingrid.job.channels import CODE_CHANNEL, channels, channels_split_by_rank, is_streamed, names_in_request
 from traingrid.job.launchers import processes_per_host
-from traingrid.manifest.limits import broken_limit, most
+from traingrid.manifest.limits import limit_problem, most
 from traingrid.manifest.line import uses_own_trainer
-from traingrid.manifest.problem import Problem, without_repeats
+from traingrid.manifest.problem import Problem, drop_repeats
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +28,7 @@ _REFERENCE = "-ref"
 
 def check(line: Line, rules: Rules) -> Iterator[Problem]:
     """Yield the errors of a job's channels taken together, each once for all of the line's Regions."""
-    return without_repeats(
+    return drop_repeats(
         problem for data in line.places.values() for problem in _check_region(data, line.settings, rules)
     )
 
@@ -44,7 +44,7 @@ def _check_region(data: S3Uri | Inputs, settings: LineSettings, rules: Rules) ->
             yield from _check_streamed_settings(name, channel)
         if uses_own_trainer(settings, grid) and (is_streamed or channel.content_type == RECORDIO):
             yield from _check_trainer_formats(name, channel)
-    split = by_rank(inputs, defaults.streams)
+    split = channels_split_by_rank(inputs, defaults.streams)
     code = bool(settings.source) and grid.training.network_isolation
     yield from _too_many(inputs, split, settings, defaults, further_channels=code + (settings.init_from is not None))
     if code and CODE_CHANNEL in inputs:
@@ -53,14 +53,14 @@ def _check_region(data: S3Uri | Inputs, settings: LineSettings, rules: Rules) ->
     for name in split:
         yield from _check_ranks(name, inputs[name])
     for uri in (channel.uri for channel in inputs.values() if channel.uri):
-        if broken := broken_limit("S3Uri", uri):
+        if broken := limit_problem("S3Uri", uri):
             yield Problem(field, uri, f"the URI of a channel {broken}", "Use a shorter path.")
 
 
 def _check_stream_support(inputs: Inputs, settings: LineSettings) -> Iterator[Problem]:
     for name in ("streams", "shuffle_seed"):
         value = getattr(settings, name)
-        if value is not None and not streamed(inputs):
+        if value is not None and not is_streamed(inputs):
             reason = "only valid in Pipe mode, and no channel of the line uses it"
             yield Problem(name, value, reason, f"Write input_mode Pipe, or remove {name}.")
     mode = settings.input_mode or "File"
@@ -135,7 +135,7 @@ def _too_many(
         return
     requested = names_in_request(inputs, "rank", ranks)
     repeated = sorted({name for name in requested if requested.count(name) > 1})
-    too_long = [name for name in requested if broken_limit("ChannelName", name)]
+    too_long = [name for name in requested if limit_problem("ChannelName", name)]
     for channel_names, violation in ((repeated, "occurs twice"), (too_long, "has too long a name")):
         if channel_names:
             reason = f"with one stream per rank, the channel {channel_names[0]} {violation}"

@@ -10,7 +10,7 @@ from tests.support.eks_jobs import CLUSTER_ARN, NAME, at, found, pod, running, t
 from traingrid.backends.eks.cluster_job import ClusterJob
 from traingrid.backends.eks.pods import seconds_of
 from traingrid.backends.eks.state import describe_cluster_job, tags_in
-from traingrid.job.failures import of_end
+from traingrid.job.failures import failure_of_end
 
 PREPARED: dict[str, Any] = {"prepare": terminated(until=15)}
 UPLOADED = json.dumps({"artifact": "s3://out/model.tar.gz", "failure": "", "error": ""})
@@ -192,7 +192,7 @@ def test_a_training_job_that_has_not_ended(one: ClusterJob, phase: str, reason: 
     assert (seen.state, seen.phase) == ("InProgress", phase)
     assert seen.reason.startswith(reason)
     assert bool(seen.reason) is (bool(reason) or phase == "Queued")
-    assert of_end(seen) is None
+    assert failure_of_end(seen) is None
     assert seen.facts().get("reason", "") == seen.reason
 
 
@@ -709,7 +709,7 @@ def test_an_ended_training_job(one: ClusterJob, state: str, failure: str, reason
     assert seen.has_ended
     assert seen.state == state
     assert seen.reason.startswith(reason)
-    ended = of_end(seen)
+    ended = failure_of_end(seen)
     assert (ended.name if ended else "") == failure
 
 

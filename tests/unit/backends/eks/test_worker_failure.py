@@ -7,7 +7,7 @@ import pytest
 from tests.support.eks_jobs import NAME, at, found, pod, running, terminated
 from traingrid.backends.eks.state import describe_cluster_job
 from traingrid.backends.eks.worker_failure import worker_failure
-from traingrid.job.failures import of_end
+from traingrid.job.failures import failure_of_end
 
 COUNTED = {"replicaStatuses": {"Worker": {"failed": 1}}}
 EVICTED = [
@@ -75,7 +75,7 @@ def test_other_training_jobs_are_not_stopped(one: Any) -> None:
 def test_the_noted_failure_is_the_end_when_all_pods_are_gone(conditions: Any) -> None:
     noted = {"traingrid/stopped-for": "data", "traingrid/stopped-because": "ClientError: no data"}
     seen = describe_cluster_job(found(mpi=True, hosts=2, conditions=conditions, deleted=at(50), annotations=noted))
-    ended = of_end(seen)
+    ended = failure_of_end(seen)
     assert (seen.state, seen.reason, ended.name if ended else "") == ("Failed", "ClientError: no data", "data")
 
 
