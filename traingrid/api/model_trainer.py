@@ -226,9 +226,9 @@ def _program(values: Mapping[str, Any], region: str, image: str) -> dict[str, An
 
 
 def _image(image: str, region: str) -> str:
-    place = _ECR_REGION.match(image)
-    if place and place[2] != region:
-        text = f"{_PATH}.training_image {shown(image)} is in {place[2]}, but the job in {region} can only use its own."
+    match = _ECR_REGION.match(image)
+    if match and match[2] != region:
+        text = f"{_PATH}.training_image {shown(image)} is in {match[2]}, but the job in {region} can only use its own."
         example = _ECR_REGION.sub(r"\1{region}\3", image)
         raise UsageError(text, f"Give an alias of grid.yaml, or a URI for each Region: image={example!r}.")
     return image

@@ -312,10 +312,10 @@ def known_report(storage: Storage, uri: S3Uri, version: str) -> dict[str, Any] |
     """
     damage: JsonError | None = None
     # An intake of an earlier version of traingrid writes only the report that all versions share.
-    for place, most in ((report_uri(uri, version), 1), (_report_of(uri), _REPORTS_LOOKED_AT)):
-        for content in storage.read_versions(place, most):
+    for location, most in ((report_uri(uri, version), 1), (_report_of(uri), _REPORTS_LOOKED_AT)):
+        for content in storage.read_versions(location, most):
             try:
-                report = intake_report(content, place)
+                report = intake_report(content, location)
                 if report["version"] == version:
                     return report
             except JsonError as error:

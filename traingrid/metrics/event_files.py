@@ -69,17 +69,17 @@ class EventFiles:
             TraingridError: No job of the submissions writes TensorBoard data to a place that traingrid knows.
         """
         self.errors.clear()
-        places = [place for submission in self.submissions for place in self._places(submission)]
-        if not places:
+        prefixes = [prefix for submission in self.submissions for prefix in self._event_prefixes(submission)]
+        if not prefixes:
             text = "No job of these submissions writes TensorBoard data to S3."
             raise TraingridError(text, "The grid's own training image does: docs/training.md#logs-metrics-and-results.")
-        for region, _, _ in places:
+        for region, _, _ in prefixes:
             if region not in self._storages:  # in this thread, because making clients is not thread-safe
                 self._storages[region] = Storage(region, role=self.plane.deployment.acting_in(region))
-        listed = map_in_order(lambda place: self._list_files(*place), places, CALLS_AT_ONCE)
+        listed = map_in_order(lambda prefix: self._list_files(*prefix), prefixes, CALLS_AT_ONCE)
         return sum(map_in_order(self._update, [file for files in listed for file in files], CALLS_AT_ONCE))
 
-    def _places(self, submission: str) -> Iterator[tuple[str, S3Uri, Path]]:
+    def _event_prefixes(self, submission: str) -> Iterator[tuple[str, S3Uri, Path]]:
         """Yield the Region, the prefix and the local folder of each job that writes TensorBoard data."""
         jobs = self._submitted(submission)
         for status in self.plane.status(submission).jobs:

@@ -18,7 +18,7 @@ from traingrid.pod.archive import upload_folder
 from traingrid.pod.checkpoint_upload import CheckpointUpload
 from traingrid.pod.failure import MAX_CHARACTERS, explained, is_denied, one_line, upload_error
 from traingrid.pod.host import Host
-from traingrid.pod.objects import place_of
+from traingrid.pod.objects import split_uri
 from traingrid.pod.prepare import checkpoint_record
 from traingrid.transfers.retries import PATIENCE_SECONDS, patiently
 
@@ -101,7 +101,7 @@ def _checkpoint_copy(host: Host, s3: Any) -> CheckpointUpload | None:
     uri, folder = host.checkpoints
     record = checkpoint_record(host.base)
     record.load()
-    return CheckpointUpload(s3=s3, folder=folder, target=place_of(uri), record=record, is_main=host.is_main)
+    return CheckpointUpload(s3=s3, folder=folder, target=split_uri(uri), record=record, is_main=host.is_main)
 
 
 def _copy_completely(copy: CheckpointUpload, host: Host, deadline: float) -> str:
@@ -117,7 +117,7 @@ def _copy_completely(copy: CheckpointUpload, host: Host, deadline: float) -> str
 def _upload(host: Host, s3: Any, folder: str, name: str, deadline: float) -> tuple[str, str]:
     """Upload the archive of a folder; return its URI, or empty, and the error, or empty."""
     output = host.request["OutputDataConfig"]
-    prefix = place_of(output["S3OutputPath"])
+    prefix = split_uri(output["S3OutputPath"])
     parts = [prefix.key.rstrip("/"), host.request["TrainingJobName"], "output", archive_name(name, host.number)]
     target = S3Uri(prefix.bucket, "/".join(part for part in parts if part))
     key_id = output.get("KmsKeyId", "")

@@ -111,8 +111,8 @@ class Children:
                 start += array.count
             job = array.batch_job
             ids |= {
-                index: job if array.count == 1 else f"{job}:{place}"
-                for place, index in enumerate(indices)
+                index: job if array.count == 1 else f"{job}:{position}"
+                for position, index in enumerate(indices)
                 if index is not None
             }
         return ids

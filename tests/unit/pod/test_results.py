@@ -18,7 +18,7 @@ from tests.unit.pod.conftest import NAME, request
 from traingrid.pod import results
 from traingrid.pod.checkpoint_upload import CheckpointRecord, CheckpointUpload
 from traingrid.pod.host import Host
-from traingrid.pod.objects import place_of
+from traingrid.pod.objects import split_uri
 from traingrid.pod.prepare import prepare
 from traingrid.pod.results import Ending, collect
 from traingrid.transfers import retries
@@ -207,7 +207,7 @@ def copier(s3: Any, tmp_path: Path) -> Callable[..., CheckpointUpload]:
         folder = tmp_path / name
         folder.mkdir(exist_ok=True)
         return CheckpointUpload(
-            s3=client, folder=folder, target=place_of("s3://out/ckpt/"), record=record, is_main=is_main
+            s3=client, folder=folder, target=split_uri("s3://out/ckpt/"), record=record, is_main=is_main
         )
 
     return make

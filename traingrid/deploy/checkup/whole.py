@@ -114,21 +114,21 @@ def _check_training(
     yield from job_network(grid.regions[region], region, needs, role)
     yield from mounts(grid.regions[region], region, role)
     yield from quotas.granted(region, needs, role)
-    place = cluster.CheckedCluster.of(grid, account, region, role, checkup_input.needs.clusters)
-    if place:
-        yield from _check_cluster(place)
+    checked_cluster = cluster.CheckedCluster.of(grid, account, region, role, checkup_input.needs.clusters)
+    if checked_cluster:
+        yield from _check_cluster(checked_cluster)
     stack = deployed.stack(names.region_stack(grid.name, region), region, role)
     yield stack
     if stack.verdict is Verdict.GOOD:
         yield from deployed.things_of(grid, account, region, checkup_input.built.get("TrainingImages", ""), role)
-        if place:
-            yield from cluster.access(place)
+        if checked_cluster:
+            yield from cluster.access(checked_cluster)
 
 
-def _check_cluster(place: cluster.CheckedCluster) -> Iterator[Finding]:
+def _check_cluster(checked_cluster: cluster.CheckedCluster) -> Iterator[Finding]:
     """Check the cluster of a Region, which exists before the deployment."""
-    finding, described = cluster.described(place)
+    finding, described = cluster.described(checked_cluster)
     yield finding
     if described:
-        yield from cluster.preconditions(place, described)
-        yield from cluster_objects.objects(place)
+        yield from cluster.preconditions(checked_cluster, described)
+        yield from cluster_objects.objects(checked_cluster)
