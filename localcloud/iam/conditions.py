@@ -59,15 +59,15 @@ def _comparison_for(operator_name: str) -> Callable[[str, list[str]], bool]:
     return lambda value, candidates: any(compare(value, candidate) for candidate in candidates)
 
 
-def _like(value: str, pattern: str) -> bool:
+def _is_like(value: str, pattern: str) -> bool:
     expression = re.escape(pattern).replace(r"\*", ".*").replace(r"\?", ".")
     return re.fullmatch(expression, value, re.DOTALL) is not None
 
 
-def _arn_like(value: str, pattern: str) -> bool:
+def _is_like_arn(value: str, pattern: str) -> bool:
     """Match each of an ARN's six parts separately: a wildcard does not match a colon."""
     values, patterns = value.split(":", 5), pattern.split(":", 5)
-    return len(values) == len(patterns) and all(map(_like, values, patterns))
+    return len(values) == len(patterns) and all(map(_is_like, values, patterns))
 
 
 def _numeric(compare: Callable[[float, float], bool]) -> Callable[[str, str], bool]:
@@ -77,9 +77,9 @@ def _numeric(compare: Callable[[float, float], bool]) -> Callable[[str, str], bo
 _OPERATORS: Mapping[str, Callable[[str, str], bool]] = {
     "StringEquals": operator.eq,
     "StringEqualsIgnoreCase": lambda value, wanted: value.lower() == wanted.lower(),
-    "StringLike": _like,
-    "ArnEquals": _arn_like,  # "ArnEquals and ArnLike behave identically"
-    "ArnLike": _arn_like,
+    "StringLike": _is_like,
+    "ArnEquals": _is_like_arn,  # "ArnEquals and ArnLike behave identically"
+    "ArnLike": _is_like_arn,
     "Bool": lambda value, wanted: value.lower() == wanted.lower(),
     "NumericEquals": _numeric(operator.eq),
     "NumericLessThan": _numeric(operator.lt),

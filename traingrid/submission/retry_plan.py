@@ -147,7 +147,7 @@ class RetryPlan:
         )
         errors = {}
         for job in jobs:
-            if refused := models.refused(job):
+            if refused := models.model_problem(job):
                 text = f"line {job.line} cannot begin with the model of job {job.init_from}: {refused.reason}."
                 errors[job.index] = UsageError(text, refused.next_step)
         return errors

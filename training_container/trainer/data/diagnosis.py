@@ -185,7 +185,7 @@ def _corrupt_file(files: Sequence[Path], position: int) -> str:
     """
     for path in files:
         for start in (position - HEADER, position):
-            if start in record_starts(path, start) and not _sound(path, start):
+            if start in record_starts(path, start) and not _is_sound(path, start):
                 return f"the record at byte {start:,} of {path.name} {_CORRUPT}"
     return (
         f"corrupted record at byte {position:,} of one of: {', '.join(path.name for path in files)}. If the index "
@@ -193,7 +193,7 @@ def _corrupt_file(files: Sequence[Path], position: int) -> str:
     )
 
 
-def _sound(path: Path, position: int) -> bool:
+def _is_sound(path: Path, position: int) -> bool:
     with path.open("rb") as file:
         file.seek(position)
         header = file.read(HEADER)
