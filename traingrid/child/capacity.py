@@ -107,7 +107,7 @@ class Capacity:
         if new and self._replace(read, new):
             _log(f"{self.attempt.name}: {new.sentence()}", "capacity_missing", new)
 
-    def found(self) -> None:
+    def record_instances(self) -> None:
         """Record that the attempt's training job has its instances, if it is the probe of a shortage."""
         if self._is_reported:
             return
@@ -122,7 +122,7 @@ class Capacity:
             return
         item = self.attempt.item()
         if item.attempt == self.attempt.number and (item.training_seconds or item.state == JobState.COMPLETED):
-            self.found()  # an event recorded the end before this child saw that it ran
+            self.record_instances()  # an event recorded the end before this child saw that it ran
             return
         read = self._probed_shortage()
         if read and read.probe == self.attempt.name and self._replace(read, given_up(read, self.attempt.clock.wall())):

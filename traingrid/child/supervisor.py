@@ -153,7 +153,7 @@ class Supervisor:
                 until_started=self.until_started,
                 asked_at=asked_at,
                 pace=self.pace,
-                on_start=capacity.found,
+                on_start=capacity.record_instances,
                 capacity_wait=CapacityWait(attempt=attempt),
             )
             if training_job := watch.run():
@@ -191,7 +191,7 @@ class Supervisor:
         if failure is CAPACITY:
             capacity.missing()
         elif failure is None or training_job.training_seconds:
-            capacity.found()
+            capacity.record_instances()
         late = bool(failure) and is_late(attempt.job, self.clock.wall())  # then one more attempt, with other instances
         if failure and (self._may_try_again(failure, item) or (late and failure.retried)) and not cancelled:
             self._go_on(attempt, training_job, failure, item, late)

@@ -75,7 +75,7 @@ class ClusterJobs:
         if kind_and_object is None:
             return None
         pods = PodsByOwner(self.client.all(JOB), self.client.all(POD)).of(kind_and_object[1]) if whole else None
-        return self.found(*kind_and_object, pods)
+        return self.read_cluster_job(*kind_and_object, pods)
 
     def pods(self, name: str) -> list[Object]:
         """Return the pods of a training job; none if the cluster does not have it."""
@@ -86,7 +86,7 @@ class ClusterJobs:
         objects = ((kind, self.client.find(kind, name)) for kind in KINDS)
         return next(((kind, entry) for kind, entry in objects if entry is not None), None)
 
-    def found(self, kind: Kind, entry: Object, listed: list[Object] | None = None) -> ClusterJob:
+    def read_cluster_job(self, kind: Kind, entry: Object, listed: list[Object] | None = None) -> ClusterJob:
         """Return the training job of an object, with its pods and the events that explain why it waits.
 
         Args:
