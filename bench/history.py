@@ -262,7 +262,7 @@ def _audited(ledger: Ledger, sagemaker: LongHistory) -> None:
             "Ledger": lambda *_: ledger,
             "Storage": lambda *_: None,
             "Children": lambda *_: Running(),
-            "_batch_jobs": lambda *_: {},
+            "_batch_job_ids_by_name": lambda *_: {},
         }.items():
             stack.enter_context(patch(f"traingrid.audit.read_snapshot.{name}", value))
         world = read_world(deployment, is_complete=False)
@@ -310,7 +310,7 @@ def a_reconciler(ledger: Ledger, sagemaker: LongHistory) -> Reconciler:
         regions=[REGION],
         inventory=lambda region: SageMakerInventory(deployment, region, lambda *_: sagemaker),
         backend=lambda *_: fake,
-        in_regions=map,
+        map_regions=map,
     )
 
 

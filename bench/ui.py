@@ -52,8 +52,8 @@ class _Ledger:
     """A ledger in memory: a tenth of the jobs trains, and each read finds the next epoch of `CHANGED` jobs."""
 
     def __init__(self) -> None:
-        self._head = SubmissionItem.read({**_HEAD, "jobs": JOBS})
-        self._items = [JobItem.read(self._stored(index)) for index in range(JOBS)]
+        self._head = SubmissionItem.from_item({**_HEAD, "jobs": JOBS})
+        self._items = [JobItem.from_item(self._stored(index)) for index in range(JOBS)]
         self._reads = 0
 
     def history_scan(self) -> HistoryScan:
@@ -68,7 +68,7 @@ class _Ledger:
     def items(self, _: str, _first: int = 0) -> Iterator[LedgerItem]:
         self._reads += 1
         for index in range(CHANGED):
-            self._items[index] = JobItem.read(self._stored(index, epoch=self._reads))
+            self._items[index] = JobItem.from_item(self._stored(index, epoch=self._reads))
         yield from self._items
         yield self._head
 

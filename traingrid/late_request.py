@@ -4,7 +4,7 @@ A process may stop at any instruction and continue much later: its host is overl
 it received SIGSTOP. A check before a request does not help if the process stops between the two. The order here does:
 
 1. The caller states with `refusing` until when the request may be sent.
-2. The client signs the request, and only then calls `refuse_late`.
+2. The client signs the request, and only then calls `raise_if_late`.
 
 A request that passes carries a signature from before that check, and AWS refuses it some minutes after the signature,
 by AWS's own clock. So a creation is never accepted long after its claim, wherever the process or the network held it.
@@ -60,7 +60,7 @@ def late_after_minutes(
 
 @contextmanager
 def refusing(is_late: Callable[[], bool]) -> Iterator[None]:
-    """Let `refuse_late` raise during the block.
+    """Let `raise_if_late` raise during the block.
 
     Args:
         is_late: Returns True once a request must not be sent any more.
@@ -72,10 +72,10 @@ def refusing(is_late: Callable[[], bool]) -> Iterator[None]:
         _is_late.reset(before)
 
 
-def refuse_late() -> None:
+def raise_if_late() -> None:
     """Raise if a request must not be sent any more. Clients call it after they have signed a request.
 
-    Those of `once` and of DynamoDB do; a child may look for a training job at any time.
+    The clients of `client_without_retries` and of DynamoDB do. A child may look for a training job at any time.
 
     Raises:
         LateRequestError: Too much time has passed; nothing was sent.

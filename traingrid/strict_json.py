@@ -1,7 +1,7 @@
 """Strict JSON: reads JSON text that other programs and people can write.
 
 Python's json module raises RecursionError for nested text and ValueError for long numbers, and returns any type. The
-readers here raise one error, with the place of the text.
+readers here raise one error, with the source of the text.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ class JsonError(TraingridError, ValueError):
 
     Args:
         rule: The rule that the text breaks, as the end of a sentence with "must be".
-        place: The object, file, annotation or field with the text; empty if the caller adds it.
+        source: The object, file, annotation or field with the text; empty if the caller adds it.
     """
 
-    def __init__(self, rule: str, place: object = "") -> None:
-        super().__init__(f"{place} must be {rule}." if place else rule)
+    def __init__(self, rule: str, source: object = "") -> None:
+        super().__init__(f"{source} must be {rule}." if source else rule)
         self.rule = rule
 
 
-def json_value(text: str | bytes, place: object = "") -> Any:
+def json_value(text: str | bytes, source: object = "") -> Any:
     """Return a JSON value of limited size.
 
     Args:
@@ -44,69 +44,69 @@ def json_value(text: str | bytes, place: object = "") -> Any:
     Raises:
         JsonError: It is not JSON, has more than `MOST_LEVELS` levels, or a number with more digits than Python reads.
     """
-    return _decoded(_DECODER, text, place)
+    return _decoded(_DECODER, text, source)
 
 
-def json_object(text: str | bytes, place: object = "") -> dict[str, Any]:
+def json_object(text: str | bytes, source: object = "") -> dict[str, Any]:
     """Return a JSON object; see `json_value`."""
-    return _checked(json_value(text, place), dict, "a JSON object", place)
+    return _checked(json_value(text, source), dict, "a JSON object", source)
 
 
-def json_list(text: str | bytes, place: object = "") -> list[Any]:
+def json_list(text: str | bytes, source: object = "") -> list[Any]:
     """Return a JSON list; see `json_value`."""
-    return _checked(json_value(text, place), list, "a JSON list", place)
+    return _checked(json_value(text, source), list, "a JSON list", source)
 
 
-def member(fields: Mapping[str, Any], name: str, kind: type[Value], place: object = "") -> Value:
+def member(fields: Mapping[str, Any], name: str, kind: type[Value], source: object = "") -> Value:
     """Return a member of a JSON object.
 
     Raises:
         JsonError: The object has no such member, or one of another type.
     """
-    return _checked(fields.get(name), kind, f"JSON whose {name!r} is {_TYPES[kind]}", place)
+    return _checked(fields.get(name), kind, f"JSON whose {name!r} is {_TYPES[kind]}", source)
 
 
-def check_members(fields: Mapping[str, Any], kinds: Mapping[str, type[Any]], place: object = "") -> None:
+def check_members(fields: Mapping[str, Any], kinds: Mapping[str, type[Any]], source: object = "") -> None:
     """Check that a JSON object has members of given types; see `member`."""
     for name, kind in kinds.items():
-        member(fields, name, kind, place)
+        member(fields, name, kind, source)
 
 
-def storable_object(text: str | bytes, place: object = "") -> dict[str, Any]:
+def storable_object(text: str | bytes, source: object = "") -> dict[str, Any]:
     """Return a JSON object that every database and AWS accept.
 
     Raises:
         JsonError: It is none, has a key twice, or has a value that PostgreSQL's jsonb or SQLite's JSON functions would
             refuse: NaN, an infinite number, a NUL character, or half of a surrogate pair.
     """
-    value = _checked(_decoded(_STORABLE, text, place), dict, "a JSON object", place)
+    value = _checked(_decoded(_STORABLE, text, source), dict, "a JSON object", source)
     try:
         plain = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except ValueError:
-        raise JsonError("JSON without infinite numbers", place) from None
+        raise JsonError("JSON without infinite numbers", source) from None
     if "\\u0000" in plain or any("\ud800" <= sign <= "\udfff" for sign in plain):
-        raise JsonError("JSON without NUL characters and surrogates", place)
+        raise JsonError("JSON without NUL characters and surrogates", source)
     return value
 
 
-def _decoded(decoder: json.JSONDecoder, text: str | bytes, place: object) -> Any:
+def _decoded(decoder: json.JSONDecoder, text: str | bytes, source: object) -> Any:
     try:
         text = text if isinstance(text, str) else text.decode("utf-8-sig")
         value = decoder.decode(text)
     except UnicodeDecodeError:
-        raise JsonError("JSON in UTF-8", place) from None
+        raise JsonError("JSON in UTF-8", source) from None
     except json.JSONDecodeError as error:
-        raise JsonError(f"JSON ({error.msg})", place) from None
+        raise JsonError(f"JSON ({error.msg})", source) from None
     except JsonError as error:
-        raise JsonError(error.rule, place) from None
+        raise JsonError(error.rule, source) from None
     except ValueError:
-        raise JsonError(_DIGITS, place) from None
+        raise JsonError(_DIGITS, source) from None
     except RecursionError:
         value, is_nested = None, True
     else:
         is_nested = text.count("[") + text.count("{") > MOST_LEVELS and _exceeds_levels(value)
     if is_nested:
-        raise JsonError(f"JSON with fewer levels than {MOST_LEVELS + 1}", place)
+        raise JsonError(f"JSON with fewer levels than {MOST_LEVELS + 1}", source)
     return value
 
 
@@ -122,9 +122,9 @@ def _exceeds_levels(value: Any) -> bool:
     return any(isinstance(entry, dict | list) for entry in level)
 
 
-def _checked(value: Any, kind: type[Value], rule: str, place: object) -> Value:
+def _checked(value: Any, kind: type[Value], rule: str, source: object) -> Value:
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is int):
-        raise JsonError(rule, place)
+        raise JsonError(rule, source)
     return value
 
 

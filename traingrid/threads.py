@@ -16,7 +16,7 @@ R = TypeVar("R")
 _LOOK_SECONDS = 0.5
 
 
-def in_order(
+def map_in_order(
     work: Callable[[T], R], values: Iterable[T], threads: int, stop: threading.Event | None = None
 ) -> Iterator[R]:
     """Yield the results of a function in the order of its values, while it is called for the values that follow.

@@ -50,9 +50,9 @@ def _filter(condition: Mapping[str, Any]) -> Callable[[Job], bool]:
     values = [str(value) for value in condition.get("values") or []]
     match condition.get("name"):
         case "JOB_NAME":
-            return lambda job: any(_glob(value.lower(), job.submission.name.lower()) for value in values)
+            return lambda job: any(_matches_pattern(value.lower(), job.submission.name.lower()) for value in values)
         case "JOB_DEFINITION":
-            return lambda job: any(_of_definition(value, job) for value in values)
+            return lambda job: any(_has_definition(value, job) for value in values)
         case "BEFORE_CREATED_AT":
             return lambda job: any(job.submission.created_at < int(value) for value in values)
         case "AFTER_CREATED_AT":
@@ -63,11 +63,11 @@ def _filter(condition: Mapping[str, Any]) -> Callable[[Job], bool]:
             )
 
 
-def _of_definition(value: str, job: Job) -> bool:
+def _has_definition(value: str, job: Job) -> bool:
     if value.startswith("arn:"):
         return bool(value == job.submission.definition.arn)
-    return _glob(value, job.submission.definition.name)
+    return _matches_pattern(value, job.submission.definition.name)
 
 
-def _glob(pattern: str, value: str) -> bool:
+def _matches_pattern(pattern: str, value: str) -> bool:
     return value.startswith(pattern[:-1]) if pattern.endswith("*") else value == pattern

@@ -25,7 +25,7 @@ class Outcome:
     status_reason: str
 
     @property
-    def succeeded(self) -> bool:
+    def has_succeeded(self) -> bool:
         """Return True if the container ran and exited with 0."""
         return self.exit_code == 0
 

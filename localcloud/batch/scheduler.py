@@ -119,7 +119,7 @@ class Scheduler:
             job.attempts.append(attempt.describe(job.started_at, outcome))
             job.exit_code, job.reason = outcome.exit_code, outcome.reason
             reason = job.stop_reason or outcome.status_reason
-            if outcome.succeeded and job.stop_reason is None and not attempt.timed_out:
+            if outcome.has_succeeded and job.stop_reason is None and not attempt.timed_out:
                 self._end(job, "SUCCEEDED", reason)
             elif job.stop_reason is None and not attempt.timed_out and self._retries(job, number, outcome):
                 self._queue(job, reason)

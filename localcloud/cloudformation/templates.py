@@ -29,14 +29,14 @@ def template_from_url(template_url: str, account_id: str, partition: str) -> str
     """
     parts = urlparse(template_url)
     host, path = parts.hostname or "", unquote(parts.path.lstrip("/"))
-    if ".s3" in host and not host.startswith("s3"):
+    if ".s3" in host and not host.startswith("s3"):  # BUCKET.s3.REGION.amazonaws.com
         bucket, key = host.split(".s3", 1)[0], path
     else:
         bucket, _, key = path.partition("/")
-    stored = s3_backends[account_id][partition].get_object(bucket, key)
-    if stored is None:
+    template_object = s3_backends[account_id][partition].get_object(bucket, key)
+    if template_object is None:
         raise ValidationError(message=f"S3 error: The specified key does not exist: {bucket}/{key}")
-    return str(stored.value.decode())
+    return str(template_object.value.decode())
 
 
 def parse(text: str) -> dict[str, Any]:

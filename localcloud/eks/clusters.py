@@ -68,7 +68,7 @@ class Cluster:
         return str(self.request["name"])
 
     @property
-    def auto_mode(self) -> bool:
+    def has_auto_mode(self) -> bool:
         """True if EKS provides the nodes (https://docs.aws.amazon.com/eks/latest/userguide/automode.html)."""
         return _is_enabled(self.request, "computeConfig")
 
@@ -84,7 +84,7 @@ class Cluster:
             "roleArn": self.request["roleArn"],
             "resourcesVpcConfig": self.network,
             "kubernetesNetworkConfig": {"serviceIpv4Cidr": "172.20.0.0/16", "ipFamily": "ipv4"}
-            | {"elasticLoadBalancing": {"enabled": self.auto_mode}},
+            | {"elasticLoadBalancing": {"enabled": self.has_auto_mode}},
             "logging": {"clusterLogging": []},
             "identity": {"oidc": {"issuer": f"https://oidc.eks.{region}.amazonaws.com/id/{account}{self.name}"}},
             "status": status,
@@ -169,7 +169,7 @@ class Clusters:
             pod_environment=lambda namespace, service_account: environment(
                 cluster.association_of(namespace, service_account), cluster.arn, cloud.endpoint_url
             ),
-            auto_mode=cluster.auto_mode,
+            auto_mode=cluster.has_auto_mode,
             mpi_operator=cluster.tags.get(OPERATOR_TAG) != "none",
             calls=ClusterCalls(cloud.faults, cloud.record, region, name),
         )

@@ -16,17 +16,17 @@ class UnknownOperatorError(Exception):
     """A policy contains a condition operator that localcloud does not evaluate."""
 
 
-def holds(conditions: Mapping[str, Mapping[str, Any]], context: Context) -> bool:
+def conditions_hold(conditions: Mapping[str, Mapping[str, Any]], context: Context) -> bool:
     """Return True if a request meets all conditions of a statement; keys are case-insensitive."""
-    by_key = {key.lower(): value for key, value in context.items()}
+    value_by_key = {key.lower(): value for key, value in context.items()}
     return all(
-        _compares(name, [_text(value) for value in _listed(required)], by_key.get(key.lower()))
-        for name, compared in conditions.items()
-        for key, required in compared.items()
+        _matches(operator_name, [_text(value) for value in _listed(required)], value_by_key.get(key.lower()))
+        for operator_name, required_by_key in conditions.items()
+        for key, required in required_by_key.items()
     )
 
 
-def _compares(name: str, required: list[str], actual: str | list[str] | None) -> bool:
+def _matches(operator_name: str, required: list[str], actual: str | list[str] | None) -> bool:
     """Return True if an operator matches a key's value: None if absent, a list if multivalued.
 
     A multivalued key requires ForAllValues or ForAnyValue even if the request has one value
@@ -34,11 +34,11 @@ def _compares(name: str, required: list[str], actual: str | list[str] | None) ->
     Without a quantifier, no operator matches it, not even a negated one: singleValueMatch of
     @cloud-copilot/iam-simulate 0.1.173 cites AWS's confirmation (re:Inforce 2025, IAM431).
     """
-    if name == "Null":
+    if operator_name == "Null":
         return (actual is None) == (required == ["true"])
-    quantifier, _, plain = name.rpartition(":")
+    quantifier, _, plain = operator_name.rpartition(":")
     plain, or_absent = plain.removesuffix("IfExists"), plain.endswith("IfExists")
-    compare = _comparison(plain)
+    compare = _comparison_for(plain)
     if actual is None:
         return or_absent or quantifier == "ForAllValues" or (plain in _NEGATED and quantifier != "ForAnyValue")
     if isinstance(actual, list) and not quantifier:
@@ -47,26 +47,27 @@ def _compares(name: str, required: list[str], actual: str | list[str] | None) ->
     return all(answers) if quantifier == "ForAllValues" else any(answers)
 
 
-def _comparison(name: str) -> Callable[[str, list[str]], bool]:
-    if name in _NEGATED:
-        positive = _comparison(_NEGATED[name])
-        return lambda value, required: not positive(value, required)
-    if name not in _OPERATORS:
-        message = f"localcloud does not evaluate the condition operator {name}"
+def _comparison_for(operator_name: str) -> Callable[[str, list[str]], bool]:
+    """Return the function that compares a value with the values of a condition, of which one must match."""
+    if operator_name in _NEGATED:
+        matches = _comparison_for(_NEGATED[operator_name])
+        return lambda value, candidates: not matches(value, candidates)
+    if operator_name not in _OPERATORS:
+        message = f"localcloud does not evaluate the condition operator {operator_name}"
         raise UnknownOperatorError(message)
-    compare = _OPERATORS[name]
-    return lambda value, required: any(compare(value, candidate) for candidate in required)
+    compare = _OPERATORS[operator_name]
+    return lambda value, candidates: any(compare(value, candidate) for candidate in candidates)
 
 
-def _like(value: str, pattern: str) -> bool:
+def _is_like(value: str, pattern: str) -> bool:
     expression = re.escape(pattern).replace(r"\*", ".*").replace(r"\?", ".")
     return re.fullmatch(expression, value, re.DOTALL) is not None
 
 
-def _arn_like(value: str, pattern: str) -> bool:
+def _is_like_arn(value: str, pattern: str) -> bool:
     """Match each of an ARN's six parts separately: a wildcard does not match a colon."""
     values, patterns = value.split(":", 5), pattern.split(":", 5)
-    return len(values) == len(patterns) and all(map(_like, values, patterns))
+    return len(values) == len(patterns) and all(map(_is_like, values, patterns))
 
 
 def _numeric(compare: Callable[[float, float], bool]) -> Callable[[str, str], bool]:
@@ -76,9 +77,9 @@ def _numeric(compare: Callable[[float, float], bool]) -> Callable[[str, str], bo
 _OPERATORS: Mapping[str, Callable[[str, str], bool]] = {
     "StringEquals": operator.eq,
     "StringEqualsIgnoreCase": lambda value, wanted: value.lower() == wanted.lower(),
-    "StringLike": _like,
-    "ArnEquals": _arn_like,  # "ArnEquals and ArnLike behave identically"
-    "ArnLike": _arn_like,
+    "StringLike": _is_like,
+    "ArnEquals": _is_like_arn,  # "ArnEquals and ArnLike behave identically"
+    "ArnLike": _is_like_arn,
     "Bool": lambda value, wanted: value.lower() == wanted.lower(),
     "NumericEquals": _numeric(operator.eq),
     "NumericLessThan": _numeric(operator.lt),

@@ -96,7 +96,7 @@ def _decision(principal: str, documents: list[dict[str, Any]] | None, need: Perm
     if resource_denies(need.action, need.resource, _role_of(principal)):
         return RESOURCE_POLICY
     decision = "Allowed" if documents is None else verdict(documents, need.action, need.resource, need.context)
-    if decision == "Allowed" and need.action == "sts:AssumeRole" and not _trusted(principal, need.resource):
+    if decision == "Allowed" and need.action == "sts:AssumeRole" and not _is_trusted(principal, need.resource):
         return "ImplicitlyDenied"  # AWS returns the same error for a role that does not exist
     if decision == "Allowed" and need.action.startswith("kms:") and not _key_lets(principal, need):
         return KEY_POLICY
@@ -132,7 +132,7 @@ def _policies(principal: str) -> list[dict[str, Any]] | None:
     return policies_of(principal.partition(_SESSION)[2].partition("/")[0], principal.split(":")[4])
 
 
-def _trusted(principal: str, role_arn: str) -> bool:
+def _is_trusted(principal: str, role_arn: str) -> bool:
     """Return True if a principal may assume a role; a session counts as its role (aws:PrincipalArn, IAM User Guide)."""
     return lets(trust_of(role_arn.rpartition("/")[2], role_arn.split(":")[4]), "sts:AssumeRole", _role_of(principal))
 

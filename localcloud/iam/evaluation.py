@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, Literal
 
-from localcloud.iam.conditions import holds
+from localcloud.iam.conditions import conditions_hold
 from localcloud.iam.request_keys import Context
 
 Verdict = Literal["Allowed", "ImplicitlyDenied", "ExplicitlyDenied"]
@@ -30,7 +30,9 @@ def verdict(documents: Iterable[Mapping[str, Any]], action: str, resource: str, 
     allowed = False
     for document in documents:
         for statement in listed(document["Statement"]):
-            if not _is_about(statement, action, resource) or not holds(statement.get("Condition", {}), context):
+            if not _is_about(statement, action, resource) or not conditions_hold(
+                statement.get("Condition", {}), context
+            ):
                 continue
             if statement["Effect"] == "Deny":
                 return "ExplicitlyDenied"

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from localcloud.iam.conditions import holds
+from localcloud.iam.conditions import conditions_hold
 from localcloud.iam.evaluation import listed, matches
 from localcloud.iam.request_keys import Context
 
@@ -67,7 +67,7 @@ def _allows(document: Mapping[str, Any], action: str, names: Callable[[Any], boo
         for statement in listed(document.get("Statement", []))
         if names(statement.get("Principal", {}))
         and any(matches(pattern.lower(), action.lower()) for pattern in listed(statement["Action"]))
-        and holds(statement.get("Condition", {}), context)
+        and conditions_hold(statement.get("Condition", {}), context)
     ]
     return "Allow" in effects and "Deny" not in effects
 

@@ -96,6 +96,7 @@ class RunningCluster:
         agent = self._agent(pod_environment)
         self.api.webhooks.append(agent.note_stub)
         self._kueue = Kueue(self.client, EventRecorder(self.client, "kueue-job-controller"))
+        self.api.webhooks.append(self._kueue.suspend_new)
         self._kubelet = Kubelet(agent)
         self._shares = MachineShares(self.client, TrainingBackend.capacity, self._kubelet.runs, agent.stub_of)
         self._controllers = [*self._make_controllers(node_pool=node_pool, node_times=node_times), self._kubelet]
@@ -171,21 +172,21 @@ class RunningCluster:
         self.client.create(SERVICE_ACCOUNT, name, {"metadata": {"name": "default"}})
 
     def _make_controllers(self, *, node_pool: bool, node_times: NodeTimes) -> list[Controller]:
-        events = EventRecorder(self.client, "karpenter")
-        karpenter = Provisioner(self.client, events, self.cloud, self.region, auto_mode=self._auto_mode)
-        scheduling = EventRecorder(self.client, "default-scheduler")
-        self.api.webhooks.append(self._kueue.suspend_new)
-        operator = MpiOperator(self.client, EventRecorder(self.client, "mpi-job-controller"))
-        return [
-            *([operator] if MPI_JOB_RESOURCE in self.api.resources else []),
+        karpenter_events = EventRecorder(self.client, "karpenter")
+        provisioner = Provisioner(self.client, karpenter_events, self.cloud, self.region, auto_mode=self._auto_mode)
+        scheduler_events = EventRecorder(self.client, "default-scheduler")
+        controllers: list[Controller] = [
             GarbageCollector(self.client),
             NamespaceController(self.client),
             self._kueue,
             JobController(self.client, EventRecorder(self.client, "job-controller")),
-            PodScheduler(self.client, scheduling, self._shares, karpenter if node_pool else None),
+            PodScheduler(self.client, scheduler_events, self._shares, provisioner if node_pool else None),
             NodeLifecycle(self.client, node_times),
             VolumeBinder(self.client),
         ]
+        if MPI_JOB_RESOURCE in self.api.resources:
+            controllers.insert(0, MpiOperator(self.client, EventRecorder(self.client, "mpi-job-controller")))
+        return controllers
 
     def _agent(self, pod_environment: Callable[[str, str], Mapping[str, str]]) -> NodeAgent:
         claims = Claims(

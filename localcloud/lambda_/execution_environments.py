@@ -15,7 +15,7 @@ import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from werkzeug.wrappers import Request, Response
 
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 INIT_SECONDS = 60.0
 _LAST_LINE_SECONDS = 2.0
 _LOG_TAIL_BYTES = 4096  # AWS Lambda, Invoke: LogResult contains the last 4 KB
+_Outcome = Literal["response", "error", "init", "exit", "timeout"]
+"""How an event ends: with the handler's response or error, with a failed initialisation, with the end of the process,
+or at the timeout."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,12 +90,12 @@ class Sandbox:
         by_token[self.token] = self  # before the process starts, because it requests events with this token
         self._idle_since = time.monotonic()
         self._events: queue.Queue[tuple[str, bytes] | None] = queue.Queue()
-        self._answers: queue.Queue[tuple[str, bytes]] = queue.Queue()
+        self._outcomes: queue.Queue[tuple[_Outcome, bytes]] = queue.Queue()
         self._ready = threading.Event()
-        self._last_line = threading.Event()
-        self._tail: list[bytes] = []
+        self._output_complete = threading.Event()
+        self._log_tail: list[bytes] = []
         self._request_id = ""
-        self._spent = False
+        self._must_be_replaced = False
         today = datetime.now(UTC).strftime("%Y/%m/%d")
         stream = f"{today}/[{spec.version}]{self.token}"
         group = f"/aws/lambda/{spec.name}"
@@ -117,31 +120,26 @@ class Sandbox:
             event: JSON.
             request_id: Id of the invocation; a retry has the same id.
         """
-        self._tail.clear()
-        self._last_line.clear()
+        self._log_tail.clear()
+        self._output_complete.clear()
         self._request_id = request_id
         self._write(f"START RequestId: {request_id} Version: {self.spec.version}")
-        begin = self._wait_until_ready()
+        self._ready.wait(INIT_SECONDS)  # the runtime's first call starts the function's own timeout
+        started_at = time.monotonic()
         self._events.put((request_id, event))
-        try:
-            kind, payload = self._answers.get(timeout=self.spec.timeout if self._ready.is_set() else 0.0)
-        except queue.Empty:
-            kind, payload = "timeout", self._timed_out(request_id)
-        self._spent = kind not in ("response", "error")
-        if kind == "exit":
-            payload = _error(
-                "Runtime.ExitError", f"RequestId: {request_id} Error: Runtime exited with error: {payload.decode()}"
-            )
-        else:
-            self._last_line.wait(0 if self._spent else _LAST_LINE_SECONDS)
-        self._report(request_id, time.monotonic() - begin)
+        outcome, payload = self._await_outcome(request_id)
+        self._must_be_replaced = outcome not in ("response", "error")
+        if outcome != "exit":
+            self._output_complete.wait(0 if self._must_be_replaced else _LAST_LINE_SECONDS)
+        self._report(request_id, time.monotonic() - started_at)
         self._idle_since = time.monotonic()
-        return InvocationResult(payload, None if kind == "response" else "Unhandled", self._tail_bytes(), request_id)
+        error = None if outcome == "response" else "Unhandled"
+        return InvocationResult(payload, error, self._log_tail_bytes(), request_id)
 
     @property
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         """Return True if it can accept another event; a killed process may take a moment to end."""
-        return not self._spent and self._process.wait(0) is None
+        return not self._must_be_replaced and self._process.wait(0) is None
 
     @property
     def idle_seconds(self) -> float:
@@ -160,10 +158,11 @@ class Sandbox:
         if path.endswith("/invocation/next"):
             return self._next()
         if path.endswith("/init/error"):
-            self._answers.put(("init", request.get_data()))
+            self._outcomes.put(("init", request.get_data()))
             self._ready.set()
         else:
-            self._answers.put((path.rsplit("/", 1)[-1], request.get_data()))
+            outcome: _Outcome = "response" if path.endswith("/response") else "error"
+            self._outcomes.put((outcome, request.get_data()))
         return Response(status=202)
 
     def _next(self) -> Response:
@@ -180,32 +179,35 @@ class Sandbox:
         }
         return Response(event, headers=headers, mimetype="application/json")
 
-    def _wait_until_ready(self) -> float:
-        """Wait for the runtime's first call, which starts the function's own timeout."""
-        self._ready.wait(INIT_SECONDS)
-        return time.monotonic()
-
-    def _timed_out(self, request_id: str) -> bytes:
-        self._process.kill()
-        sentence = f"Task timed out after {self.spec.timeout:.2f} seconds"
-        self._write(f"{_now()} {request_id} {sentence}")
-        return _error("Sandbox.Timedout", f"RequestId: {request_id} Error: {sentence}")
+    def _await_outcome(self, request_id: str) -> tuple[_Outcome, bytes]:
+        """Return how the event ended, and the payload of the invocation; kill the process after the timeout."""
+        try:
+            outcome, payload = self._outcomes.get(timeout=self.spec.timeout if self._ready.is_set() else 0.0)
+        except queue.Empty:
+            self._process.kill()
+            sentence = f"Task timed out after {self.spec.timeout:.2f} seconds"
+            self._write(f"{_now()} {request_id} {sentence}")
+            return "timeout", _error("Sandbox.Timedout", f"RequestId: {request_id} Error: {sentence}")
+        if outcome == "exit":
+            text = f"RequestId: {request_id} Error: Runtime exited with error: {payload.decode()}"
+            return outcome, _error("Runtime.ExitError", text)
+        return outcome, payload
 
     def _watch(self) -> None:
         code = self._process.wait()
-        self._answers.put(("exit", f"exit status {code}".encode()))
+        self._outcomes.put(("exit", f"exit status {code}".encode()))
         self._ready.set()
-        self._last_line.set()
+        self._output_complete.set()
 
     def _hear(self, line: str) -> None:
         text, ended, _ = line.partition(f"\0{self._request_id}")
         if text or not ended:  # output without a line break precedes the runtime's mark on its line
             self._write(text)
         if ended:
-            self._last_line.set()
+            self._output_complete.set()
 
     def _write(self, line: str) -> None:
-        self._tail.append(line.encode() + b"\n")
+        self._log_tail.append(line.encode() + b"\n")
         self._log.write(line)
 
     def _report(self, request_id: str, seconds: float) -> None:
@@ -217,8 +219,8 @@ class Sandbox:
         )
         self._log.flush()
 
-    def _tail_bytes(self) -> bytes:
-        return b"".join(self._tail)[-_LOG_TAIL_BYTES:]
+    def _log_tail_bytes(self) -> bytes:
+        return b"".join(self._log_tail)[-_LOG_TAIL_BYTES:]
 
     def _variables(self, cloud: "LocalCloud", group: str, stream: str) -> dict[str, str]:
         """Return the variables of AWS Lambda, "Defined runtime environment variables", then the function's own."""

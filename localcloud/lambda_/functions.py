@@ -266,7 +266,7 @@ class Functions:
 
     def _take(self, spec: FunctionSpec) -> Sandbox:
         with self._lock:
-            stale = [sandbox for sandbox in self._idle if not self._usable(sandbox, spec)]
+            stale = [sandbox for sandbox in self._idle if not self._is_usable(sandbox, spec)]
             self._idle = [sandbox for sandbox in self._idle if sandbox not in stale]
             idle_sandbox = next((sandbox for sandbox in self._idle if sandbox.spec == spec), None)
             if idle_sandbox:
@@ -280,13 +280,13 @@ class Functions:
             self._close(sandbox)
         return sandbox
 
-    def _usable(self, sandbox: Sandbox, spec: FunctionSpec) -> bool:
+    def _is_usable(self, sandbox: Sandbox, spec: FunctionSpec) -> bool:
         """Return True if an idle environment is reusable: not idle for too long, and of the current function."""
         replaced = (sandbox.spec.arn, sandbox.spec.version) == (spec.arn, spec.version) and sandbox.spec != spec
-        return sandbox.alive and not replaced and sandbox.idle_seconds < _IDLE_SECONDS
+        return sandbox.is_alive and not replaced and sandbox.idle_seconds < _IDLE_SECONDS
 
     def _give_back(self, sandbox: Sandbox) -> None:
-        if sandbox.alive and not self._stopped:
+        if sandbox.is_alive and not self._stopped:
             with self._lock:
                 self._idle.append(sandbox)
         else:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from moto.iam.access_control import IAMPolicy, PermissionResult
 from moto.s3.models import FakeBucket
 
-from localcloud.iam.conditions import holds
+from localcloud.iam.conditions import conditions_hold
 from localcloud.iam.resource_denials import OVER_TLS
 
 if TYPE_CHECKING:
@@ -47,4 +47,4 @@ def permission(bucket: Any, action: str, resource: str) -> PermissionResult:
 
 def _applies(conditions: dict[str, dict[str, Any]]) -> bool:
     keys = {key for compared in conditions.values() for key in compared}
-    return keys <= _TRANSPORT.keys() and holds(conditions, _TRANSPORT)
+    return keys <= _TRANSPORT.keys() and conditions_hold(conditions, _TRANSPORT)

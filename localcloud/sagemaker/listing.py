@@ -24,7 +24,7 @@ def page(jobs: Sequence[TrainingJob], request: Mapping[str, Any]) -> tuple[list[
     Raises:
         AWSValidationException: If the token is invalid.
     """
-    selected = [job for job in jobs if _wanted(job, request)]
+    selected = [job for job in jobs if _is_wanted(job, request)]
     selected.sort(key=_ORDERS[request.get("SortBy", "CreationTime")], reverse=request.get("SortOrder") == "Descending")
     token = str(request.get("NextToken") or "0")
     if not token.isdigit():
@@ -45,7 +45,7 @@ _ORDERS: dict[str, Any] = {
 }
 
 
-def _wanted(job: TrainingJob, request: Mapping[str, Any]) -> bool:
+def _is_wanted(job: TrainingJob, request: Mapping[str, Any]) -> bool:
     created, changed = job.creation_time, job.progress.changed_at
     return (
         created > request.get("CreationTimeAfter", created.min.replace(tzinfo=created.tzinfo))

@@ -71,7 +71,7 @@ class Downloader:
 
     def __init__(self, s3: Any, interrupted: Callable[[], bool]) -> None:
         self._s3 = s3
-        self._interrupted = interrupted
+        self._is_interrupted = interrupted
 
     def channel(self, channel: Channel, folders: Sequence[Path]) -> None:
         """Download one channel to every host.
@@ -104,22 +104,23 @@ class Downloader:
             raise TransferError(message) from error
 
     def _fetch(self, source: tuple[str, str], relative: str, folders: Sequence[Path]) -> None:
-        if self._interrupted():
+        bucket, key = source
+        if self._is_interrupted():
             raise TransferInterruptedError
         if relative.endswith("/") or not relative:  # a folder's marker object
             return
         if ".." in PurePosixPath(relative).parts:
-            message = f"S3 key: s3://{source[0]}/{source[1]} is outside its channel"
+            message = f"S3 key: s3://{bucket}/{key} is outside its channel"
             raise ValueError(message)
-        first, *copies = [folder / relative.lstrip("/") for folder in folders]
-        if first.is_dir() or any(folder.is_file() for folder in first.parents):
-            message = f"s3://{source[0]}/{source[1]}: one key is an object, and with a slash the start of other keys"
+        target, *copies = [folder / relative.lstrip("/") for folder in folders]
+        if target.is_dir() or any(folder.is_file() for folder in target.parents):
+            message = f"s3://{bucket}/{key}: one key is both an object and the folder of other objects"
             raise ValueError(message)
-        first.parent.mkdir(parents=True, exist_ok=True)
-        self._s3.download_file(source[0], source[1], str(first))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        self._s3.download_file(bucket, key, str(target))
         for copy in copies:
             copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(first, copy)
+            shutil.copyfile(target, copy)
 
 
 def objects(s3: Any, channel: Channel) -> Iterator[tuple[tuple[str, str], str]]:

@@ -79,7 +79,7 @@ def locked(data_dir: Path) -> Iterator[None]:
         FolderInUseError: If another process holds it.
     """
     with _lock_file(data_dir).open("a+") as file:
-        if not _taken(file):
+        if not _is_taken(file):
             pid = _pid_in(file)
             message = f"process {pid} already runs in {data_dir}, and a folder can have only one server"
             raise FolderInUseError(message)
@@ -97,12 +97,12 @@ def holder_of(data_dir: Path) -> int | None:
     """
     try:
         with _lock_file(data_dir).open("r+") as file:
-            return None if _taken(file) else _pid_in(file)
+            return None if _is_taken(file) else _pid_in(file)
     except FileNotFoundError:
         return None
 
 
-def _taken(file: TextIO) -> bool:
+def _is_taken(file: TextIO) -> bool:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -59,7 +59,7 @@ def flaw_of(environ: dict[str, Any], signature: Signature, credentials: Credenti
     if flaw := _time_flaw(stated, signature.date, expires):
         return flaw
     token = parameters.get("X-Amz-Security-Token") if signature.presigned else environ.get("HTTP_X_AMZ_SECURITY_TOKEN")
-    if not _same(token or "", credentials.token or ""):
+    if not _is_same(token or "", credentials.token or ""):
         return "The security token included in the request is invalid."
     payload = _payload_hash(environ, signature)
     if payload is None:
@@ -68,7 +68,7 @@ def flaw_of(environ: dict[str, Any], signature: Signature, credentials: Credenti
     request.params, request.context["timestamp"] = _pairs(environ.get("QUERY_STRING", "")), stated
     signer = _Version4(credentials, signature, payload)
     expected = signer.signature(signer.string_to_sign(request, signer.canonical_request(request)), request)
-    return None if "host" in signature.signed_headers and _same(expected, signature.value) else _MISMATCH
+    return None if "host" in signature.signed_headers and _is_same(expected, signature.value) else _MISMATCH
 
 
 class _Version4(SigV4Auth):
@@ -112,13 +112,13 @@ def _flaw_of_version_2(
         headers |= {name: values[0] for name, values in query.items() if name.startswith("x-amz-")}
     elif flaw := _time_flaw(_long_date(environ.get("HTTP_X_AMZ_DATE") or environ.get("HTTP_DATE", "")), "", None):
         return flaw
-    if credentials.token and not _same(headers.get("x-amz-security-token", ""), credentials.token):
+    if credentials.token and not _is_same(headers.get("x-amz-security-token", ""), credentials.token):
         return "The security token included in the request is invalid."
     request = _request(environ, headers)
     date = "" if "HTTP_X_AMZ_DATE" in environ else environ.get("HTTP_DATE", "")
     signer = _Version2(credentials, expires if signature.presigned else date)
     expected = signer.get_signature(request.method, urlsplit(request.url), request.headers)
-    return None if _same(expected, signature.value) else _MISMATCH
+    return None if _is_same(expected, signature.value) else _MISMATCH
 
 
 def _time_flaw(stated: str, scope_date: str, expires: str | None) -> str | None:
@@ -171,5 +171,5 @@ def _long_date(http_date: str) -> str:
         return ""
 
 
-def _same(first: str, second: str) -> bool:
+def _is_same(first: str, second: str) -> bool:
     return hmac.compare_digest(first.encode(), second.encode())

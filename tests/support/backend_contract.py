@@ -13,7 +13,7 @@ from traingrid.backends.inventory import Inventory, ListingTimeoutError, Window
 from traingrid.backends.training_job import TrainingJob
 from traingrid.job.failures import CONFLICT, OTHER_REQUEST
 from traingrid.job.job import Job
-from traingrid.job.observed import Seen
+from traingrid.job.observed import TrainingJobDescription
 from traingrid.job.ownership import tags_of
 from traingrid.job.state import FINAL_STATES, JobState
 
@@ -42,7 +42,7 @@ class ServiceInTest:
     complete: Callable[[], None]
     write: Callable[[str], None]
 
-    def start(self, job: Job | None = None, grid: str = "traingrid", name: str = NAME) -> Seen | None:
+    def start(self, job: Job | None = None, grid: str = "traingrid", name: str = NAME) -> TrainingJobDescription | None:
         """Start a job as a child of a grid does."""
         job = job or self.job
         return self.backend.start(name, job, tags_of(grid, "0123abcd", 0, self.backend.fingerprint(name, job)))
@@ -72,7 +72,7 @@ def a_name_is_created_once_and_then_attached_to(service: ServiceInTest) -> None:
     assert service.start() is None
     training_job = service.start()
     assert training_job is not None
-    assert not training_job.ended
+    assert not training_job.has_ended
     assert [job.name for job in service.listed()] == [NAME]
 
 
@@ -146,7 +146,7 @@ def a_list_selects_by_state_and_submission(service: ServiceInTest) -> None:
     """The name gives submission, index and attempt."""
     service.start()
     (job,) = service.listed(state="InProgress", submission="0123abcd")
-    assert (job.line, job.identity.attempt, job.active) == (("0123abcd", 0), 1, True)
+    assert (job.line, job.identity.attempt, job.is_active) == (("0123abcd", 0), 1, True)
     assert service.listed(submission="ffffffff") == []
     assert service.listed(state="Stopping") == []
     service.complete()

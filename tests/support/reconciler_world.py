@@ -14,7 +14,7 @@ from traingrid.backends.inventory import ALL, Window
 from traingrid.backends.training_job import TrainingJob
 from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Job
-from traingrid.job.observed import Seen
+from traingrid.job.observed import TrainingJobDescription
 from traingrid.job.state import JobState
 from traingrid.ledger.ledger import Ledger
 from traingrid.reconciler.reconciler import Reconciler
@@ -137,13 +137,13 @@ class Region:
         self.world.meet(f"tags {job.arn}")
         return True
 
-    def describe(self, name: str) -> Seen | None:
+    def describe(self, name: str) -> TrainingJobDescription | None:
         self.world.on_look()
         self.world.described.append(name)
         self.world.meet(f"describe {self.name}")
         self.world.meet(name)
         state = self.world.ended.get(name)
-        return Seen(state=JobState(state), fingerprint="asked") if state else None
+        return TrainingJobDescription(state=JobState(state), fingerprint="asked") if state else None
 
 
 def a_reconciler(world: World, deployment: Deployment, ledger: Ledger) -> Reconciler:

@@ -49,8 +49,8 @@ def a_world(lines: list[dict[str, Any]], jobs: list[TrainingJob], **changes: Any
     facts: dict[str, Any] = {
         "grid": GRID,
         "regions": list(ROLES),
-        "submissions": {SUBMISSION: SubmissionItem.read(head)},
-        "lines": {(SUBMISSION, index): JobItem.read(line) for index, line in enumerate(lines) if line},
+        "submissions": {SUBMISSION: SubmissionItem.from_item(head)},
+        "lines": {(SUBMISSION, index): JobItem.from_item(line) for index, line in enumerate(lines) if line},
         "cancels": {},
         "training_jobs": jobs,
         "children": {},

@@ -8,14 +8,14 @@ from traingrid.backends.base import LaunchError, StopReason
 from traingrid.child.attempt import Clock
 from traingrid.job.failures import SERVICE_ERROR
 from traingrid.job.job import Job
-from traingrid.job.observed import Seen
+from traingrid.job.observed import TrainingJobDescription
 from traingrid.job.ownership import conflict
 from traingrid.job.state import JobState
 
 FIRST_MOMENT = 1_790_000_000
 """The time at which a fake clock begins, in seconds since 1970."""
-TRAINING = Seen(state=JobState.IN_PROGRESS, phase="Training", arn="arn:x")
-COMPLETED = Seen(
+TRAINING = TrainingJobDescription(state=JobState.IN_PROGRESS, phase="Training", arn="arn:x")
+COMPLETED = TrainingJobDescription(
     state=JobState.COMPLETED,
     phase="Completed",
     arn="arn:x",
@@ -24,8 +24,8 @@ COMPLETED = Seen(
     training_seconds=12,
     billable_seconds=12,
 )
-STOPPED = Seen(state=JobState.STOPPED, phase="Stopped", arn="arn:x")
-NO_CAPACITY = Seen(
+STOPPED = TrainingJobDescription(state=JobState.STOPPED, phase="Stopped", arn="arn:x")
+NO_CAPACITY = TrainingJobDescription(
     state=JobState.FAILED,
     phase="Failed",
     reason="CapacityError: Unable to provision requested ML compute capacity.",
@@ -63,7 +63,7 @@ class FakeBackend:
         theirs: The fingerprint of another training job with our name; `their_tags` holds its tags.
     """
 
-    def __init__(self, *script: Seen, lines: tuple[str, ...] = ()) -> None:
+    def __init__(self, *script: TrainingJobDescription, lines: tuple[str, ...] = ()) -> None:
         self.script = list(script)
         self.lines = lines
         self.refusals: list[LaunchError] = []
@@ -78,13 +78,13 @@ class FakeBackend:
         self.theirs = ""
         self.their_tags: dict[str, str] | None = {}
 
-    def attach(self, name: str, _job: Job, _tags: dict[str, str]) -> Seen | None:
+    def attach(self, name: str, _job: Job, _tags: dict[str, str]) -> TrainingJobDescription | None:
         seen = self.describe(name)
         if seen and seen.fingerprint:
             raise LaunchError(*conflict("traingrid", self.their_tags or {}, seen, "ours"))
         return seen
 
-    def start(self, name: str, job: Job, tags: dict[str, str]) -> Seen | None:
+    def start(self, name: str, job: Job, tags: dict[str, str]) -> TrainingJobDescription | None:
         seen = self.attach(name, job, tags)
         if seen:
             return seen
@@ -99,7 +99,7 @@ class FakeBackend:
             raise LaunchError(SERVICE_ERROR, "no answer", unresolved=True)
         return None
 
-    def describe(self, name: str) -> Seen | None:
+    def describe(self, name: str) -> TrainingJobDescription | None:
         if self.theirs:
             return replace(TRAINING, fingerprint=self.theirs)
         if name not in self.created:
@@ -109,7 +109,7 @@ class FakeBackend:
             return None
         return self.script.pop(0) if len(self.script) > 1 else self.script[0]
 
-    def tags(self, _seen: Seen) -> dict[str, str] | None:
+    def tags(self, _seen: TrainingJobDescription) -> dict[str, str] | None:
         return self.their_tags
 
     def has_news(self, _name: str) -> bool:

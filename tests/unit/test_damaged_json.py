@@ -87,10 +87,10 @@ def test_damaged_attributes_are_those_of_a_damaged_dataset(content: bytes) -> No
         "attributes": content.decode("latin-1"),
     }
     if content[:1] == b"{" and content[-1:] == b"}" and len(content) < 1000:
-        assert DatasetItem.read(item).dataset == "scans"
+        assert DatasetItem.from_item(item).dataset == "scans"
         return
     with pytest.raises(ItemError, match=r"'scans#1'.*'attributes'"):
-        DatasetItem.read(item)
+        DatasetItem.from_item(item)
 
 
 @each_row("content", DAMAGED.items())
@@ -156,7 +156,9 @@ def _results(content: bytes) -> object:
 
 def _fingerprint(content: bytes) -> object:
     payload = content.decode("latin-1")
-    return service_jobs.seen_of({"serviceRequestPayload": payload, "status": "RUNNING", "jobId": "1"}, None).fingerprint
+    return service_jobs.describe_service_job(
+        {"serviceRequestPayload": payload, "status": "RUNNING", "jobId": "1"}, None
+    ).fingerprint
 
 
 LENIENT: dict[str, tuple[Callable[[bytes], object], object]] = {

@@ -116,7 +116,7 @@ class Algorithm:
 
     def violations(self, use: Use) -> list[BrokenRule]:
         """Return all rules that a training job breaks."""
-        violations = [*self._of_hyperparameters(use), *self._of_channels(use), *self._of_instances(use)]
+        violations = [*self._check_hyperparameters(use), *self._check_channels(use), *self._check_instances(use)]
         if not violations:  # the other rules rely on valid values
             violations = [violation for rule in self.rules for violation in rule(self._canonical(use))]
         return violations
@@ -126,7 +126,7 @@ class Algorithm:
         renamed = {self.aliases.get(name, name): value for name, value in use.hyperparameters.items()}
         return replace(use, hyperparameters=renamed)
 
-    def _of_hyperparameters(self, use: Use) -> Iterator[BrokenRule]:
+    def _check_hyperparameters(self, use: Use) -> Iterator[BrokenRule]:
         by_name = {hyperparameter.name: hyperparameter for hyperparameter in self.hyperparameters}
         values = self._canonical(use).hyperparameters
         for name, value in use.hyperparameters.items():
@@ -144,7 +144,7 @@ class Algorithm:
         step = f"Did you mean {near[0]}?" if near else f"Remove it; the hyperparameters are {', '.join(names)}."
         return invalid(name, value, f"{self.name} has no hyperparameter of this name", step)
 
-    def _of_channels(self, use: Use) -> Iterator[BrokenRule]:
+    def _check_channels(self, use: Use) -> Iterator[BrokenRule]:
         for name, rule in self.channels.items():
             if rule.required and name not in use.channels:
                 reason = f"{self.name} requires the channel {name}"
@@ -156,9 +156,9 @@ class Algorithm:
                 step = f"The channels are {', '.join(self.channels)}."
                 yield BrokenRule(field="inputs", entry=name, reason=reason, next_step=step)
             else:
-                yield from self._of_channel(name, channel, rule_of_name)
+                yield from self._check_channel(name, channel, rule_of_name)
 
-    def _of_channel(self, name: str, channel: ChannelUse, rule: ChannelRule) -> Iterator[BrokenRule]:
+    def _check_channel(self, name: str, channel: ChannelUse, rule: ChannelRule) -> Iterator[BrokenRule]:
         types = rule.content_types.get(channel.input_mode)
         if types is None:
             reason = f"{self.name} does not support the input mode {channel.input_mode} for the channel {name}"
@@ -171,7 +171,7 @@ class Algorithm:
             step = f"Write content_type {one_of(types)}."
             yield BrokenRule(field="inputs", entry=name, value=channel.content_type, reason=reason, next_step=step)
 
-    def _of_instances(self, use: Use) -> Iterator[BrokenRule]:
+    def _check_instances(self, use: Use) -> Iterator[BrokenRule]:
         allowed = self.instance_types or tuple(f"ml.{family}" for family in self.instance_families)
         fits = use.instance_type in self.instance_types or use.family in self.instance_families
         if allowed and not fits:

@@ -99,7 +99,7 @@ def _hyperparameters(table: str, version: str) -> Iterator[Hyperparameter]:
             yield Hyperparameter(name=name, **values)
 
 
-def of_image(image: str) -> BuiltIn | None:
+def algorithm_of_image(image: str) -> BuiltIn | None:
     """Return the algorithm with an image, given by its repository and tag."""
     repository, _, version = image.partition(":")
     name = "xgboost" if repository == "sagemaker-xgboost" else repository
@@ -111,5 +111,5 @@ def is_known_image(uri: str) -> bool:
     """Return True if a URI is that of a known algorithm's image, in its registry of one Region."""
     registry, _, image = uri.partition("/")
     account, _, suffix = registry.partition(".dkr.ecr.")
-    algorithm, region = of_image(image), suffix.removesuffix(".amazonaws.com")
+    algorithm, region = algorithm_of_image(image), suffix.removesuffix(".amazonaws.com")
     return algorithm is not None and algorithm.registries.get(region) == account

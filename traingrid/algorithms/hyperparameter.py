@@ -47,7 +47,7 @@ class Hyperparameter:
     def problem(self, value: str) -> str:
         """Return the reason why a value is invalid; empty if it is valid."""
         if self.kind == "choice":
-            return "" if value in self.choices else self._not_a_choice(value)
+            return "" if value in self.choices else self._choice_problem(value)
         if self.kind == "text":
             return "" if not self.form or re.fullmatch(self.form, value) else "does not have the required form"
         number = _number(value, self.kind)
@@ -55,7 +55,7 @@ class Hyperparameter:
             return "must be a whole number" if self.kind == "integer" else "must be a number"
         return "" if self._contains(number) else "out of range"
 
-    def _not_a_choice(self, value: str) -> str:
+    def _choice_problem(self, value: str) -> str:
         near = [choice for choice in self.choices if choice.lower() == value.lower()]
         return f'must be spelled "{near[0]}"' if near else "not a valid value"
 

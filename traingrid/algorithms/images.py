@@ -64,7 +64,7 @@ def _replicated_pipes(use: Use) -> Iterator[BrokenRule]:
             yield BrokenRule(field="inputs", entry=name, value=channel.distribution, reason=reason, next_step=step)
 
 
-def _pretrained(use: Use) -> Iterator[BrokenRule]:
+def _check_pretrained(use: Use) -> Iterator[BrokenRule]:
     """A pretrained network exists only with certain numbers of layers and one image size."""
     values = use.hyperparameters
     if values.get("use_pretrained_model") != "1":
@@ -99,5 +99,5 @@ def _resize(use: Use) -> Iterator[BrokenRule]:
         yield invalid("resize", values["resize"], "must not be smaller than the height or width of image_shape", step)
 
 
-CLASSIFICATION_RULES = (_replicated_pipes, _pretrained, _checkpoints, _resize)
+CLASSIFICATION_RULES = (_replicated_pipes, _check_pretrained, _checkpoints, _resize)
 """The rules of image-classification alone."""

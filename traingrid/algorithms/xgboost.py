@@ -55,12 +55,12 @@ _DEFAULT_OBJECTIVE = "reg:squarederror"
 def channels(version: str) -> dict[str, ChannelRule]:
     """Return the channels of a version."""
     files, streams = (*LIBSVM, *CSV, *PARQUET, *PROTOBUF), (*CSV, *PARQUET, *PROTOBUF)
-    modes = {"File": files, "FastFile": files} | ({} if _at_least(version, "3.2-0") else {"Pipe": streams})
+    modes = {"File": files, "FastFile": files} | ({} if _is_at_least(version, "3.2-0") else {"Pipe": streams})
     channel = partial(ChannelRule, content_types=modes, default=LIBSVM[0], parameters=False)
     return {"train": channel(required=True), "validation": channel()}
 
 
-def _at_least(version: str, minimum: str) -> bool:
+def _is_at_least(version: str, minimum: str) -> bool:
     return VERSIONS.index(version) >= VERSIONS.index(minimum)
 
 
@@ -95,7 +95,7 @@ def _lists(use: Use, version: str) -> Iterator[BrokenRule]:
 
 def _updaters(values: Mapping[str, str], version: str) -> Iterator[BrokenRule]:
     """Check the updaters: the booster and the process type determine which of them apply."""
-    updaters = tuple(word for word in UPDATERS if word != "grow_local_histmaker" or not _at_least(version, "1.7-1"))
+    updaters = tuple(word for word in UPDATERS if word != "grow_local_histmaker" or not _is_at_least(version, "1.7-1"))
     words = values.get("updater", "").split(",") if "updater" in values else []
     if unknown := [word for word in words if word not in updaters]:
         yield invalid("updater", unknown[0], "not a valid value", f"Write {one_of(updaters)}.")
@@ -123,7 +123,7 @@ def _metrics(values: Mapping[str, str], version: str) -> Iterator[BrokenRule]:
         yield missing("objective", "eval_metric requires it", f"text such as {_DEFAULT_OBJECTIVE}, xgboost's default")
         return
     objective = values.get("objective", "")
-    later = {word for since, words in _METRICS_SINCE.items() if not _at_least(version, since) for word in words}
+    later = {word for since, words in _METRICS_SINCE.items() if not _is_at_least(version, since) for word in words}
     metrics = tuple(metric for metric in METRICS if metric not in later)
     for metric in filter(None, values.get("eval_metric", "").split(",")):
         name, _, threshold = metric.partition("@")
@@ -143,7 +143,7 @@ def _instances(use: Use, version: str) -> Iterator[BrokenRule]:
     families = ("p2", "p3", "p3dn") if version == "1.2-1" else ("p2", "p3", "p3dn", "g4dn", "g5")
     if not use.family.startswith(_ACCELERATED):
         return
-    if use.family not in families and not _at_least(version, "3.0-5"):
+    if use.family not in families and not _is_at_least(version, "3.0-5"):
         reason = f"xgboost {version} does not train on this instance type"
         step = f"Write a CPU instance type, or one of {one_of(tuple(f'ml.{family}' for family in families))}."
         yield BrokenRule(field="instance_type", value=use.instance_type, reason=reason, next_step=step)
@@ -157,7 +157,7 @@ def _dask(use: Use, version: str) -> Iterator[BrokenRule]:
     """Check distributed training on GPUs as `validate_gpu_train_configuration` of the container does."""
     if use.hyperparameters.get("use_dask_gpu_training") != "true":
         return
-    methods = ("gpu_hist", "hist") if _at_least(version, "3.2-0") else ("gpu_hist",)
+    methods = ("gpu_hist", "hist") if _is_at_least(version, "3.2-0") else ("gpu_hist",)
     if use.hyperparameters.get("tree_method") not in methods or not use.family.startswith(_ACCELERATED):
         reason = "it requires a GPU instance and a tree method for GPUs"
         step = f"Set tree_method to {one_of(methods)} and write a GPU instance type, or remove it."

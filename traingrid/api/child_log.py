@@ -86,7 +86,7 @@ class PrintedLog:
 
     def log_pages(self, stream: str, position: LogPosition, limit: int, since: int = 0) -> Iterator[list[LogEvent]]:
         """See `ReadableLogs.log_pages`. The log is complete, so it is read once."""
-        lines = [] if position.get(stream) else self._since(stream, since)
+        lines = [] if position.get(stream) else self._events_since(stream, since)
         for start in range(0, len(lines), limit):
             yield lines[start : start + limit]
         position[stream] = _READ
@@ -94,9 +94,9 @@ class PrintedLog:
     def last_log_events(self, stream: str, count: int, position: LogPosition, since: int = 0) -> list[LogEvent]:
         """See `ReadableLogs.last_log_events`."""
         position[stream] = _READ
-        return self._since(stream, since)[-count:] if count else []
+        return self._events_since(stream, since)[-count:] if count else []
 
-    def _since(self, stream: str, since: int) -> list[LogEvent]:
+    def _events_since(self, stream: str, since: int) -> list[LogEvent]:
         return [event for event in self._hosts[self.log_host(stream)] if event.time >= since]
 
     @cached_property

@@ -17,7 +17,7 @@ from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import TraingridError, UsageError
 from traingrid.job.backend_traits import TRAITS
 from traingrid.job.data_layout import LayoutError, layout_of
-from traingrid.threads import in_order
+from traingrid.threads import map_in_order
 from traingrid.transfers.model_download import DownloadedModel, ModelDownload, other_parts
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def download_models(  # noqa: PLR0913  # one keyword for each option
             return error
 
     errors: list[TraingridError | ClientError] = []
-    for result in in_order(download, jobs, _MODELS_AT_ONCE, stop):
+    for result in map_in_order(download, jobs, _MODELS_AT_ONCE, stop):
         if isinstance(result, DownloadedModel):
             yield result
         else:

@@ -20,7 +20,7 @@ _MEMBERS: dict[str, dict[str, type[Any]]] = {
 _ERROR = {"line": int, "field": str, "value": str, "reason": str, "next_step": str}
 
 
-def intake_report(content: bytes, place: S3Uri) -> dict[str, Any]:
+def intake_report(content: bytes, uri: S3Uri) -> dict[str, Any]:
     """Return a report with all members that its state implies.
 
     A state that this version does not know implies none.
@@ -28,9 +28,9 @@ def intake_report(content: bytes, place: S3Uri) -> dict[str, Any]:
     Raises:
         JsonError: It is not a report.
     """
-    report = json_object(content, place)
-    check_members(report, {"version": str, "state": str}, place)
-    check_members(report, _MEMBERS.get(report["state"], {}), place)
+    report = json_object(content, uri)
+    check_members(report, {"version": str, "state": str}, uri)
+    check_members(report, _MEMBERS.get(report["state"], {}), uri)
     for error in report["errors"] if report["state"] == "rejected" else ():
-        check_members(member({"errors[]": error}, "errors[]", dict, place), _ERROR, place)
+        check_members(member({"errors[]": error}, "errors[]", dict, uri), _ERROR, uri)
     return report

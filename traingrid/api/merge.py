@@ -20,7 +20,7 @@ from traingrid.ledger.moves import Moves
 from traingrid.manifest.json_lines import json_lines
 from traingrid.manifest.line import NO_SUBMISSION, job_of_line
 from traingrid.merge.copies import MergeCopies, ModelCopy
-from traingrid.merge.line import check_options, copy_of, merge_line, models_folder, region_of
+from traingrid.merge.line import check_options, copy_uri, merge_line, models_folder, region_of
 from traingrid.merge.models import check_method, models_of
 from traingrid.transfers.object_copy import ObjectCopy
 
@@ -41,10 +41,11 @@ _NAME = Path("the merge")
 
 
 @dataclass(frozen=True, kw_only=True)
-class OpenMerge:
+class PreparedMerge:
     """A valid merge, of which nothing is written yet.
 
     Attributes:
+        copies: The copies of the models, in the order of the models.
         job: The job that merges them, as it would be in the submission.
         key: The key of its manifest, which follows from the manifest's content.
     """
@@ -103,39 +104,39 @@ class OpenMerge:
         objects.copy(copy.model.archive, copy.head.etag, copy.target, stopped=lambda: False)
 
 
-def open_merge(plane: ControlPlane, submission: str, indexes: Iterable[int], request: MergeRequest) -> OpenMerge:
-    """Check a merge, and return it; write nothing.
+def prepare_merge(plane: ControlPlane, submission: str, indexes: Iterable[int], request: MergeRequest) -> PreparedMerge:
+    """Check a merge, and prepare the copies and the manifest for it; write nothing.
 
     Args:
         indexes: The indexes of the jobs whose models are merged; none for all jobs.
 
     Raises:
-        TraingridError: The models cannot be merged, or must not be copied; the text names the job and the reason. Or
-            the method does not read an option.
+        TraingridError: The models cannot be merged, or must not be copied; the text names the job and the reason. Or an
+            option does not belong to the method.
     """
     check_options(request)
     deployment = plane.deployment
-    statuses, jobs = plane.status(submission).jobs, plane.last_submitted_jobs(submission)
-    models = models_of(submission, statuses, jobs, indexes)
-    check_method(models, request.method)
-    region = region_of(models, request, deployment.grid)
+    statuses = plane.status(submission).jobs
+    selected = models_of(submission, statuses, plane.last_submitted_jobs(submission), indexes)
+    check_method(selected, request.method)
+    region = region_of(selected, request, deployment.grid)
     training_jobs = {status.index: status.training_job for status in statuses}
-    models = _with_data_as_trained(models, training_jobs, region)
+    models = _replace_inputs_by_trained(selected, training_jobs, region)
     heads = [_head(model) for model in models]
     folder = models_folder(models, heads, region, deployment)
-    line = merge_line(models, request, folder, sum(object_head.size for object_head in heads), (region, deployment))
-    manifest = json_lines([line])
-    digest = hashlib.sha256(manifest.encode()).hexdigest()[:12]
     copies = tuple(
-        ModelCopy(model=model, head=object_head, target=copy_of(model, place, folder))
-        for place, (model, object_head) in enumerate(zip(models, heads, strict=True))
+        ModelCopy(model=model, head=object_head, target=copy_uri(model, number, folder))
+        for number, (model, object_head) in enumerate(zip(models, heads, strict=True))
     )
+    size = sum(object_head.size for object_head in heads)
+    manifest = json_lines([merge_line(models, request, folder, size, region=region, deployment=deployment)])
+    digest = hashlib.sha256(manifest.encode()).hexdigest()[:12]
     key = f"{names.MERGE_PREFIX}{submission}-{request.method}-{digest}.jsonl"
-    return OpenMerge(copies=copies, job=_job(manifest, deployment), key=key, manifest=manifest, plane=plane)
+    return PreparedMerge(copies=copies, job=_job(manifest, deployment), key=key, manifest=manifest, plane=plane)
 
 
-def _with_data_as_trained(models: Sequence[Model], training_jobs: Mapping[int, str], region: str) -> list[Model]:
-    """Return the models; the first one of the Region, whose data the merge reads, with the channels of its training."""
+def _replace_inputs_by_trained(models: Sequence[Model], training_jobs: Mapping[int, str], region: str) -> list[Model]:
+    """Return the models, the first one of the Region with the channels of its training: the merge reads its data."""
     first = next((model for model in models if model.job.region == region), None)
     if first is None:
         return [*models]

@@ -17,11 +17,11 @@ from botocore.exceptions import ClientError
 from traingrid import names
 from traingrid.aws.clients import client
 from traingrid.errors import UsageError
-from traingrid.job.job import in_region
+from traingrid.job.job import job_in_region
 from traingrid.job.state import JobState
-from traingrid.manifest.limits import broken_limit, most
+from traingrid.manifest.limits import limit_problem, most
 from traingrid.metrics.comparison import compared_metric, is_lower_better
-from traingrid.metrics.curves import by_job, last_curves
+from traingrid.metrics.curves import group_by_job, last_curves
 from traingrid.metrics.history import MetricHistory
 from traingrid.text import shown
 
@@ -83,19 +83,19 @@ def register(plane: ControlPlane, submission: str, index: int, group: str, image
             invalid, no image is known, or the image is not in ECR in that Region.
         ClientError: SageMaker refused a call.
     """
-    if broken := broken_limit("EntityName", group):
+    if broken := limit_problem("EntityName", group):
         text = f"{shown(group)} cannot be the name of a model group: it {broken}."
         raise UsageError(text, "Write letters, digits and hyphens, for example --group digits.")
-    status = _completed(plane, submission, index)
+    status = _completed_job(plane, submission, index)
     job = plane.last_submitted_jobs(submission).get(index)
     if job and status.region in job.regions:
-        job = in_region(job, status.region)  # it may have moved to the next Region of its data
-    source = _source(job, status, image)
+        job = job_in_region(job, status.region)  # it may have moved to the next Region of its data
+    specification = _model_specification(job, status, image)
     registry = _Registry(plane=plane, submission=submission, status=status, group=group)
-    return registry.found(source) or registry.created(source, job)
+    return registry.find_version(specification) or registry.create_version(specification, job)
 
 
-def _completed(plane: ControlPlane, submission: str, index: int) -> JobStatus:
+def _completed_job(plane: ControlPlane, submission: str, index: int) -> JobStatus:
     status = plane.job(submission, index)
     if status.state != JobState.COMPLETED or not status.artifact:
         text = f"Job {index} of submission {submission} is {status.state} and has no model to register."
@@ -106,8 +106,8 @@ def _completed(plane: ControlPlane, submission: str, index: int) -> JobStatus:
     return status
 
 
-def _source(job: Job | None, status: JobStatus, image: str) -> dict[str, Any]:
-    """Return the part of the request that names the model and its program.
+def _model_specification(job: Job | None, status: JobStatus, image: str) -> dict[str, Any]:
+    """Return the members of CreateModelPackage that name the model's archive and its inference image.
 
     An algorithm resource defines its inference image
     (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_SourceAlgorithmSpecification.html).
@@ -115,24 +115,20 @@ def _source(job: Job | None, status: JobStatus, image: str) -> dict[str, Any]:
     if job and job.algorithm and not image:
         algorithm = {"AlgorithmName": job.algorithm, "ModelDataUrl": status.artifact}
         return {"SourceAlgorithmSpecification": {"SourceAlgorithms": [algorithm]}}
-    image = image or (job.image if job else "")
-    if not image:
+    inference_image = image or (job.image if job else "")
+    if not inference_image:
         text = "The job was submitted to Batch by hand, so the image that trained its model is not known."
         raise UsageError(text, "Name the image of the inference container with --image.")
-    _check_image(image, status.region)
-    return {"InferenceSpecification": {"Containers": [{"Image": image, "ModelDataUrl": status.artifact}]}}
+    _check_image(inference_image, status.region)
+    container = {"Image": inference_image, "ModelDataUrl": status.artifact}
+    return {"InferenceSpecification": {"Containers": [container]}}
 
 
 def _check_image(image: str, region: str) -> None:
-    """Check that the model can be deployed with an image.
+    """Raise UsageError unless an image is in ECR in the model's Region, as a model package requires.
 
-    A version names the ECR path of its image
-    (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ModelPackageContainerDefinition.html), and the image
-    must be in the Region of the model that is deployed from the version
-    (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ContainerDefinition.html, Image).
-
-    Raises:
-        UsageError: The image is not in ECR, or in another Region.
+    Sources: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ModelPackageContainerDefinition.html and
+    https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ContainerDefinition.html, Image.
     """
     match = _ECR_IMAGE.fullmatch(image)
     if match and match["region"] == region:
@@ -140,7 +136,7 @@ def _check_image(image: str, region: str) -> None:
     why = f"in {match['region']}, but its model is in {region}" if match else "not the URI of an image in Amazon ECR"
     text = f"The image of the inference container, {shown(image)}, is {why}."
     example = f"ACCOUNT.dkr.ecr.{region}.amazonaws.com/REPOSITORY:TAG or REPOSITORY@sha256:DIGEST"
-    raise UsageError(text, f"Nothing was registered. Name an image there with --image: {example}.")
+    raise UsageError(text, f"Nothing was registered. Name an image in ECR in {region} with --image: {example}.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,7 +157,7 @@ class _Registry:
         """The text of a version by which it is found again: listings have it, but no metadata."""
         return f"Job {self.submission}/{self.status.index} of the grid {self.plane.deployment.grid.name}"
 
-    def found(self, source: Mapping[str, Any]) -> RegisteredModel | None:
+    def find_version(self, specification: Mapping[str, Any]) -> RegisteredModel | None:
         """Return the version that an earlier call has created, or None."""
         pages = self._sagemaker.get_paginator("list_model_packages").paginate(ModelPackageGroupName=self.group)
         try:
@@ -174,10 +170,10 @@ class _Registry:
             if summary.get("ModelPackageDescription") == self._description:
                 description = self._sagemaker.describe_model_package(ModelPackageName=summary["ModelPackageArn"])
                 if _model_of(description) == self.status.artifact:
-                    return self._registered(description, source, "kept")
+                    return self._registered_model(description, specification, "kept")
         return None
 
-    def created(self, source: Mapping[str, Any], job: Job | None) -> RegisteredModel:
+    def create_version(self, specification: Mapping[str, Any], job: Job | None) -> RegisteredModel:
         """Create the group unless it exists, and a version of it."""
         self._create_group()
         reply = self._sagemaker.create_model_package(
@@ -187,10 +183,10 @@ class _Registry:
             MetadataProperties={"GeneratedBy": self.status.training_job},
             CustomerMetadataProperties=dict(self._metadata(job)),
             ClientToken=self._token(),
-            **source,
+            **specification,
         )
         description = self._sagemaker.describe_model_package(ModelPackageName=reply["ModelPackageArn"])
-        return self._registered(description, source, "registered")
+        return self._registered_model(description, specification, "registered")
 
     def _create_group(self) -> None:
         tags = [{"Key": names.TAG_GRID, "Value": self.plane.deployment.grid.name}]
@@ -239,17 +235,16 @@ class _Registry:
             return {}
         plane = self.plane
         history = MetricHistory(plane.deployment, plane.ledger, plane.storage, self.submission)
-        points = by_job(history.read([self.status.index])).get(self.status.index, [])
+        points = group_by_job(history.read([self.status.index])).get(self.status.index, [])
         values = [point.value for point in last_curves(points).get(metric, ())] or [self.status.metrics[metric]]
         best = min(values) if is_lower_better(metric) else max(values)
         return {f"best:{metric}": f"{best:g}"}
 
-    def _registered(
-        self, description: Mapping[str, Any], source: Mapping[str, Any], result: Literal["registered", "kept"]
+    def _registered_model(
+        self, description: Mapping[str, Any], specification: Mapping[str, Any], result: Literal["registered", "kept"]
     ) -> RegisteredModel:
-        containers = (description.get("InferenceSpecification") or source.get("InferenceSpecification") or {}).get(
-            "Containers", [{}]
-        )
+        name = "InferenceSpecification"
+        containers = (description.get(name) or specification.get(name) or {}).get("Containers", [{}])
         return RegisteredModel(
             submission=self.submission,
             index=self.status.index,

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from traingrid.api.trainer_attributes import attributes, is_a
-from traingrid.api.trainer_channels import channels_of, in_region
+from traingrid.api.trainer_channels import channels_in_region, channels_of
 from traingrid.api.trainer_script import script_fields
 from traingrid.errors import UsageError
 from traingrid.job.accelerators import accelerators
@@ -70,7 +70,7 @@ def from_model_trainer(
     fields = {**_fields(values), **_hosts(values), **_launch(values), **_output(values)}
     lines = []
     for region in regions:
-        inputs = in_region(channels, region, data, several=len(regions) > 1)
+        inputs = channels_in_region(channels, region, data, several=len(regions) > 1)
         line = {"region": region, **fields, **_program(values, region, image), "inputs": inputs}
         if any(channel["input_mode"] == "Pipe" for channel in inputs.values()):
             line["streams"] = "host"  # as SageMaker without a grid, also if the grid's default differs
@@ -226,9 +226,9 @@ def _program(values: Mapping[str, Any], region: str, image: str) -> dict[str, An
 
 
 def _image(image: str, region: str) -> str:
-    place = _ECR_REGION.match(image)
-    if place and place[2] != region:
-        text = f"{_PATH}.training_image {shown(image)} is in {place[2]}, but the job in {region} can only use its own."
+    match = _ECR_REGION.match(image)
+    if match and match[2] != region:
+        text = f"{_PATH}.training_image {shown(image)} is in {match[2]}, but the job in {region} can only use its own."
         example = _ECR_REGION.sub(r"\1{region}\3", image)
         raise UsageError(text, f"Give an alias of grid.yaml, or a URI for each Region: image={example!r}.")
     return image

@@ -150,11 +150,11 @@ class _FileChoice:
         if path.is_symlink():
             return self._is_packed_link(path, name)
         result = self._patterns.check_file(name)
-        place = -1 if result.index is None else result.index  # of the pattern that decides
-        by_user = place >= len(_CACHES) + len(_PRIVATE)
+        position = -1 if result.index is None else result.index  # of the pattern that decides
+        by_user = position >= len(_CACHES) + len(_PRIVATE)
         environment = is_folder and ((path / "pyvenv.cfg").is_file() or (path / "conda-meta").is_dir())
         if result.include or (environment and not by_user):
-            self.left_out += [name] * (environment or len(_CACHES) <= place < len(_CACHES) + len(_PRIVATE))
+            self.left_out += [name] * (environment or len(_CACHES) <= position < len(_CACHES) + len(_PRIVATE))
             return False
         if not is_folder and not by_user:
             self._check_secrets(path, name)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from traingrid.api.data import download_models
 from traingrid.api.description import describe
 from traingrid.api.logs import LogReader, matching
-from traingrid.api.merge import open_merge
+from traingrid.api.merge import prepare_merge
 from traingrid.api.submit import read_manifest, with_initial_models
 from traingrid.errors import UsageError
 from traingrid.manifest.hardware_warnings import jobs_warnings
@@ -273,5 +273,5 @@ class Submission:
         Raises:
             TraingridError: The models cannot be merged, or must not be copied to the Region; nothing was submitted.
         """
-        opened = open_merge(self.grid.plane, self.id, indexes, request or MergeRequest())
-        return Submission(self.grid, opened.run(announce))
+        prepared = prepare_merge(self.grid.plane, self.id, indexes, request or MergeRequest())
+        return Submission(self.grid, prepared.run(announce))

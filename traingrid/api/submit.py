@@ -92,7 +92,7 @@ def submit_content(
     progress = progress or Progress()
     warning = "S3 may have accepted the manifest: check `traingrid status` before you submit it again."
     with _may_go_on(warning), progress.waiting("S3"):
-        uploaded = _uploaded(manifest, content, deployment)
+        uploaded = _upload(manifest, content, deployment)
     may_be = f"Submission {uploaded.submission} may continue: do not submit the manifest again."
     step = f"See: traingrid status {uploaded.submission}. Cancel: traingrid cancel {uploaded.submission}."
     with _may_go_on(f"{may_be} {step}"), progress.waiting("the intake"):
@@ -207,7 +207,7 @@ def check_name(manifest: Path) -> None:
         raise UsageError(f"{manifest} has the suffix of the intake's reports, which the intake ignores.", "Rename it.")
 
 
-def _uploaded(manifest: Path, content: bytes, deployment: Deployment) -> Uploaded:
+def _upload(manifest: Path, content: bytes, deployment: Deployment) -> Uploaded:
     uri = S3Uri(deployment.manifest_bucket, f"{names.MANIFEST_PREFIX}{manifest.name}")
     return Uploaded(uri=uri, version=Storage(deployment.grid.home).write_new(uri, content, "text/csv"))
 
@@ -312,10 +312,10 @@ def known_report(storage: Storage, uri: S3Uri, version: str) -> dict[str, Any] |
     """
     damage: JsonError | None = None
     # An intake of an earlier version of traingrid writes only the report that all versions share.
-    for place, most in ((report_uri(uri, version), 1), (_report_of(uri), _REPORTS_LOOKED_AT)):
-        for content in storage.read_versions(place, most):
+    for location, most in ((report_uri(uri, version), 1), (_report_of(uri), _REPORTS_LOOKED_AT)):
+        for content in storage.read_versions(location, most):
             try:
-                report = intake_report(content, place)
+                report = intake_report(content, location)
                 if report["version"] == version:
                     return report
             except JsonError as error:

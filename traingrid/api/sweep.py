@@ -117,7 +117,7 @@ class OpenSweep:
         """
         best = state.best(self.spec.objective)
         if best is None:
-            raise without_result(self.spec, state)
+            raise no_result_error(self.spec, state)
         line = trial_line(self.spec, self.sweep.lines[best.line], best.parameters) | {
             "name": f"{name_of(self.spec, best.number)}-best"
         }
@@ -169,7 +169,7 @@ def open_sweep(
     return OpenSweep(spec=file.spec, sweep=sweep, upload=lambda: packed_manifest.upload(announce))
 
 
-def without_result(spec: SweepSpec, state: SweepState) -> TraingridError:
+def no_result_error(spec: SweepSpec, state: SweepState) -> TraingridError:
     """Return the error of a sweep in which no trial completed with a model and reported the metric."""
     ended = [(trial, trial.ended) for trial in state.trials.values() if trial.ended]
     trials = counted(len(ended), "trial")
@@ -222,13 +222,13 @@ def _check_lines(file: SpecFile, plane: ControlPlane, content: bytes) -> list[Li
             problems += _problems(file, error.errors, "final" if change else "")
         else:
             base = base or lines
-            problems += [] if change else _without_metric(file, lines, plane.deployment.grid)
+            problems += [] if change else _check_metric(file, lines, plane.deployment.grid)
         if problems:
             raise SpecError(tuple(dict.fromkeys(problems)))
     return base
 
 
-def _without_metric(file: SpecFile, lines: Sequence[Line], grid: GridSettings) -> Iterable[str]:
+def _check_metric(file: SpecFile, lines: Sequence[Line], grid: GridSettings) -> Iterable[str]:
     """Yield an error if SageMaker would not record the objective's metric; those of an algorithm are not known."""
     metric = file.spec.objective.metric
     for number, line in enumerate(lines, 1):

@@ -11,7 +11,7 @@ from traingrid.api.submit import parsed, raise_unless_submitted
 from traingrid.api.submit_once import submit_once
 from traingrid.errors import TraingridError
 from traingrid.ledger.errors import ItemError
-from traingrid.metrics.curves import by_job, last_curves
+from traingrid.metrics.curves import group_by_job, last_curves
 from traingrid.metrics.history import MetricHistory
 from traingrid.submission.cancel import CancelTarget
 from traingrid.submission.status import UNREADABLE
@@ -92,7 +92,7 @@ class SweepJobs:
         if submission not in self._histories:
             history = MetricHistory(plane.deployment, plane.ledger, plane.storage, submission)
             self._histories[submission] = history
-        points = by_job(self._histories[submission].read(indexes))
+        points = group_by_job(self._histories[submission].read(indexes))
         return {index: curve_of(last_curves(of_job).get(metric, ())) for index, of_job in points.items()}
 
     def cancel(self, submission: str, index: int, reason: str) -> None:

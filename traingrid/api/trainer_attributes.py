@@ -200,13 +200,13 @@ def attributes(value: object, path: str) -> dict[str, Any]:
     Raises:
         UsageError: An attribute cannot be converted, or is not known. The text names it.
     """
-    refuse_class(value, path)
+    check_class(value, path)
     table = _table(value, path)
     values = {}
     for name, default in _defaults(value).items():
         attribute_value, place = _plain(getattr(value, name, None)), f"{path}.{name}"
         for entry in _entries(attribute_value):
-            refuse_class(entry, place)
+            check_class(entry, place)
         if name not in table:
             if attribute_value not in (None, default):
                 text = f"{place} is {shown(str(attribute_value))}"
@@ -221,7 +221,7 @@ def attributes(value: object, path: str) -> dict[str, Any]:
     return values
 
 
-def refuse_class(value: object, path: str) -> None:
+def check_class(value: object, path: str) -> None:
     """Raise a UsageError if an object's class cannot be converted."""
     for name in _class_names(value):
         if name in REFUSED_CLASSES:

@@ -44,7 +44,7 @@ def channels_of(inputs: Sequence[object], default_mode: str, path: str) -> dict[
     return channels
 
 
-def in_region(
+def channels_in_region(
     channels: Mapping[str, Mapping[str, Any]], region: str, data: Data, *, several: bool
 ) -> dict[str, dict[str, Any]]:
     """Return the channels with their URIs in one Region.

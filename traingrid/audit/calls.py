@@ -40,7 +40,7 @@ def duplicate_calls(world: World) -> Iterator[Violation]:
     accepted = Counter(
         (_is_array(call), name)
         for call in world.calls or ()
-        for name in (created(call),)
+        for name in (created_resource(call),)
         if submission_of(world.grid, name)
     )
     for (is_array, name), times in accepted.items():
@@ -49,7 +49,7 @@ def duplicate_calls(world: World) -> Iterator[Violation]:
             yield Violation(invariant="I2", kind="duplicate", submission=submission_of(world.grid, name), what=sentence)
 
 
-def created(call: Mapping[str, Any]) -> str:
+def created_resource(call: Mapping[str, Any]) -> str:
     """Return the name of the resource that a call created; empty for calls that may happen more than once."""
     field = _NAMES.get(call["action"])
     return str(call["parameters"].get(field, "")) if field else ""
@@ -68,7 +68,7 @@ def submission_of(grid: str, name: str) -> str:
 def unclaimed_calls(world: World) -> Iterator[Violation]:
     """Find resources that were created for a submission that does not exist, such as a rejected manifest's (I7)."""
     for call in world.calls or ():
-        name = created(call)
+        name = created_resource(call)
         submission = submission_of(world.grid, name)
         if submission and submission not in world.submissions and not world.may_have(submission):
             sentence = f"{call['action']} was accepted for {name}, but its submission was never claimed"

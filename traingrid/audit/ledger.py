@@ -34,14 +34,14 @@ def lost_submissions(world: World) -> Iterator[Violation]:
 
 def lost_lines(world: World) -> Iterator[Violation]:
     """Find lines that have not ended and that no child or training job is responsible for (I1)."""
-    running = {job.line for job in world.training_jobs if job.active and owns(world.lines.get(job.line), job)}
+    running = {job.line for job in world.training_jobs if job.is_active and owns(world.lines.get(job.line), job)}
     for submission, submission_item in world.submissions.items():
         for index in range(submission_item.jobs) if submission_item.is_submitted else ():
             line = submission, index
             item = world.lines.get(line)
             if item is None and world.may_have(submission, index):
                 continue
-            if not _accounted(world, line, item, submission_item, running=line in running):
+            if not _is_accounted_for(world, line, item, submission_item, running=line in running):
                 sentence = f"job {index} of {submission} {_why_lost(world, line, item, submission_item)}"
                 yield Violation(invariant="I1", kind="lost", submission=submission, what=sentence)
     for submission, index in world.lines:
@@ -52,7 +52,7 @@ def lost_lines(world: World) -> Iterator[Violation]:
             yield Violation(invariant="I1", kind="other", submission=submission, what=sentence)
 
 
-def _accounted(
+def _is_accounted_for(
     world: World, line: Line, item: JobItem | None, submission_item: SubmissionItem, *, running: bool
 ) -> bool:
     if item and item.state in FINAL_STATES:
@@ -125,7 +125,7 @@ def _untrue(recorded: RecordedAttempt, job: TrainingJob | None, line: Line, deta
     # The line was closed before the ledger had seen a training job; one that was created later was stopped at once.
     was_described = bool(recorded.training_job_arn) or recorded.billable_seconds is not None
     closed_before = job.state == JobState.STOPPED and not was_described
-    if job.active or closed_before or job.ours is False or recorded.failure in TAKEN_NAMES:
+    if job.is_active or closed_before or job.ours is False or recorded.failure in TAKEN_NAMES:
         return
     if recorded.state != job.state:
         yield f"{job.name} in {job.region} ended as {job.state}, but the ledger has {recorded.state}"

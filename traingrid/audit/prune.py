@@ -97,9 +97,9 @@ class Prune:
         if user and self.item.state != "pruning":  # a removal that has begun must end: the copy is incomplete
             self._give_back()
             return PruneReport(result="needed", user=user)
-        return self._removed()
+        return self._remove()
 
-    def _removed(self) -> PruneReport:
+    def _remove(self) -> PruneReport:
         if self._delete_marker():
             self._unregister()
             pairs = self._pairs()
@@ -138,14 +138,14 @@ class Prune:
         """Remove the copy from the replicas of the registered datasets."""
         for _ in range(_TRIES):
             items = [item for item in readable(self.datasets.all(), warn) if self._is_replica(item)]
-            if all(self.datasets.change(item, self._without_copy(item)) for item in items):
+            if all(self.datasets.change(item, self._item_without_copy(item)) for item in items):
                 return
 
     def _is_replica(self, item: DatasetItem) -> bool:
         replica = item.replicas.get(self.item.region)
         return replica is not None and replica.uri == self.item.target
 
-    def _without_copy(self, item: DatasetItem) -> DatasetItem:
+    def _item_without_copy(self, item: DatasetItem) -> DatasetItem:
         other_replicas = {region: replica for region, replica in item.replicas.items() if region != self.item.region}
         return replace(item, replicas=other_replicas)
 

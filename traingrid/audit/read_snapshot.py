@@ -9,9 +9,9 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from traingrid.audit.calls import created, submission_of
+from traingrid.audit.calls import created_resource, submission_of
 from traingrid.audit.snapshot import World
-from traingrid.aws.clients import gentle
+from traingrid.aws.clients import background_client
 from traingrid.aws.s3 import Storage
 from traingrid.backends import inventory_of
 from traingrid.backends.inventory import ALL, Inventory, Window
@@ -79,7 +79,7 @@ def read_world(  # noqa: PLR0913  # one keyword for each independent option
     """
     grid, home = deployment.grid, deployment.grid.home
     regions = {region: inventory_of(deployment, region) for region in grid.regions}
-    batch_jobs = _batch_jobs(deployment, submission)
+    batch_jobs = _batch_job_ids_by_name(deployment, submission)
     ledger, is_complete = Ledger(deployment.table, home), is_complete or bool(submission)
     read = partial(_read, ledger, submission, is_complete=is_complete)
     window = ALL if is_complete else Window(since=_begin(read()))
@@ -110,7 +110,7 @@ def read_world(  # noqa: PLR0913  # one keyword for each independent option
         children=_children(items.submissions, lines, Children(Storage(home), deployment.manifest_bucket, home)),
         batch_jobs=batch_jobs,
         roles={region: deployment.execution_role_arn(region) for region in regions},
-        calls=calls if calls is None or not submission else _of_submission(calls, grid.name, submission),
+        calls=calls if calls is None or not submission else _calls_of_submission(calls, grid.name, submission),
         at_rest=at_rest,
         before=before,
         read_at=time.time(),
@@ -141,7 +141,7 @@ def _with_unexpected(
     retried = {
         name for name, submission_item in items.submissions.items() if epoch_seconds(submission_item.claimed_at) < since
     }
-    unexpected = {job.line[0] for job in jobs if job.active}.difference(items.submissions) | retried
+    unexpected = {job.line[0] for job in jobs if job.is_active}.difference(items.submissions) | retried
     expected = [job for job in jobs if job.line[0] in items.submissions and job.line[0] not in unexpected]
     for name in sorted(unexpected):
         expected += [job for region in regions for job in region.listed(submission=name)]
@@ -160,9 +160,9 @@ def _listed_elsewhere(name: str, region: Inventory, submission: str, window: Win
         ) from error
 
 
-def _of_submission(calls: Sequence[Mapping[str, Any]], grid: str, submission: str) -> list[Mapping[str, Any]]:
+def _calls_of_submission(calls: Sequence[Mapping[str, Any]], grid: str, submission: str) -> list[Mapping[str, Any]]:
     """Return the calls that created resources of one submission."""
-    return [call for call in calls if submission_of(grid, created(call)) == submission]
+    return [call for call in calls if submission_of(grid, created_resource(call)) == submission]
 
 
 def _read(ledger: Ledger, submission: str, *, is_complete: bool) -> _Items:
@@ -181,7 +181,7 @@ def _looked_at(job: TrainingJob, item: JobItem | None, region: Inventory, *, det
     A training job that was running when it was listed, but whose line has ended since, has probably ended too. Return
     None for a training job that has been deleted since.
     """
-    if details or (job.active and not owns(item, job)):
+    if details or (job.is_active and not owns(item, job)):
         described = region.details(job)
         if described is None:
             return None
@@ -191,7 +191,7 @@ def _looked_at(job: TrainingJob, item: JobItem | None, region: Inventory, *, det
 
 def _fits(job: TrainingJob, item: JobItem | None) -> bool:
     """Return True if a training job matches its line; then it is this grid's, and no call for its tags is needed."""
-    if job.active:
+    if job.is_active:
         return owns(item, job)
     recorded = attempts(item).get(job.identity.attempt)
     return recorded is not None and (recorded.state == job.state or recorded.state not in FINAL_STATES)
@@ -210,12 +210,12 @@ def _children(
     return statuses
 
 
-def _batch_jobs(deployment: Deployment, submission: str) -> dict[str, list[str]]:
-    """Return the ids of the queue's Batch jobs with the name of a submission, by name."""
+def _batch_job_ids_by_name(deployment: Deployment, submission: str) -> dict[str, list[str]]:
+    """Return the ids of the queue's Batch jobs whose name begins with the submission's."""
     ids_by_name: dict[str, list[str]] = defaultdict(list)
-    name = f"{deployment.grid.name}-{submission}*"
-    pages = gentle("batch", deployment.grid.home).get_paginator("list_jobs")
-    for page in pages.paginate(jobQueue=deployment.job_queue, filters=[{"name": "JOB_NAME", "values": [name]}]):
+    name_pattern = f"{deployment.grid.name}-{submission}*"
+    pages = background_client("batch", deployment.grid.home).get_paginator("list_jobs")
+    for page in pages.paginate(jobQueue=deployment.job_queue, filters=[{"name": "JOB_NAME", "values": [name_pattern]}]):
         for job in page["jobSummaryList"]:
             ids_by_name[job["jobName"]].append(job["jobId"])
     return dict(ids_by_name)

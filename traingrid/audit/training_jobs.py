@@ -27,7 +27,7 @@ def duplicate_training_jobs(world: World) -> Iterator[Violation]:
         for previous, later in pairwise(jobs):
             if later.identity.attempt == previous.identity.attempt:
                 sentence = f"{later.name} exists in {previous.region} and in {later.region}"
-            elif previous.active:
+            elif previous.is_active:
                 sentence = f"{later.name} was created while {previous.name} in {previous.region} is {previous.state}"
             elif previous.ended_at and later.created_at < previous.ended_at - _ROUNDING_SECONDS:
                 sentence = f"{later.name} was created before {previous.name} had ended"
@@ -44,13 +44,13 @@ def orphans(world: World) -> Iterator[Violation]:
         submission, index = job.line
         if is_strangers(item, job) or (item is None and world.may_have(submission, index)):
             continue
-        if job.active and not owns(item, job) and (world.at_rest or job.state != "Stopping"):
+        if job.is_active and not owns(item, job) and (world.at_rest or job.state != "Stopping"):
             owner = f"its line is {item.state} at attempt {item.attempt}" if item else "it has no line"
             if job.orphaned_pods:
                 owner = f"its object is gone, but not its pods: {', '.join(job.orphaned_pods)}"
             sentence = f"{job.name} in {job.region} is {job.state}, and {owner}"
             yield Violation(invariant="I3", kind="orphan", submission=submission, what=sentence)
-        elif not job.active and job.identity.attempt not in attempts(item):
+        elif not job.is_active and job.identity.attempt not in attempts(item):
             sentence = (
                 f"{job.name} in {job.region} ended as {job.state}, but the ledger has no such attempt at job {index}"
             )
@@ -76,7 +76,7 @@ def _unheeded(world: World, submission: str, scope: str, requested_at: str) -> I
             continue
         after = job.created_at - at
         late[job.line] += after > _ROUNDING_SECONDS
-        if job.active and due:
+        if job.is_active and due:
             sentence = f"{job.name} in {job.region} is {job.state} though it was cancelled at {requested_at}"
         elif after > _IN_FLIGHT_SECONDS or (after > _ROUNDING_SECONDS and late[job.line] > 1):
             sentence = f"{job.name} was created {after:.0f} s after its line was cancelled"

@@ -9,7 +9,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid import names
 from traingrid.aws.access_denied import access_denied
-from traingrid.aws.clients import Maker, client, once
+from traingrid.aws.clients import Maker, client, client_without_retries
 from traingrid.errors import TraingridError
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Batch:
     def __init__(self, deployment: Deployment, region: str | None = None, make: Maker = client) -> None:
         self._deployment = deployment
         self._reading: Any = make("batch", region)
-        self._submitting: Any = once("batch", region)
+        self._submitting: Any = client_without_retries("batch", region)
 
     def submit(  # noqa: PLR0913  # the parameters of one request
         self,

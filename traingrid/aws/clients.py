@@ -1,8 +1,8 @@
 """Clients: creates boto3 clients with the retries that are safe for each kind of call.
 
 botocore sends a request again if the reply is lost. For a call that creates a resource and has no idempotency token
-(SubmitJob) this would create two, so `once` clients never send a request twice: the caller looks up the resource by its
-name. botocore's `standard` mode retries all other calls.
+(SubmitJob) this would create two, so the clients of `client_without_retries` never send a request
+twice: the caller looks up the resource by its name. botocore's `standard` mode retries all other calls.
 
 In a Region of another account a client assumes a role of that account. Its credentials are renewed before they expire,
 because role chaining limits a session to one hour
@@ -32,13 +32,13 @@ from botocore.credentials import (
 )
 from botocore.session import get_session
 
-from traingrid.late_request import refuse_late
+from traingrid.late_request import raise_if_late
 
 logger = logging.getLogger(__name__)
 CALLS_AT_ONCE = 32
 """The number of threads that may share a client, which keeps a connection for each of them."""
 COPIES_AT_ONCE = 64
-"""The number of threads that may share a client returned by `copying`."""
+"""The number of threads that may share a client returned by `copy_client`."""
 
 
 def _config(
@@ -57,11 +57,11 @@ def _config(
 
 
 _RETRIED = _config("standard", 8)
-_GENTLE = _config("adaptive", 8)
-_BRISK = _config("adaptive", 3, connect=5, read=10)
-_ONCE = _config("standard", 1)
+_BACKGROUND = _config("adaptive", 8)
+_PERIODIC = _config("adaptive", 3, connect=5, read=10)
+_WITHOUT_RETRIES = _config("standard", 1)
 # S3 replies to a copy of up to 5 GB when it has ended, which takes minutes between distant Regions.
-_COPYING = _config("standard", 8, read=900, threads=COPIES_AT_ONCE)
+_COPY = _config("standard", 8, read=900, threads=COPIES_AT_ONCE)
 _clients: WeakKeyDictionary[boto3.Session, dict[Any, Any]] = WeakKeyDictionary()
 _lock = threading.RLock()  # creating clients is not thread-safe, and the client of a role creates that of STS
 
@@ -89,33 +89,33 @@ class Maker(Protocol):
 
 def client(service: str, region: str | None = None, role: ActingRole | None = None) -> Any:
     """Return a client with botocore's standard retries; the Region is the environment's by default."""
-    return _client(service, region, role, _RETRIED)
+    return _shared_client(service, region, role, _RETRIED)
 
 
-def gentle(service: str, region: str | None = None, role: ActingRole | None = None) -> Any:
+def background_client(service: str, region: str | None = None, role: ActingRole | None = None) -> Any:
     """Return a client that sends fewer requests when it is throttled, for background reads of much data.
 
     Children share the limits of ListTrainingJobs and DescribeTrainingJob, and their calls are more urgent.
     """
-    return _client(service, region, role, _GENTLE)
+    return _shared_client(service, region, role, _BACKGROUND)
 
 
-def brisk(service: str, region: str | None = None, role: ActingRole | None = None) -> Any:
-    """Return a client like `gentle` whose calls fail within a minute, for callers that run periodically.
+def periodic_client(service: str, region: str | None = None, role: ActingRole | None = None) -> Any:
+    """Return a client like `background_client` whose calls fail within a minute, for callers that run periodically.
 
     A Region that accepts connections and does not answer must not use up the time of the other Regions.
     """
-    return _client(service, region, role, _BRISK)
+    return _shared_client(service, region, role, _PERIODIC)
 
 
-def once(service: str, region: str | None = None, role: ActingRole | None = None) -> Any:
+def client_without_retries(service: str, region: str | None = None, role: ActingRole | None = None) -> Any:
     """Return a client that sends every request exactly once, for calls that must not be repeated."""
-    return _client(service, region, role, _ONCE)
+    return _shared_client(service, region, role, _WITHOUT_RETRIES)
 
 
-def copying(service: str, region: str | None = None, role: ActingRole | None = None) -> Any:
+def copy_client(service: str, region: str | None = None, role: ActingRole | None = None) -> Any:
     """Return a client like `client` that waits for long replies and may be shared by `COPIES_AT_ONCE` threads."""
-    return _client(service, region, role, _COPYING)
+    return _shared_client(service, region, role, _COPY)
 
 
 def renew() -> None:
@@ -126,10 +126,10 @@ def renew() -> None:
         _clients.clear()
 
 
-def _client(service: Any, region: str | None, role: ActingRole | None, config: Config) -> Any:
+def _shared_client(service: Any, region: str | None, role: ActingRole | None, config: Config) -> Any:
     """Return the client that callers in this process share until `renew`.
 
-    A client belongs to its session and to the AWS settings in the environment, from which it has its endpoint.
+    A client belongs to its session and to the AWS settings in the environment, which may set its endpoint.
     """
     settings = tuple(item for item in os.environ.items() if item[0].startswith("AWS_"))
     key = (service, region, config, settings)
@@ -137,20 +137,22 @@ def _client(service: Any, region: str | None, role: ActingRole | None, config: C
         session = _session_of(role) if role else boto3._get_default_session()
         clients = _clients.setdefault(session, {})
         if key not in clients:
-            clients[key] = _created(session, service, region, role, config)
+            clients[key] = _create_client(session, service, region, role, config)
         return clients[key]
 
 
-def _created(session: boto3.Session, service: Any, region: str | None, role: ActingRole | None, config: Config) -> Any:
+def _create_client(
+    session: boto3.Session, service: Any, region: str | None, role: ActingRole | None, config: Config
+) -> Any:
     created: Any = session.client(service, region_name=region, config=config)
     created.meta.events.register("before-call", partial(_log_call, created.meta.region_name, role))
-    if config is _ONCE or service == "dynamodb":  # requests that create, and writes that reopen a line
-        created.meta.events.register_first("before-send", _refuse_late)  # after the signature
+    if config is _WITHOUT_RETRIES or service == "dynamodb":  # requests that create, and writes that reopen a line
+        created.meta.events.register_first("before-send", _raise_if_late)  # after the signature
     return created
 
 
-def _refuse_late(**_: Any) -> None:
-    refuse_late()
+def _raise_if_late(**_: Any) -> None:
+    raise_if_late()
 
 
 def _forget() -> None:
@@ -181,14 +183,14 @@ def _session_of(role: ActingRole) -> Any:
 class _Acting(CredentialProvider):
     """Assumes a role with the credentials of this process whenever the role's credentials are about to expire.
 
-    It uses a `brisk` client, because the caller retries and a pass has little time.
+    It uses `periodic_client`, because the caller retries and a pass has little time.
     """
 
     METHOD = "acting-role"
 
     def __init__(self, role: ActingRole) -> None:
         super().__init__()
-        self._role, self._sts = role, brisk("sts", role.home)
+        self._role, self._sts = role, periodic_client("sts", role.home)
 
     def load(self) -> Any:
         return DeferredRefreshableCredentials(refresh_using=self._taken_on, method=self.METHOD)

@@ -49,7 +49,7 @@ class Table:
     def put_new(self, item: Item) -> bool:
         """Write an item unless one with its key exists; return True if it was written."""
         request = {"Item": marshalled(item), "ConditionExpression": "attribute_not_exists(submission)"}
-        return self._unless_condition_failed("put_item", request)
+        return self._write_conditionally("put_item", request)
 
     def query(self, submission: str, condition: str, value: str) -> Iterator[Item]:
         """Yield a submission's items that meet a condition on `#item` and `:value`, in the order of their sort key."""
@@ -176,7 +176,7 @@ class Table:
             "ExpressionAttributeNames": {f"#{field}": field for field in fields},
             "ExpressionAttributeValues": marshalled({**new, **values, **({":empty": []} if appended else {})}),
         }
-        return self._unless_condition_failed("update_item", request)
+        return self._write_conditionally("update_item", request)
 
     def delete(self, key: tuple[str, str], condition: str, values: Item) -> bool:
         """Delete an item if a condition is met, as in `update`; return True if it was deleted."""
@@ -186,9 +186,9 @@ class Table:
             "ExpressionAttributeNames": {f"#{field}": field for field in _fields(condition)},
             "ExpressionAttributeValues": marshalled(values),
         }
-        return self._unless_condition_failed("delete_item", request)
+        return self._write_conditionally("delete_item", request)
 
-    def _unless_condition_failed(self, operation: str, request: Item) -> bool:
+    def _write_conditionally(self, operation: str, request: Item) -> bool:
         try:
             getattr(self._dynamodb, operation)(TableName=self._name, **request)
         except ClientError as error:

@@ -136,7 +136,7 @@ def group_rules(groups: Iterable[str], region: str, role: ActingRole | None = No
     return [_rule(rule) for page in pages.paginate(Filters=filters) for rule in page["SecurityGroupRules"]]
 
 
-def out_of_reach(file_system: MountableFileSystem, jobs: Sequence[Subnet]) -> str:
+def mount_problem(file_system: MountableFileSystem, jobs: Sequence[Subnet]) -> str:
     """Return why training jobs cannot mount a file system that exists, as a clause; empty if they can.
 
     A training job mounts a file system through its network interfaces, so that both must be in one VPC

@@ -126,8 +126,8 @@ def _product(service: str, text: str) -> Product | None:
         entry = _PriceEntry.model_validate_json(text)
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        message = f"A product in the price list of {service} has an unknown form: {place}: {first['msg']}."
+        field_path = ".".join(map(str, first["loc"]))
+        message = f"A product in the price list of {service} has an unknown form: {field_path}: {first['msg']}."
         raise TraingridError(
             message, "Nothing was changed. Upgrade traingrid, or import prices from a file."
         ) from error

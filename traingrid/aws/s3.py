@@ -11,7 +11,7 @@ from urllib.parse import unquote_plus
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from traingrid.aws.clients import ActingRole, Maker, client, once
+from traingrid.aws.clients import ActingRole, Maker, client, client_without_retries
 from traingrid.aws.outage import Patient, is_outage
 from traingrid.aws.s3_uri import ObjectVersion, S3Uri
 from traingrid.backoff import OUTAGE_CAP, backoff_seconds
@@ -43,7 +43,7 @@ class Storage:
 
     @cached_property
     def _sent_once(self) -> Any:
-        return once("s3", self._region, self._role)
+        return client_without_retries("s3", self._region, self._role)
 
     def read(self, uri: S3Uri, version: str | None = None, limit: int | None = None) -> bytes:
         """Return an object's bytes, at most `limit` + 1, so that the caller can detect an object that is too large.

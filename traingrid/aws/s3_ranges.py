@@ -40,7 +40,7 @@ class Ranges:
             for page in self._s3.get_paginator("list_objects_v2").paginate(Bucket=folder.bucket, Prefix=prefix):
                 yield from map(Listed.of, page.get("Contents", []))
         except ClientError as error:
-            raise _refused(f"{folder} cannot be listed", error) from error
+            raise _range_error(f"{folder} cannot be listed", error) from error
 
     def read(self, uri: S3Uri, etag: str, start: int, end: int) -> bytes:
         """Return the bytes of an object from `start` up to, not including, `end`.
@@ -55,11 +55,11 @@ class Ranges:
             if error.response["Error"]["Code"] in ("PreconditionFailed", "412", "NoSuchKey"):
                 message = f"{uri} was replaced or deleted while it was read."
                 raise UsageError(message, "Run the command again when the upload is complete.") from error
-            raise _refused(f"{uri} cannot be read", error) from error
+            raise _range_error(f"{uri} cannot be read", error) from error
         return content
 
 
-def _refused(request: str, error: ClientError) -> UsageError | ClientError:
+def _range_error(request: str, error: ClientError) -> UsageError | ClientError:
     """Return the error for a request that the caller can correct; another error as it is."""
     code, text = error.response["Error"]["Code"], error.response["Error"].get("Message", "")
     if code not in ("AccessDenied", "NoSuchBucket", "403", "404"):

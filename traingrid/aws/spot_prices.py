@@ -37,10 +37,14 @@ def spot_prices(region: str, instance_types: Sequence[str], role: ActingRole | N
         {"Name": "product-description", "Values": [PRODUCT]},
     ]
     history = client("ec2", region, role).get_paginator("describe_spot_price_history")
-    zones: dict[str, dict[str, tuple[datetime, float]]] = defaultdict(dict)
+    latest_by_type: dict[str, dict[str, tuple[datetime, float]]] = defaultdict(dict)
     for page in history.paginate(Filters=filters, StartTime=datetime.now(UTC)):
         for entry in page["SpotPriceHistory"]:
-            price_by_zone = zones[entry["InstanceType"]]
-            price = (entry["Timestamp"], float(entry["SpotPrice"]))
-            price_by_zone[entry["AvailabilityZone"]] = max(price, price_by_zone.get(entry["AvailabilityZone"], price))
-    return {kind: fmean(price for _, price in by_zone.values()) for kind, by_zone in zones.items()}
+            latest_by_zone, zone = latest_by_type[entry["InstanceType"]], entry["AvailabilityZone"]
+            dated_price = (entry["Timestamp"], float(entry["SpotPrice"]))
+            # The maximum is the latest: tuples compare by their time first.
+            latest_by_zone[zone] = max(dated_price, latest_by_zone.get(zone, dated_price))
+    return {
+        instance_type: fmean(price for _, price in latest_by_zone.values())
+        for instance_type, latest_by_zone in latest_by_type.items()
+    }

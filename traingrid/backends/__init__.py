@@ -4,7 +4,7 @@ Each function returns one of these for a Region. docs/backends.md describes how 
 EKS are loaded only for Regions that have a cluster.
 """
 
-from traingrid.aws.clients import Maker, client, gentle, once
+from traingrid.aws.clients import Maker, background_client, client, client_without_retries
 from traingrid.backends.base import Backend, ReadableLogs
 from traingrid.backends.inventory import Inventory
 from traingrid.backends.joint_inventory import JointInventory
@@ -33,7 +33,7 @@ def launching(deployment: Deployment, region: str, backend: BackendName, launch:
         case "eks":
             return _eks(deployment, region, make)
         case "sagemaker" if launch == "direct":
-            return SageMaker(deployment, region, make, once)
+            return SageMaker(deployment, region, make, client_without_retries)
         case "sagemaker":
             return _queued(deployment, region, make)
 
@@ -71,7 +71,7 @@ def logs_of(deployment: Deployment, region: str, backend: BackendName, make: Mak
             return SageMakerLogs(deployment, region, make)
 
 
-def inventory_of(deployment: Deployment, region: str, make: Maker = gentle, role: str = "") -> Inventory:
+def inventory_of(deployment: Deployment, region: str, make: Maker = background_client, role: str = "") -> Inventory:
     """Return the training jobs of a grid in a Region, which may have left the grid, on all backends that it has.
 
     Args:
@@ -99,7 +99,7 @@ def _queued(deployment: Deployment, region: str, make: Maker) -> Queued:
     if not deployment.grid.service_queue(region):
         text = f"The job must be queued in {region}, which has no service queue."
         raise UsageError(text, "Add a service_queue to the Region in grid.yaml, deploy, and submit the line again.")
-    return Queued(deployment, region, make, once)
+    return Queued(deployment, region, make, client_without_retries)
 
 
 def _eks(deployment: Deployment, region: str, make: Maker) -> Backend:

@@ -7,7 +7,7 @@ from traingrid.aws.log_events import LogEvent, LogPosition
 from traingrid.errors import TraingridError
 from traingrid.job.failures import Failure
 from traingrid.job.job import Job
-from traingrid.job.observed import Describer, Seen
+from traingrid.job.observed import Describer, TrainingJobDescription
 
 StopReason = Literal["cancel", "capacity"]
 """Why a child stops a training job: a cancel, or it waits for capacity that the line may find elsewhere."""
@@ -53,7 +53,7 @@ class Backend(Describer, Protocol):
     docs/backends.md lists the guarantees, and has a template.
     """
 
-    def start(self, name: str, job: Job, tags: dict[str, str]) -> Seen | None:
+    def start(self, name: str, job: Job, tags: dict[str, str]) -> TrainingJobDescription | None:
         """Create the training job, or attach to the one that this job created before.
 
         Each call sends the request at most once. Calling it again is safe, because the name is unique.
@@ -65,7 +65,7 @@ class Backend(Describer, Protocol):
             LaunchError: The service rejected the request, its reply was lost, or another training job has the name.
         """
 
-    def attach(self, name: str, job: Job, tags: dict[str, str]) -> Seen | None:
+    def attach(self, name: str, job: Job, tags: dict[str, str]) -> TrainingJobDescription | None:
         """Return the description of the training job that this job created before, or None if none is known.
 
         Raises:

@@ -59,19 +59,19 @@ class JointInventory:
 
     def details(self, job: TrainingJob) -> Details | None:
         """See `Inventory.details`."""
-        return self._of(job).details(job)
+        return self._inventory_of(job).details(job)
 
     def has_our_tag(self, job: TrainingJob) -> bool:
         """See `Inventory.has_our_tag`."""
-        return self._of(job).has_our_tag(job)
+        return self._inventory_of(job).has_our_tag(job)
 
     def stop(self, job: TrainingJob) -> bool:
         """See `Inventory.stop`."""
-        return self._of(job).stop(job)
+        return self._inventory_of(job).stop(job)
 
     def complete_stop(self, job: TrainingJob) -> bool:
         """See `Inventory.complete_stop`."""
-        return self._of(job).complete_stop(job)
+        return self._inventory_of(job).complete_stop(job)
 
     def ended(self) -> Iterator[TrainingJob]:
         """See `Inventory.ended`."""
@@ -79,7 +79,7 @@ class JointInventory:
 
     def release(self, job: TrainingJob) -> bool:
         """See `Inventory.release`."""
-        return self._of(job).release(job)
+        return self._inventory_of(job).release(job)
 
-    def _of(self, job: TrainingJob) -> Inventory:
+    def _inventory_of(self, job: TrainingJob) -> Inventory:
         return self._inventories[job.backend]

@@ -50,7 +50,7 @@ class TrainingJob:
     damaged: Damaged | None = None
 
     @property
-    def active(self) -> bool:
+    def is_active(self) -> bool:
         """True if it may still cost money."""
         return self.state not in FINAL_STATES
 

@@ -110,7 +110,7 @@ def _row(table: Table, values: dict[str, Any]) -> tuple[dict[str, Any], list[str
             problems.append(f"{name}: unknown column. The columns are {', '.join(columns)}.")
             continue
         try:
-            row[name] = _converted(column, value)
+            row[name] = _convert(column, value)
         except ValidationError as error:
             problems.append(f"{name} {shown(str(value))}: {_rule(error)}.")
     for name, column in columns.items():
@@ -132,7 +132,7 @@ def _rule(error: ValidationError) -> str:
     return f"must be {text.removeprefix('Value error, ')}"
 
 
-def _converted(column: Column[Any], value: Any) -> Any:
+def _convert(column: Column[Any], value: Any) -> Any:
     """Return a value as its column holds it.
 
     Raises:
@@ -150,7 +150,7 @@ def _no_boolean(value: object) -> object:
     return value
 
 
-def _in_iso_form(value: object) -> object:
+def _require_iso_form(value: object) -> object:
     """Refuse the numbers that pydantic reads as seconds since 1970, because a date such as 20261123 is one."""
     if not re.match(r"\d{4}-\d\d-\d\d", str(value)):
         message = "in the form 2026-11-23 or 2026-11-23T12:00:00Z"
@@ -158,7 +158,7 @@ def _in_iso_form(value: object) -> object:
     return value
 
 
-def _in_modern_times(value: datetime) -> datetime:
+def _require_modern_time(value: datetime) -> datetime:
     """Refuse years at the ends of the calendar, where a conversion to UTC fails."""
     if not 1970 <= value.year < 9999:
         message = "between 1970 and 9998"
@@ -182,8 +182,11 @@ _COUNT = Annotated[int, BeforeValidator(_no_boolean), Field(ge=0)]
 _NUMBER = Annotated[float, BeforeValidator(_no_boolean), Field(ge=0, allow_inf_nan=False)]
 _FORMS: tuple[tuple[type, TypeAdapter[Any]], ...] = (
     (JsonText, TypeAdapter(Annotated[dict[str, Any], BeforeValidator(_mapping)])),
-    (UtcTime, TypeAdapter(Annotated[datetime, BeforeValidator(_in_iso_form), AfterValidator(_in_modern_times)])),
-    (Date, TypeAdapter(Annotated[date, BeforeValidator(_in_iso_form)])),
+    (
+        UtcTime,
+        TypeAdapter(Annotated[datetime, BeforeValidator(_require_iso_form), AfterValidator(_require_modern_time)]),
+    ),
+    (Date, TypeAdapter(Annotated[date, BeforeValidator(_require_iso_form)])),
     (Double, TypeAdapter(_NUMBER)),
     (BigInteger, TypeAdapter(Annotated[_COUNT, Field(lt=2**63)])),
     (Integer, TypeAdapter(Annotated[_COUNT, Field(lt=2**31)])),

@@ -52,7 +52,7 @@ def manifest_of(result: Result, *, as_csv: bool = False) -> str:
     if errors:
         text = "\n".join(["The query's result is no manifest.", *errors[:_SHOWN_ERRORS]])
         raise UsageError(text, "Correct the query.")
-    return _as_csv(result.columns, lines) if as_csv else json_lines(lines)
+    return _csv_text(result.columns, lines) if as_csv else json_lines(lines)
 
 
 def _check_columns(columns: tuple[str, ...], *, as_csv: bool) -> None:
@@ -124,7 +124,7 @@ def _mapping(name: str, value: Any) -> dict[str, Any]:
     return mapping
 
 
-def _as_csv(columns: tuple[str, ...], lines: list[dict[str, Any]]) -> str:
+def _csv_text(columns: tuple[str, ...], lines: list[dict[str, Any]]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(columns)

@@ -56,19 +56,19 @@ def select(catalog: Catalog, sql: str, parameters: Mapping[str, str]) -> Result:
             with streaming.exec_driver_sql(statement, values) as cursor:
                 columns, rows = tuple(cursor.keys()), tuple(tuple(row) for row in cursor.fetchmany(MAX_ROWS + 1))
         except ResourceClosedError:
-            raise _refused("it returns no rows") from None
+            raise _query_error("it returns no rows") from None
         except DBAPIError as error:
             if error.connection_invalidated:
                 raise
             if reason_of(error) == "interrupted":  # SQLite's error for a signal
                 raise KeyboardInterrupt from None
-            raise _refused(reason_of(error)) from error
+            raise _query_error(reason_of(error)) from error
     if len(rows) > MAX_ROWS:
         raise UsageError(f"The query returns more than {MAX_ROWS:,} rows.", "Add a LIMIT.")
     return Result(columns=columns, rows=rows)
 
 
-def _refused(reason: str) -> UsageError:
+def _query_error(reason: str) -> UsageError:
     return UsageError(f"The query cannot be run: {reason}.", "A query is one SELECT, which cannot change the catalog.")
 
 
@@ -76,17 +76,17 @@ def _check_text(*texts: str) -> None:
     """Refuse texts that a database would cut off or that are not Unicode."""
     for text in texts:
         if "\0" in text:
-            raise _refused("it contains a NUL character")
+            raise _query_error("it contains a NUL character")
         try:
             text.encode()
         except UnicodeEncodeError:
-            raise _refused("it is not UTF-8 text") from None
+            raise _query_error("it is not UTF-8 text") from None
 
 
-def _check_parameters(used: set[str], parameters: set[str]) -> None:
-    if missing := sorted(used - parameters):
+def _check_parameters(in_query: set[str], given: set[str]) -> None:
+    if missing := sorted(in_query - given):
         options = " ".join(f"--param {name}=VALUE" for name in missing)
         raise UsageError(f"The query has no value for {', '.join(f':{name}' for name in missing)}.", f"Add {options}.")
-    if unknown := sorted(parameters - used):
-        names = ", ".join(f":{name}" for name in sorted(used)) or "no parameters"
-        raise UsageError(f"The query has no parameter :{unknown[0]}.", f"It has {names}.")
+    if unknown := sorted(given - in_query):
+        accepted = ", ".join(f":{name}" for name in sorted(in_query)) or "no parameters"
+        raise UsageError(f"The query has no parameter :{unknown[0]}.", f"It has {accepted}.")

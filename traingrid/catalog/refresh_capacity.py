@@ -14,7 +14,7 @@ from traingrid.catalog.refresh_prices import ON_DEMAND, SPOT
 from traingrid.catalog.tables import capacity
 from traingrid.deploy.checkup.quotas import listed_quotas, quota_name
 from traingrid.errors import TraingridError
-from traingrid.threads import in_order
+from traingrid.threads import map_in_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -65,7 +65,7 @@ def read_capacity(
     regions: dict[str, str] = {}
     problems: list[str] = []
     read = partial(_read, types=grid.allowed_instance_types(), acting_in=acting_in, today=today)
-    for region, region_capacity in zip(grid.regions, in_order(read, grid.regions, len(grid.regions)), strict=True):
+    for region, region_capacity in zip(grid.regions, map_in_order(read, grid.regions, len(grid.regions)), strict=True):
         if isinstance(region_capacity, str):
             problems.append(f"{region}: {region_capacity}")
             continue

@@ -18,7 +18,7 @@ from traingrid.aws.spot_prices import spot_prices
 from traingrid.catalog.batches import upsert
 from traingrid.catalog.tables import prices, transfer_prices
 from traingrid.errors import TraingridError
-from traingrid.threads import in_order
+from traingrid.threads import map_in_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -77,9 +77,9 @@ def read_prices(grid: GridSettings, acting_in: Callable[[str], ActingRole | None
         BotoCoreError: The price list's endpoint does not answer.
     """
     regions, types = list(grid.regions), grid.allowed_instance_types()
-    on_demand = in_order(partial(_on_demand, types=types, today=today), regions, len(regions))
-    spot = in_order(lambda region: _spot(region, types, acting_in, today), regions, len(regions))
-    transfers = in_order(partial(_transfers, regions=regions, today=today), regions, len(regions))
+    on_demand = map_in_order(partial(_read_on_demand_prices, types=types, today=today), regions, len(regions))
+    spot = map_in_order(lambda region: _spot(region, types, acting_in, today), regions, len(regions))
+    transfers = map_in_order(partial(_transfers, regions=regions, today=today), regions, len(regions))
     of_instances, of_transfers = _joined([*on_demand, *spot]), _joined(transfers)
     return PricesRead(
         prices=of_instances.rows, transfers=of_transfers.rows, missing=[*of_instances.missing, *of_transfers.missing]
@@ -103,7 +103,7 @@ def _write(connection: Connection, read: PricesRead) -> None:
     upsert(connection, transfer_prices, read.transfers)
 
 
-def _on_demand(region: str, types: Sequence[str], today: date) -> _Found:
+def _read_on_demand_prices(region: str, types: Sequence[str], today: date) -> _Found:
     """Read the prices on demand in a Region; SageMaker bills training by the instance-hour."""
     filters = [Filter("regionCode", region), Filter("usagetype", "Train:ml.", "CONTAINS")]
     listed: dict[str, list[Product]] = {}
@@ -113,7 +113,7 @@ def _on_demand(region: str, types: Sequence[str], today: date) -> _Found:
             listed.setdefault(usage[1], []).append(product)
     prices = _Found(rows=[], missing=[])
     for instance_type in types:
-        price = _only_price(listed.get(instance_type, []), _SAGEMAKER)
+        price = _single_price(listed.get(instance_type, []), _SAGEMAKER)
         if isinstance(price, str):
             prices.missing.append(f"{region} {instance_type} on demand: {price}")
             continue
@@ -160,7 +160,7 @@ def _transfers(region: str, regions: Sequence[str], today: date) -> _Found:
             listed.setdefault(product.attributes.get("toRegionCode", ""), []).append(product)
     prices = _Found(rows=[], missing=[])
     for target in targets:
-        price = _only_price(listed.get(target, []), _TRANSFER)
+        price = _single_price(listed.get(target, []), _TRANSFER)
         if isinstance(price, str):
             prices.missing.append(f"{region} to {target}: {price}")
             continue
@@ -169,7 +169,7 @@ def _transfers(region: str, regions: Sequence[str], today: date) -> _Found:
     return prices
 
 
-def _only_price(listed: Sequence[Product], service: str) -> Product | str:
+def _single_price(listed: Sequence[Product], service: str) -> Product | str:
     """Return the product with the price, or the reason for its absence: there is none, or several prices differ."""
     if not listed:
         return f"{service} lists no price"

@@ -12,7 +12,7 @@ from traingrid.catalog.links import TRAINING_PLAN
 from traingrid.child.cost import dollars
 from traingrid.grid.orchestrator import Orchestrator
 from traingrid.job.backend_traits import TRAITS
-from traingrid.job.job import Job, in_region
+from traingrid.job.job import Job, job_in_region
 from traingrid.job.recipe import recipe_of
 from traingrid.job.state import FINAL_STATES
 from traingrid.ledger.damage import readable, warn
@@ -60,10 +60,10 @@ def run_rows(
             job = (lines.submitted if number <= reopened else lines.corrected).get(item.index)
             current = number == item.attempt
             yield {
-                **_of_attempt(item, attempt),
-                **_of_line(job, attempt),
-                **(_of_current(item) if current else _of_current(None)),
-                "orchestration_dollars": _of_child(item, orchestrator) if current else None,
+                **_attempt_facts(item, attempt),
+                **_line_facts(job, attempt),
+                **(_current_facts(item) if current else _current_facts(None)),
+                "orchestration_dollars": _child_cost(item, orchestrator) if current else None,
             }
 
 
@@ -75,7 +75,7 @@ def _with_reason(item: JobItem, cancels: Mapping[str, Cancel]) -> JobItem:
     return replace(item, reason=cancel.reason_of(item.state, item.reason))
 
 
-def _of_attempt(item: JobItem, attempt: RecordedAttempt) -> dict[str, Any]:
+def _attempt_facts(item: JobItem, attempt: RecordedAttempt) -> dict[str, Any]:
     return {
         "submission": item.submission,
         "job": item.index,
@@ -91,10 +91,10 @@ def _of_attempt(item: JobItem, attempt: RecordedAttempt) -> dict[str, Any]:
     }
 
 
-def _of_line(job: Job | None, attempt: RecordedAttempt) -> dict[str, Any]:
+def _line_facts(job: Job | None, attempt: RecordedAttempt) -> dict[str, Any]:
     """Return the facts of a line for an attempt; None for a submission by hand, which has no copy."""
     if job is not None and attempt.region in job.regions:
-        job = in_region(job, attempt.region)
+        job = job_in_region(job, attempt.region)
     return {
         "uri": next((channel.location for channel in job.inputs.values()), "") if job else "",
         "instance_type": job.instance_type if job else "",
@@ -115,7 +115,7 @@ def _purchase_option(job: Job, attempt: RecordedAttempt) -> str:
     return "spot" if job.spot and not attempt.on_demand else "on_demand"
 
 
-def _of_current(item: JobItem | None) -> dict[str, Any]:
+def _current_facts(item: JobItem | None) -> dict[str, Any]:
     """Return the facts that the ledger keeps for the current attempt only."""
     metrics: Mapping[str, float] = {**item.progress, **item.metrics} if item else {}
     return {
@@ -127,7 +127,7 @@ def _of_current(item: JobItem | None) -> dict[str, Any]:
     }
 
 
-def _of_child(item: JobItem, size: Orchestrator) -> float | None:
+def _child_cost(item: JobItem, size: Orchestrator) -> float | None:
     """Return the cost of the child of an ended job, in US dollars, from the time between its first and last record.
 
     With `watch: until_started`, a child ends when the training job runs, and Fargate's minimum applies.

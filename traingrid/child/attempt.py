@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from traingrid.job.facts import JobFacts
     from traingrid.job.failures import Failure
     from traingrid.job.job import Job
-    from traingrid.job.observed import Seen
+    from traingrid.job.observed import TrainingJobDescription
     from traingrid.ledger.facts import AttemptFacts
     from traingrid.ledger.items import JobItem
     from traingrid.ledger.ledger import Ledger
@@ -157,7 +157,7 @@ class Attempt:
         item = self.item()
         return item.attempt != self.number or item.state in FINAL_STATES
 
-    def cancelled(self) -> bool:
+    def is_cancelled(self) -> bool:
         """Return True if this job, or its Region, or the submission is cancelled."""
         return self.cancel() is not None
 
@@ -195,7 +195,7 @@ class Attempt:
         training_job = self.backend.describe(self.name)
         if training_job is None or not self._is_ours(training_job):
             return False
-        if not training_job.ended and training_job.state != JobState.STOPPING:
+        if not training_job.has_ended and training_job.state != JobState.STOPPING:
             self.backend.stop(self.name)
             cancel = self.cancel()
             why = "cancelled" if cancel else "its attempt is over"
@@ -204,5 +204,5 @@ class Attempt:
             self.record({"state": JobState.STOPPING, "phase": "Stopping", **reason})
         return True
 
-    def _is_ours(self, training_job: Seen) -> bool:
+    def _is_ours(self, training_job: TrainingJobDescription) -> bool:
         return training_job.fingerprint == self.fingerprint or is_of_grid(self.backend.tags(training_job), self.grid)

@@ -101,18 +101,18 @@ class Capacity:
         """Record that the attempt's training job found no capacity."""
         if not self._is_shared:
             return
-        read, is_known = self._read(self.pool)
+        read, is_known = self._read_shortage(self.pool)
         new = after_failure(read, self.pool, self.attempt.name, self.attempt.clock.wall()) if is_known else None
         self._is_reported = True
         if new and self._replace(read, new):
             _log(f"{self.attempt.name}: {new.sentence()}", "capacity_missing", new)
 
-    def found(self) -> None:
+    def record_instances(self) -> None:
         """Record that the attempt's training job has its instances, if it is the probe of a shortage."""
         if self._is_reported:
             return
         self._is_reported = True
-        read = self._probed()
+        read = self._probed_shortage()
         if read and self._replace(read, ended(read)):
             _log(f"{self.attempt.name}: there is capacity for {read.pool} again", "capacity_found", read)
 
@@ -122,9 +122,9 @@ class Capacity:
             return
         item = self.attempt.item()
         if item.attempt == self.attempt.number and (item.training_seconds or item.state == JobState.COMPLETED):
-            self.found()  # an event recorded the end before this child saw that it ran
+            self.record_instances()  # an event recorded the end before this child saw that it ran
             return
-        read = self._probed()
+        read = self._probed_shortage()
         if read and read.probe == self.attempt.name and self._replace(read, given_up(read, self.attempt.clock.wall())):
             _log(f"{self.attempt.name}: another job tests the capacity of {read.pool}", "capacity_untested", read)
 
@@ -143,19 +143,19 @@ class Capacity:
         No shortages are recorded for EKS, so a candidate there is omitted if the line has tried it already.
         """
         current, candidates = self.attempt.candidate, self.attempt.candidates
-        place = candidates.index(current) if current in candidates else 0
-        for candidate in (*candidates[place:], *candidates[:place]):
+        position = candidates.index(current) if current in candidates else 0
+        for candidate in (*candidates[position:], *candidates[:position]):
             if candidate != current and (candidate.backend == "sagemaker" or candidate not in item.tried_since_retry):
                 yield candidate
 
     def _shortage(self, pool: CapacityPool, training_job: str) -> Shortage | None:
         """Return the shortage of a pool; None if there is none, or if the training job is its probe from now on."""
-        read, _ = self._read(pool)
+        read, _ = self._read_shortage(pool)
         now = self.attempt.clock.wall()
         if read is None or read.is_over(now):
             return None
         if read.probe != training_job:
-            read = self._after_probe(read, now)
+            read = self._shortage_after_probe(read, now)
             if read.is_over(now):
                 return None
             if not read.is_due(now):
@@ -167,7 +167,7 @@ class Capacity:
         self._is_probe = True
         return None
 
-    def _after_probe(self, read: Shortage, now: float) -> Shortage:
+    def _shortage_after_probe(self, read: Shortage, now: float) -> Shortage:
         """Return the shortage after its probe if the probe's line shows that it has ended, otherwise as it was read.
 
         The probe's child reports its result, unless the child is lost, or another child of its line was faster.
@@ -183,17 +183,17 @@ class Capacity:
         _log(f"{read.probe} has ended. {new.sentence()}", "capacity_probe_ended", new)
         return new
 
-    def _probed(self) -> Shortage | None:
+    def _probed_shortage(self) -> Shortage | None:
         """Return the shortage of which this attempt is, or was, the probe."""
         if self._is_probe is False or not self._is_shared:
             return None
-        read, _ = self._read(self.pool)
+        read, _ = self._read_shortage(self.pool)
         if read is None or read.is_over(self.attempt.clock.wall()):
             return None
         return read if self._is_probe or read.probe == self.attempt.name else None
 
-    def _read(self, pool: CapacityPool) -> tuple[Shortage | None, bool]:
-        """Return the shortage of a pool, and True if the ledger has answered."""
+    def _read_shortage(self, pool: CapacityPool) -> tuple[Shortage | None, bool]:
+        """Return the shortage of a pool, None if it has none, and whether the ledger answered."""
         try:
             return self.attempt.ledger.shortage(pool), True
         except (BotoCoreError, ClientError, ItemError) as error:

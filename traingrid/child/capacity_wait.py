@@ -20,7 +20,7 @@ from traingrid.ledger.timestamps import epoch_seconds
 
 if TYPE_CHECKING:
     from traingrid.child.attempt import Attempt
-    from traingrid.job.observed import Seen
+    from traingrid.job.observed import TrainingJobDescription
     from traingrid.ledger.items import JobItem
 
 logger = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ class CapacityWait:
         over = self.attempt.clock.wall() >= since + self.attempt.job.capacity_wait_seconds
         return over and not item.training_started_at and self.is_limited(item)
 
-    def look(self, item: JobItem, training_job: Seen) -> bool:
+    def look(self, item: JobItem, training_job: TrainingJobDescription) -> bool:
         """Stop the training job if it has waited long enough.
 
         Args:
@@ -66,7 +66,7 @@ class CapacityWait:
         """
         if training_job.created_at is not None:
             self._since = training_job.created_at
-        if training_job.ended or training_job.state == JobState.STOPPING:
+        if training_job.has_ended or training_job.state == JobState.STOPPING:
             return False
         if not item.stopped_for and not (waits(training_job) and self.is_over(item)):
             return False
@@ -82,6 +82,6 @@ class CapacityWait:
         return True
 
 
-def waits(training_job: Seen) -> bool:
+def waits(training_job: TrainingJobDescription) -> bool:
     """Return True if a training job exists and has no instances yet."""
     return training_job.started_at is None and training_job.phase in WAITING_PHASES

@@ -35,7 +35,7 @@ class Requests:
     are_lost: bool = False
     is_created: bool = False
 
-    def claimed(self, attempt: Attempt, item: JobItem, claim: JobFacts) -> bool:
+    def claim(self, attempt: Attempt, item: JobItem, claim: JobFacts) -> bool:
         """Claim the attempt for a request; a training job that was seen is only looked up.
 
         Returns:

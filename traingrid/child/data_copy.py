@@ -278,7 +278,7 @@ class DataCopy:
         copy over when its progress is not written any more.
         """
         with suppress(BotoCoreError, ClientError, ItemError):
-            item = self.moves.find(self._target) if self.attempt.cancelled() else None
+            item = self.moves.find(self._target) if self.attempt.is_cancelled() else None
             if item and item.state == "copying" and item.owner == self._owner:
                 self.moves.change(item, replace(item, owner=""))
 
@@ -292,7 +292,7 @@ class DataCopy:
 
     def _is_over(self) -> bool:
         """Return True, and record it, if the job was cancelled."""
-        if not self.attempt.cancelled():
+        if not self.attempt.is_cancelled():
             return False
         reason = "It was cancelled before its training job was created."
         failure = STOPPED_BY_USER.name

@@ -39,11 +39,11 @@ def with_folder_channels(attempt: Attempt, deployment: Deployment) -> Attempt | 
         layout = _layout(attempt, storage)
         check_mounts(layout, job.inputs, (attempt.backend_name,))
     except UsageError as error:
-        return _failed(attempt, DATA.name, str(error))
+        return _record_failure(attempt, DATA.name, str(error))
     except ClientError as error:
         code, text = error.response["Error"]["Code"], error.response["Error"].get("Message", "")
         reason = f"The channels of {attempt.name} cannot be recorded: S3 in {region}: {code}: {text}."
-        return _failed(attempt, (PERMISSION if code in PERMISSION_CODES else DATA).name, reason)
+        return _record_failure(attempt, (PERMISSION if code in PERMISSION_CODES else DATA).name, reason)
     message = f"{folder_of(job.inputs)}/: {layout}"
     logger.info(message, extra={"event": "channels", "channels": dict(layout.parts)})
     return replace(attempt, job=job.model_copy(update={"inputs": layout.inputs(job.inputs)}))
@@ -60,9 +60,9 @@ def _layout(attempt: Attempt, storage: Storage) -> Layout:
         return agreed_layout(storage, attempt.job, attempt.name, None)
 
 
-def _failed(attempt: Attempt, failure: str, reason: str) -> Attempt | None:
+def _record_failure(attempt: Attempt, failure: str, reason: str) -> Attempt | None:
     """Record the failure, and return None; for a cancelled job, return the attempt, of which a launch records that."""
-    if attempt.cancelled():
+    if attempt.is_cancelled():
         return attempt
     attempt.record({"state": JobState.FAILED, "reason": reason, "failure": failure, "phase": ""})
     return None

@@ -36,10 +36,10 @@ from traingrid.backoff import OUTAGE_CAP, PAUSE_CAP, QUOTA_CAP, VISIBLE_WITHIN, 
 from traingrid.child.create_requests import Requests, until_late
 from traingrid.child.deadline import leave_spot
 from traingrid.job.failures import QUOTA, STOPPED_BY_USER
-from traingrid.job.observed import Seen
+from traingrid.job.observed import TrainingJobDescription
 from traingrid.job.state import JobState
 from traingrid.late_request import LateRequestError
-from traingrid.ledger.record_outcome import deleted
+from traingrid.ledger.record_outcome import facts_of_deleted
 from traingrid.ledger.shortages import Shortage
 
 if TYPE_CHECKING:
@@ -76,22 +76,22 @@ def launch(attempt: Attempt, item: JobItem, capacity: Capacity) -> Launched:
     message = f"{job.name}: training job {attempt.name} in {job.region}, {job.ranks} ranks"
     logger.info(message, extra={"event": "launching"})
     while True:
-        if attempt.cancelled():
+        if attempt.is_cancelled():
             return _cancel(attempt, unresolved)
         obstacle = None if item.was_seen else attempt.ledger.pause() or (None if unresolved else capacity.shortage())
         if obstacle:
             holds += 1
             if not _hold(attempt, item, capacity, obstacle, holds):
-                return _over(attempt, requests)
+                return _stop_ended_attempt(attempt, requests)
             item = attempt.item()  # an event may have recorded a training job whose CreateTrainingJob reply was lost
             continue
         may_send = until_late(attempt.clock)
-        if not requests.claimed(attempt, item, claim):
-            return _over(attempt, requests)
+        if not requests.claim(attempt, item, claim):
+            return _stop_ended_attempt(attempt, requests)
         unresolved = True
         try:
             with may_send:
-                training_job = _begun(attempt, item)
+                training_job = _begin_job(attempt, item)
         except LateRequestError as error:
             logger.info("%s: %s", attempt.name, error, extra={"event": "late"})
             item = attempt.item()
@@ -100,20 +100,20 @@ def launch(attempt: Attempt, item: JobItem, capacity: Capacity) -> Launched:
             unresolved, tries = error.unresolved or item.was_seen, tries + 1
             requests.are_lost |= error.unresolved
             if not _wait(attempt, error, tries, requests):
-                return _over(attempt, requests)
+                return _stop_ended_attempt(attempt, requests)
             item = attempt.item()  # another child with this index may have created the training job
             continue
         if training_job is None and item.was_seen:
             return Launched.RUNS  # or it was deleted, which the watch records when a new job would certainly be visible
-        return _launched(attempt, training_job, requests)
+        return _record_launch(attempt, training_job, requests)
 
 
-def _begun(attempt: Attempt, item: JobItem) -> Seen | None:
+def _begin_job(attempt: Attempt, item: JobItem) -> TrainingJobDescription | None:
     begin = attempt.backend.attach if item.was_seen else attempt.backend.start
     return begin(attempt.name, attempt.job, attempt.tags)
 
 
-def _over(attempt: Attempt, requests: Requests) -> Launched:
+def _stop_ended_attempt(attempt: Attempt, requests: Requests) -> Launched:
     """Stop the training job of an attempt that is over, if this process has created it, or may have."""
     if (requests.is_created or requests.are_lost) and attempt.is_over():
         is_visible = _stop_when_visible(attempt)
@@ -172,7 +172,7 @@ def _wait(attempt: Attempt, error: LaunchError, tries: int, requests: Requests) 
     return True
 
 
-def _launched(attempt: Attempt, training_job: Seen | None, requests: Requests) -> Launched:
+def _record_launch(attempt: Attempt, training_job: TrainingJobDescription | None, requests: Requests) -> Launched:
     """Record the training job, or stop it if the line has ended, gone on or was cancelled during the creation."""
     requests.is_created = True
     facts: JobFacts = {"state": JobState.IN_PROGRESS, "phase": "Starting"}
@@ -183,11 +183,11 @@ def _launched(attempt: Attempt, training_job: Seen | None, requests: Requests) -
             logger.info(message, attempt.name, extra={"event": "identified_by_tag"})
         facts = training_job.facts()
     if (
-        training_job is None or not training_job.ended
+        training_job is None or not training_job.has_ended
     ):  # the watch records an ended training job, with the rest of its log
         if not requests.record(attempt, {"failure": "", **facts}):
-            return _over(attempt, requests)
-        if attempt.cancelled():
+            return _stop_ended_attempt(attempt, requests)
+        if attempt.is_cancelled():
             _stop_when_visible(attempt)
     return Launched.RUNS
 
@@ -199,7 +199,7 @@ def _cancel(attempt: Attempt, unresolved: bool) -> Launched:
     cancel = attempt.cancel()
     reason = cancel.before_creation if cancel else "It was stopped before its training job was created."
     if attempt.item().was_seen:
-        reason = deleted(attempt.name, attempt.backend_name)["reason"]
+        reason = facts_of_deleted(attempt.name, attempt.backend_name)["reason"]
     attempt.record({"state": JobState.STOPPED, "phase": "", "reason": reason, "failure": STOPPED_BY_USER.name})
     return Launched.OVER
 

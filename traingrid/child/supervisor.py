@@ -25,9 +25,9 @@ from traingrid.child.pace import Pace
 from traingrid.child.watch import Watch
 from traingrid.job.backend_traits import backend_field
 from traingrid.job.candidates import Candidate, candidates_of, next_candidate, sentence_part
-from traingrid.job.failures import CAPACITY, FAILURES, STOPPED_BY_USER, Failure, may_try_again, of_end
+from traingrid.job.failures import CAPACITY, FAILURES, STOPPED_BY_USER, Failure, failure_of_end, may_try_again
 from traingrid.job.initial_model import needs_model_copy
-from traingrid.job.job import in_region, on_demand
+from traingrid.job.job import job_in_region, job_on_demand
 from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.ledger.record_outcome import with_reason_of_stop
 from traingrid.log import log_context
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from traingrid.job.backend_traits import BackendName
     from traingrid.job.facts import JobFacts
     from traingrid.job.job import Job
-    from traingrid.job.observed import Seen
+    from traingrid.job.observed import TrainingJobDescription
     from traingrid.ledger.facts import AttemptFacts
     from traingrid.ledger.items import JobItem
     from traingrid.ledger.ledger import Ledger
@@ -125,7 +125,7 @@ class Supervisor:
         """
         if self._current is None:
             return False
-        cancelled = self._current.cancelled()
+        cancelled = self._current.is_cancelled()
         if cancelled or self._current.is_over():
             with log_context(**self._current.log_fields):
                 self._current.stop()
@@ -153,7 +153,7 @@ class Supervisor:
                 until_started=self.until_started,
                 asked_at=asked_at,
                 pace=self.pace,
-                on_start=capacity.found,
+                on_start=capacity.record_instances,
                 capacity_wait=CapacityWait(attempt=attempt),
             )
             if training_job := watch.run():
@@ -163,12 +163,12 @@ class Supervisor:
     def _attempt(self, item: JobItem) -> Attempt:
         if item.candidate not in self._backends:
             self._backends[item.candidate] = self.backend_in(*item.candidate)
-        job = in_region(self.job, item.region)
+        job = job_in_region(self.job, item.region)
         return Attempt(
             grid=self.grid,
             submission=self.submission,
             number=item.attempt,
-            job=on_demand(job) if item.on_demand else job,
+            job=job_on_demand(job) if item.on_demand else job,
             batch_child=self.batch_child,
             array_file=self.array_file,
             backend=self._backends[item.candidate],
@@ -182,16 +182,16 @@ class Supervisor:
     def _candidates(self) -> tuple[Candidate, ...]:
         return candidates_of(self.job)
 
-    def _conclude(self, attempt: Attempt, training_job: Seen, capacity: Capacity) -> None:
+    def _conclude(self, attempt: Attempt, training_job: TrainingJobDescription, capacity: Capacity) -> None:
         """Record the end of an attempt, or start the next one, by one conditional write."""
-        item, cancelled = attempt.item(), attempt.cancelled()
-        failure = of_end(training_job, item.stopped_for)
+        item, cancelled = attempt.item(), attempt.is_cancelled()
+        failure = failure_of_end(training_job, item.stopped_for)
         if cancelled and failure is CAPACITY and training_job.state == JobState.STOPPED:
             failure = STOPPED_BY_USER  # the cancel was recorded while the training job stopped for another candidate
         if failure is CAPACITY:
             capacity.missing()
         elif failure is None or training_job.training_seconds:
-            capacity.found()
+            capacity.record_instances()
         late = bool(failure) and is_late(attempt.job, self.clock.wall())  # then one more attempt, with other instances
         if failure and (self._may_try_again(failure, item) or (late and failure.retried)) and not cancelled:
             self._go_on(attempt, training_job, failure, item, late)
@@ -203,7 +203,9 @@ class Supervisor:
     def _may_try_again(self, failure: Failure, item: JobItem) -> bool:
         return may_try_again(failure, item.failures_since_retry, self.job.retries, len(self._candidates))
 
-    def _go_on(self, attempt: Attempt, training_job: Seen, failure: Failure, item: JobItem, late: bool) -> None:
+    def _go_on(
+        self, attempt: Attempt, training_job: TrainingJobDescription, failure: Failure, item: JobItem, late: bool
+    ) -> None:
         candidate, reason = attempt.candidate, training_job.reason or (item.reason if item.stopped_for else "")
         facts: AttemptFacts = attempt.outcome(failure, training_job.state, reason)
         facts |= {"training_job": attempt.name, "billable_seconds": training_job.billable_seconds}

@@ -16,9 +16,9 @@ from traingrid.backoff import VISIBLE_WITHIN, look_seconds
 from traingrid.child.log_following import LogFollower
 from traingrid.child.pace import Pace, spread
 from traingrid.child.progress import EpochPace, MetricProgress
-from traingrid.job.observed import WAITING_PHASES, Seen
+from traingrid.job.observed import WAITING_PHASES, TrainingJobDescription
 from traingrid.job.state import FINAL_STATES, JobState
-from traingrid.ledger.record_outcome import deleted
+from traingrid.ledger.record_outcome import facts_of_deleted
 from traingrid.log import TRAINING
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Watch:
         self._progress = MetricProgress(self.attempt.job.metrics)
         self._log = LogFollower(attempt=self.attempt, pace=self.pace)
 
-    def run(self) -> Seen | None:
+    def run(self) -> TrainingJobDescription | None:
         """Watch the training job.
 
         Returns:
@@ -93,9 +93,9 @@ class Watch:
                 # A cluster's API always returns the latest state of an object; SageMaker may not return a new one yet
                 # (https://kubernetes.io/docs/reference/using-api/api-concepts/#the-resourceversion-parameter).
                 if training_job is None and (age >= VISIBLE_WITHIN or not self.attempt.has_events):
-                    self.attempt.record(deleted(self.attempt.name, self.attempt.backend_name))
+                    self.attempt.record(facts_of_deleted(self.attempt.name, self.attempt.backend_name))
                     return None
-            if training_job and training_job.ended:
+            if training_job and training_job.has_ended:
                 self._follow_log(last=True)
                 return training_job
             if training_job:
@@ -130,9 +130,11 @@ class Watch:
     def _has_waited(self, item: JobItem) -> bool:
         return bool(self.capacity_wait and not _runs(item) and self.capacity_wait.is_over(item))
 
-    def _gives_up(self, item: JobItem, training_job: Seen) -> bool:
+    def _gives_up(self, item: JobItem, training_job: TrainingJobDescription) -> bool:
         """Stop the training job if it has waited for capacity long enough; a cancel comes first."""
-        return bool(self.capacity_wait and not self.attempt.cancelled() and self.capacity_wait.look(item, training_job))
+        return bool(
+            self.capacity_wait and not self.attempt.is_cancelled() and self.capacity_wait.look(item, training_job)
+        )
 
     def _log_state(self, item: JobItem) -> None:
         """Log the state if it has changed, with the reason if the training job waits."""
@@ -151,15 +153,15 @@ class Watch:
     def _is_enough(self, item: JobItem) -> bool:
         return self.until_started and _runs(item)
 
-    def _let_go(self) -> Seen | None:
+    def _let_go(self) -> TrainingJobDescription | None:
         """Leave the job to the events; return it if it ended before the ledger recorded that no child watches it."""
         self.attempt.record({"batch_child": ""})
         training_job = self.attempt.backend.describe(self.attempt.name)
-        return training_job if training_job and training_job.ended else None
+        return training_job if training_job and training_job.has_ended else None
 
     def _stop_if_cancelled(self) -> None:
         """Stop a cancelled training job once; the cancel command may have run before the training job existed."""
-        if not self._stopped and self.attempt.cancelled():
+        if not self._stopped and self.attempt.is_cancelled():
             self._stopped = True
             self.attempt.stop()
 

@@ -13,7 +13,7 @@ from traingrid.audit.read_snapshot import read_world
 from traingrid.audit.violation import Violation
 from traingrid.cli.columns import Column, Schema
 from traingrid.cli.copies import COPY_ROWS, copies_sentence, found_copies
-from traingrid.cli.export import Output, output_option, sentences, write_rows
+from traingrid.cli.export import Output, output_option, sentence_printer, write_rows
 from traingrid.cli.parameter_types import SUBMISSION
 from traingrid.errors import TraingridError
 from traingrid.grid.deployment import Deployment
@@ -60,7 +60,7 @@ def audit(grid_file: Path, submission: str, *, is_complete: bool, details: bool,
     jobs = sum(submission_item.jobs for submission_item in world.submissions.values())
     submissions, regions = counted(len(world.submissions), "submission"), counted(len(world.regions), "Region")
     training_jobs = counted(len(world.training_jobs), "training job")
-    echo = sentences(output)
+    echo = sentence_printer(output)
     part = "" if submission or is_complete else "; --all includes submissions without open work"
     echo(f"{counted(jobs, 'job')} of {submissions}, {training_jobs}, {regions}{part}")
     echo(account(violations))

@@ -10,7 +10,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from traingrid.api.control_plane import ControlPlane
 from traingrid.aws.outage import is_outage
 from traingrid.cli.columns import Column, Schema
-from traingrid.cli.export import Output, output_option, sentences, write_rows
+from traingrid.cli.export import Output, output_option, sentence_printer, write_rows
 from traingrid.cli.parameter_types import REGION, SUBMISSION
 from traingrid.errors import TraingridError, UsageError, interrupted
 from traingrid.submission.cancel import Canceller, CancelReport, CancelTarget
@@ -52,8 +52,8 @@ def cancel(  # noqa: PLR0913  # the options of the command
     plane = ControlPlane.of(grid_file)
     submission = plane.submission_id(submission)
     target = CancelTarget(submission=submission, index=index, region=region, by=plane.caller(), reason=reason)
-    echo = sentences(output)
-    report = _ended(plane.canceller, target, echo)
+    echo = sentence_printer(output)
+    report = _record_and_stop(plane.canceller, target, echo)
     write_rows(_rows(submission, report), _ROWS, output)
     batch_jobs, training_jobs = (
         counted(len(report.batch_jobs), "Batch job"),
@@ -77,7 +77,7 @@ def _rows(submission: str, report: CancelReport) -> Iterator[dict[str, str]]:
         yield {"submission": submission, "kind": kind, "name": name, "error": error}
 
 
-def _ended(canceller: Canceller, target: CancelTarget, echo: Callable[[str], None]) -> CancelReport:
+def _record_and_stop(canceller: Canceller, target: CancelTarget, echo: Callable[[str], None]) -> CancelReport:
     """Record the cancel, report that, and stop the jobs; once recorded, the cancel takes effect despite any error."""
     try:
         submission_item = canceller.record(target)

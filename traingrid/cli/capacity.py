@@ -12,7 +12,7 @@ import click
 from traingrid.cli.catalog import existing_catalog, url_option
 from traingrid.cli.columns import Column, Schema
 from traingrid.cli.doctor import needs_of
-from traingrid.cli.export import output_option, sentences, write_rows
+from traingrid.cli.export import output_option, sentence_printer, write_rows
 from traingrid.deploy.checkup.account import caller, reading_role
 from traingrid.grid.file import load_grid
 from traingrid.text import counted, printable
@@ -83,7 +83,7 @@ def refresh(grid_file: Path, manifest: Path | None, url: str | None, *, output: 
     today = datetime.now(UTC).date()
     read = read_capacity(grid, grid.account or account, partial(reading_role, grid, account), today)
     write_capacity(database, read)
-    echo = sentences(output)
+    echo = sentence_printer(output)
     write_rows(_rows(read, needs), _ROWS, output)
     echo(f"{counted(len(read.quotas), 'quota')} and {counted(len(read.plans), 'training plan')} of {today} written")
     for problem in read.problems:

@@ -14,7 +14,7 @@ from traingrid import names
 from traingrid.api.deployed import find_cluster, find_deployment
 from traingrid.cli.columns import Column, Schema
 from traingrid.cli.console import console
-from traingrid.cli.export import output_option, sentences, write_rows, write_table
+from traingrid.cli.export import output_option, sentence_printer, write_rows, write_table
 from traingrid.cli.installed import CATALOG, require_extra
 from traingrid.errors import UsageError
 from traingrid.grid.catalog import DSQL_CATALOG, NO_CATALOG
@@ -86,7 +86,7 @@ def init(grid_file: Path, url: str | None, *, output: Output) -> None:
     if not url:
         _let_function_follow(database, grid_file)
     write_rows([{"catalog": database.name, "changed": changed}], _TABLES_MADE, output)
-    sentences(output)(f"The catalog {database.name} {text}.")
+    sentence_printer(output)(f"The catalog {database.name} {text}.")
 
 
 @catalog.command(name="import")
@@ -106,7 +106,7 @@ def import_(grid_file: Path, table: str, file: Path, url: str | None, *, output:
 
     number = import_file(database, table, file)
     write_rows([{"table": table, "rows": number}], _IMPORTED, output)
-    sentences(output)(imported_sentence(number, table))
+    sentence_printer(output)(imported_sentence(number, table))
 
 
 @catalog.command()
@@ -117,7 +117,7 @@ def sync(grid_file: Path, url: str | None, *, output: Output) -> None:
     """Copy runs and datasets from the ledger."""
     result = synced(existing_catalog(grid_file, url), grid_file)
     write_rows([result], _SYNCED, output)
-    sentences(output)(result.sentence)
+    sentence_printer(output)(result.sentence)
 
 
 @catalog.command()
@@ -131,7 +131,7 @@ def rebuild(grid_file: Path, url: str | None, *, output: Output) -> None:
 
     result = read_again(database, _records(grid_file))
     write_rows([result], _SYNCED, output)
-    sentences(output)(f"{counted(result.runs, 'run')} of {counted(result.submissions, 'submission')}")
+    sentence_printer(output)(f"{counted(result.runs, 'run')} of {counted(result.submissions, 'submission')}")
 
 
 @catalog.command()

@@ -91,7 +91,7 @@ def curve(values: Sequence[float], width: int = _CURVE) -> str:
     if not values:
         return ""
     bars = min(width, len(values))
-    drawn = [values[(place + 1) * len(values) // bars - 1] for place in range(bars)]
+    drawn = [values[(position + 1) * len(values) // bars - 1] for position in range(bars)]
     low, span = min(drawn), (max(drawn) - min(drawn)) or 1.0
     return "".join(_BARS[round((value - low) / span * (len(_BARS) - 1))] for value in drawn)
 
@@ -126,16 +126,16 @@ def _columns(comparison: Comparison) -> Iterator[Column[ComparedJob]]:
         yield Column(heading=metric_heading(comparison.metric), render=_metric(comparison.metric), rank=1, right=True)
     if comparison.metric and (sys.stdout.encoding or "").lower().startswith("utf"):
         yield Column(heading="curve", render=lambda job: curve(job.values), rank=2)
-    for place, name in enumerate(parameters):
-        yield Column(heading=name, render=_parameter(name), rank=10 + place, right=True, most=_LONGEST_VALUE)
+    for position, name in enumerate(parameters):
+        yield Column(heading=name, render=_parameter(name), rank=10 + position, right=True, most=_LONGEST_VALUE)
     yield Column(heading="Region", render=lambda job: job.status.place, rank=6)
     yield Column(heading="state", render=lambda job: job.status.state, rank=3, style=_state_style)
     yield Column(heading="time", render=lambda job: duration(job.status.elapsed(time.time())), rank=5, right=True)
     yield Column(
         heading="$", render=lambda job: f"{job.status.dollars:,.2f}" if job.status.dollars else "", rank=7, right=True
     )
-    for place, name in enumerate(metrics):
-        yield Column(heading=metric_heading(name), render=_metric(name), rank=100 + place, right=True)
+    for position, name in enumerate(metrics):
+        yield Column(heading=metric_heading(name), render=_metric(name), rank=100 + position, right=True)
 
 
 def _source(job: ComparedJob) -> str:

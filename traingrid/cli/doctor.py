@@ -7,11 +7,11 @@ import click
 from traingrid import names
 from traingrid.api.submit import read_manifest
 from traingrid.cli.columns import Column, Schema
-from traingrid.cli.export import Output, output_option, sentences, write_rows
+from traingrid.cli.export import Output, output_option, sentence_printer, write_rows
 from traingrid.deploy.checkup.account import caller
-from traingrid.deploy.checkup.finding import Finding, Verdict, of_grid_file
-from traingrid.deploy.checkup.needs import Needs, of_clusters
-from traingrid.deploy.checkup.quotas import of_grid, of_jobs
+from traingrid.deploy.checkup.finding import Finding, Verdict, grid_file_command
+from traingrid.deploy.checkup.needs import Needs, cluster_needs
+from traingrid.deploy.checkup.quotas import grid_needs, job_needs
 from traingrid.deploy.checkup.whole import check_up
 from traingrid.errors import TraingridError
 from traingrid.grid.deployment import Deployment
@@ -39,7 +39,7 @@ def _rows(grid_file: Path) -> Schema[Finding]:
         Column(
             "fix",
             "string: The command or action that fixes the problem; empty without a problem.",
-            value=lambda finding: of_grid_file(finding.fix, grid_file),
+            value=lambda finding: grid_file_command(finding.fix, grid_file),
         ),
     )
 
@@ -59,7 +59,7 @@ def doctor(grid_file: Path, manifest: Path | None, *, output: Output) -> None:
     grid = load_grid(grid_file)
     account, arn = caller(grid.home)
     needs = needs_of(grid, account, manifest)
-    echo = sentences(output)
+    echo = sentence_printer(output)
     echo(printable(f"account {account}, as {arn}"))
     findings = list(check_up(grid, account, needs))
     write_rows(findings, _rows(grid_file), output)
@@ -68,7 +68,7 @@ def doctor(grid_file: Path, manifest: Path | None, *, output: Output) -> None:
     )
     for finding in findings:
         if finding.fix:
-            echo(printable(f"{finding.region} {finding.what}: {of_grid_file(finding.fix, grid_file)}"))
+            echo(printable(f"{finding.region} {finding.what}: {grid_file_command(finding.fix, grid_file)}"))
     echo(f"{len(findings)} checks: {wrong} wrong, {unknown} could not be checked")
     if wrong:
         raise TraingridError(f"{wrong} of {len(findings)} checks failed; fixes are listed above.")
@@ -81,11 +81,11 @@ def needs_of(grid: GridSettings, account: str, manifest: Path | None) -> Needs:
         ManifestError: The manifest is invalid.
     """
     if manifest is None:
-        return Needs(instances=of_grid(grid))
+        return Needs(instances=grid_needs(grid))
     deployment = _expected(grid, account)
     lines, _ = read_manifest(manifest, deployment)
-    instances = of_jobs(iter_jobs(lines, deployment, NO_SUBMISSION))
-    return Needs(instances=instances, clusters=of_clusters(lines, grid))
+    instances = job_needs(iter_jobs(lines, deployment, NO_SUBMISSION))
+    return Needs(instances=instances, clusters=cluster_needs(lines, grid))
 
 
 def _expected(grid: GridSettings, account: str) -> Deployment:

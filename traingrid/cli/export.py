@@ -43,7 +43,7 @@ def output_option(*schemas: Schema[Any]) -> Callable[[Callable[..., None]], Call
     return add
 
 
-def sentences(output: Output) -> Callable[[str], None]:
+def sentence_printer(output: Output) -> Callable[[str], None]:
     """Return the function that prints sentences: on standard error if rows are printed on standard output."""
     return partial(click.echo, err=output != "table")
 

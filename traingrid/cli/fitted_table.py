@@ -52,19 +52,19 @@ class FittedTable:
         widths = [max(map(cell_len, texts)) for texts in columns]
         excess = sum(widths) + _GAP * (len(widths) - 1) - self.width
         for is_last in (False, True):
-            places = [place for place, comes_last in enumerate(self.shortened_last) if comes_last == is_last]
-            while excess > 0 and (longer := [place for place in places if widths[place] > 1]):
+            positions = [position for position, comes_last in enumerate(self.shortened_last) if comes_last == is_last]
+            while excess > 0 and (longer := [position for position in positions if widths[position] > 1]):
                 widths[max(longer, key=widths.__getitem__)] -= 1
                 excess -= 1
         return widths
 
     def _line(self, cells: Sequence[tuple[str, Style]], widths: Sequence[int]) -> Iterator[Segment]:
         """Yield the cells of a line, without spaces at its end."""
-        for place, ((text, style), width) in enumerate(zip(cells, widths, strict=True)):
+        for position, ((text, style), width) in enumerate(zip(cells, widths, strict=True)):
             fitted = text if cell_len(text) <= width else set_cell_size(text, width - 1) + "…"
             spaces = " " * (width - cell_len(fitted))
-            is_last = place == len(cells) - 1
-            before, after = (spaces, "") if self.right[place] else ("", "" if is_last else spaces)
+            is_last = position == len(cells) - 1
+            before, after = (spaces, "") if self.right[position] else ("", "" if is_last else spaces)
             yield from (Segment(before), Segment(fitted, style), Segment(after + " " * _GAP * (not is_last)))
         yield Segment.line()
 

@@ -55,8 +55,8 @@ def live_table(status: SubmissionStatus, width: int, height: int) -> RenderableT
         height: The number of lines.
     """
     room = max(height - _FRAME, 1)
-    places = {state: place for place, state in enumerate(_ORDER)}
-    ordered = sorted(status.jobs, key=lambda job: places.get(job.state, len(_ORDER)))  # stable: the order of the lines
+    position_by_state = {state: position for position, state in enumerate(_ORDER)}
+    ordered = sorted(status.jobs, key=lambda job: position_by_state.get(job.state, len(_ORDER)))  # stable: as the lines
     fitting, left = (status.jobs, []) if len(status.jobs) <= room else (ordered[:room], ordered[room:])
     counts = Counter(str(job.state) for job in left)
     more = f"and {len(left)} more: {', '.join(f'{number} {state}' for state, number in counts.items())}"

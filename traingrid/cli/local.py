@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from traingrid.cli.columns import Column, Schema
-from traingrid.cli.export import output_option, sentences, write_rows
+from traingrid.cli.export import output_option, sentence_printer, write_rows
 from traingrid.cli.installed import LOCAL, checkout, require_checkout, require_extra
 from traingrid.errors import TraingridError
 from traingrid.grid.file import load_grid
@@ -110,14 +110,15 @@ def down() -> None:
 @local.command()
 @output_option(_SERVER)
 def status(*, output: Output) -> None:
-    """Print where a local AWS runs.
+    """Print the address of the local AWS.
 
     The exit code is 1 if none runs.
     """
     require_extra("local", LOCAL)
     from localcloud.server import lifecycle
 
-    condition, echo = lifecycle.condition(_FOLDER), sentences(output)
+    condition = lifecycle.condition(_FOLDER)
+    echo = sentence_printer(output)
     if output != "table":
         server = condition.server
         row = {"state": condition.state, "endpoint": server and server.endpoint, "pid": server and server.pid}
@@ -125,9 +126,12 @@ def status(*, output: Output) -> None:
     if condition.state == "answers" and condition.server:
         echo(f"localcloud answers at {condition.server.endpoint} (pid {condition.server.pid})")
         return
-    silent = condition.server and lifecycle.silence(condition.server)
-    killed = f'not running. {_KILLED} Start an empty one: eval "$(traingrid local up)"'
-    echo(str({"silent": silent, "killed": killed}.get(condition.state, "not running")))
+    if condition.state == "silent" and condition.server:
+        echo(lifecycle.silence(condition.server))
+    elif condition.state == "killed":
+        echo(f'not running. {_KILLED} Start an empty one: eval "$(traingrid local up)"')
+    else:
+        echo("not running")
     raise SystemExit(1)
 
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from traingrid.api.control_plane import ControlPlane
-from traingrid.api.merge import open_merge
+from traingrid.api.merge import prepare_merge
 from traingrid.cli.columns import Column, Schema
 from traingrid.cli.console import console
-from traingrid.cli.export import output_option, sentences, write_rows
+from traingrid.cli.export import output_option, sentence_printer, write_rows
 from traingrid.cli.folded_table import folded_table
 from traingrid.cli.parameter_types import REGION, SUBMISSION
 from traingrid.merge.line import MergeRequest
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from traingrid.api.merge import OpenMerge
+    from traingrid.api.merge import PreparedMerge
     from traingrid.cli.export import Output
     from traingrid.merge.copies import ModelCopy
 
@@ -98,32 +98,32 @@ def merge(
     """
     plane = ControlPlane.of(grid_file)
     options = MergeRequest(**request)
-    opened = open_merge(plane, plane.submission_id(submission), indexes, options)
-    echo = sentences(output)
+    prepared = prepare_merge(plane, plane.submission_id(submission), indexes, options)
+    echo = sentence_printer(output)
     if plan:
-        _print_plan(opened, output, echo)
+        _print_plan(prepared, output, echo)
         return
-    merged = opened.run(lambda text: echo(printable(text)))
+    merged = prepared.run(lambda text: echo(printable(text)))
     if output != "table":
-        row = {"submission": merged, "region": opened.job.region, "method": options.method}
-        write_rows([row | {"models": len(opened.copies)}], _MERGED, output)
-    echo(f"submission {merged}: merges {counted(len(opened.copies), 'model')} in {opened.job.region}")
+        row = {"submission": merged, "region": prepared.job.region, "method": options.method}
+        write_rows([row | {"models": len(prepared.copies)}], _MERGED, output)
+    echo(f"submission {merged}: merges {counted(len(prepared.copies), 'model')} in {prepared.job.region}")
     echo(f"Track it with: traingrid status {merged} --watch")
 
 
-def _print_plan(opened: OpenMerge, output: Output, echo: Callable[[str], None]) -> None:
+def _print_plan(prepared: PreparedMerge, output: Output, echo: Callable[[str], None]) -> None:
     """Print the models and the job that would merge them."""
     if output == "table":
-        table = folded_table(_MODELS.columns, opened.copies)
+        table = folded_table(_MODELS.columns, prepared.copies)
         table.header_style = ""
         console().print(table)
     else:
-        write_rows(opened.copies, _MODELS, output)
-    job = opened.job
-    echo(f"One {job.instance_type} in {job.region} would merge {counted(len(opened.copies), 'model')}.")
+        write_rows(prepared.copies, _MODELS, output)
+    job = prepared.job
+    echo(f"One {job.instance_type} in {job.region} would merge {counted(len(prepared.copies), 'model')}.")
     for name in ("train", "validation"):
         if channel := job.inputs.get(name):
             echo(printable(f"{name}: {channel.location}"))
-    if opened.transferred:
-        echo(f"{byte_size(opened.transferred)} would be copied from other Regions, which AWS charges for.")
+    if prepared.transferred:
+        echo(f"{byte_size(prepared.transferred)} would be copied from other Regions, which AWS charges for.")
     echo("Nothing was written. Run it without --plan.")

@@ -78,9 +78,9 @@ def _numbers(overview: SubmissionOverview) -> list[_Numbers]:
 def _number_columns(rows: list[_Numbers]) -> Iterator[Column[_Numbers]]:
     states = dict.fromkeys([*JobState, *(state for _, numbers in rows for state in numbers)])
     yield Column(heading="Region", render=lambda row: row.heading, rank=0)
-    for place, state in enumerate(states):
+    for position, state in enumerate(states):
         if any(state in numbers for _, numbers in rows):
-            yield Column(heading=str(state), render=_count(state), rank=1 + place, right=True)
+            yield Column(heading=str(state), render=_count(state), rank=1 + position, right=True)
     yield Column(heading="all", render=lambda row: f"{sum(row.by_state.values()):,}", rank=100, right=True)
 
 

@@ -6,7 +6,7 @@ import click
 
 from traingrid.api.control_plane import ControlPlane
 from traingrid.cli.columns import Column, Schema
-from traingrid.cli.export import Output, output_option, sentences, write_rows
+from traingrid.cli.export import Output, output_option, sentence_printer, write_rows
 from traingrid.cli.status_table import paused_sentence
 from traingrid.ledger.grid_items import Pause
 
@@ -36,7 +36,7 @@ def pause(grid_file: Path, reason: str, *, output: Output) -> None:
     plane = _set(grid_file, allowed=False, reason=reason)
     recorded = plane.ledger.pause()
     write_rows([recorded], _ROWS, output)
-    echo = sentences(output)
+    echo = sentence_printer(output)
     if recorded:
         echo(paused_sentence(recorded))
     echo("Running training jobs continue: `traingrid status` shows them, `traingrid cancel SUBMISSION` stops them.")
@@ -53,7 +53,7 @@ def resume(grid_file: Path, reason: str, *, output: Output) -> None:
     """
     plane = _set(grid_file, allowed=True, reason=reason)
     write_rows([plane.ledger.pause()], _ROWS, output)
-    sentences(output)("Launching has resumed. Waiting jobs start within a minute.")
+    sentence_printer(output)("Launching has resumed. Waiting jobs start within a minute.")
 
 
 def _set(grid_file: Path, *, allowed: bool, reason: str) -> ControlPlane:

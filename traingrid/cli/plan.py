@@ -13,11 +13,11 @@ import click
 from traingrid.api.deployed import find_deployment
 from traingrid.api.submit import parsed, read_manifest, submit_content
 from traingrid.cli.catalog import no_sync_option, parameters_option, url_option
-from traingrid.cli.export import output_option, sentences
+from traingrid.cli.export import output_option, sentence_printer
 from traingrid.cli.installed import PLAN, require_extra
 from traingrid.cli.manifest import SQL_FILE, queried, sql_of, synced_catalog
 from traingrid.cli.plan_report import PLAN_ROWS, report
-from traingrid.cli.submit import PRINTED, SUBMISSION_ROWS, print_submission
+from traingrid.cli.submit import PRINTING_PROGRESS, SUBMISSION_ROWS, print_submission
 from traingrid.errors import UsageError
 from traingrid.manifest.checks.budgets import budget_of
 from traingrid.manifest.hardware_warnings import line_warnings, warning_sentences
@@ -120,7 +120,7 @@ def plan(  # noqa: PLR0913  # an option each
         _print_savings(chosen, plan_of(candidates(lines, values, facts, moving, options), facts, options), output)
     if file:
         file.write_bytes(written(chosen, facts))
-        sentences(output)(
+        sentence_printer(output)(
             f"{file}: {counted(len(chosen.assignments), 'job')}. Submit it: traingrid plan --apply {file}"
         )
 
@@ -130,7 +130,7 @@ def _print_savings(chosen: Plan, moving: Plan, output: Output) -> None:
     saved = chosen.dollars - moving.dollars
     if moving.moves and len(moving.shortages) == len(chosen.shortages) and saved > 0:
         moves = counted(len(moving.moves), "move")
-        sentences(output)(f"With `moves: true` in grid.yaml, {moves} of data would save ${saved:,.2f}.")
+        sentence_printer(output)(f"With `moves: true` in grid.yaml, {moves} of data would save ${saved:,.2f}.")
 
 
 def _check_options(source: _Source, applied: Path | None, file: Path | None) -> None:
@@ -186,12 +186,14 @@ def _apply(file: Path, database: Catalog, deployment: Deployment, output: Output
     if not planned.lines:
         raise UsageError(f"{file} has no jobs.", "Raise the limits that it names, and plan again.")
     if planned.header.unplaced:
-        sentences(output)(f"{counted(planned.header.unplaced, 'line')} could not be placed and will not be submitted.")
+        sentence_printer(output)(
+            f"{counted(planned.header.unplaced, 'line')} could not be placed and will not be submitted."
+        )
     name = Path(f"plan-{planned.sha256[:8]}.jsonl")
     lines = parsed(name, planned.manifest, deployment)  # nothing is uploaded for a manifest that will be rejected
     for sentence in warning_sentences(
         (planned.original_line(line.number), line_warnings(line, deployment.grid)) for line in lines
     ):
         click.echo(sentence, err=True)
-    progress = replace(PRINTED, announce=sentences(output))
+    progress = replace(PRINTING_PROGRESS, announce=sentence_printer(output))
     print_submission(submit_content(name, planned.manifest, deployment, progress), output)

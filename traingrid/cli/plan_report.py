@@ -9,7 +9,7 @@ import click
 
 from traingrid.cli.columns import Column, Schema
 from traingrid.cli.console import console
-from traingrid.cli.export import sentences, write_rows
+from traingrid.cli.export import sentence_printer, write_rows
 from traingrid.cli.folded_table import folded_table
 from traingrid.planner.pool_keys import SPOT, is_paid, plan_text, pool_text
 from traingrid.text import counted, printable
@@ -113,7 +113,7 @@ def report(plan: Plan, facts: Facts, output: Output = "table") -> None:
     Args:
         output: The format of the choices; sentences are then on standard error.
     """
-    echo = sentences(output)
+    echo = sentence_printer(output)
     if output == "table":
         _print_tables(plan)
     else:

@@ -12,7 +12,7 @@ from rich.table import Table
 from traingrid.cli.catalog import existing_catalog, url_option
 from traingrid.cli.columns import Column, Schema
 from traingrid.cli.console import console
-from traingrid.cli.export import output_option, sentences, write_rows
+from traingrid.cli.export import output_option, sentence_printer, write_rows
 from traingrid.deploy.checkup.account import caller, reading_role
 from traingrid.grid.file import load_grid
 from traingrid.text import counted, printable
@@ -64,7 +64,7 @@ def refresh(grid_file: Path, url: str | None, *, output: Output) -> None:
     today = datetime.now(UTC).date()
     read = read_prices(grid, partial(reading_role, grid, account), today)
     write_prices(database, read)
-    echo = sentences(output)
+    echo = sentence_printer(output)
     if output == "table":
         console().print(_table(read))
     else:
@@ -90,7 +90,7 @@ def import_snapshot(grid_file: Path, url: str | None, *, output: Output) -> None
     from traingrid.catalog.price_snapshot import import_snapshot as write_snapshot
 
     result = write_snapshot(database)
-    echo = sentences(output)
+    echo = sentence_printer(output)
     write_rows([result], _SNAPSHOT, output)
     echo(f"{counted(result.written, 'price')} of {result.oldest} to {result.newest} written")
     if result.kept:

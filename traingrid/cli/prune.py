@@ -15,7 +15,7 @@ from traingrid.aws.s3_copy import CopyStore
 from traingrid.aws.s3_delete import Deleter
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli.copies import COPY_ROWS, copies_sentence, folders_in_use, found_copies
-from traingrid.cli.export import Output, output_option, sentences, write_rows
+from traingrid.cli.export import Output, output_option, sentence_printer, write_rows
 from traingrid.cli.parameter_types import SUBMISSION
 from traingrid.cli.record_index import index
 from traingrid.errors import TraingridError, UsageError
@@ -51,7 +51,7 @@ def prune(grid_file: Path, folder: str, submission: str, *, yes: bool, output: O
     Lists the copies with their cost, or only the copy in FOLDER, an S3 URI, and asks for confirmation. Objects that are
     not part of a copy, or that the source no longer has, are kept. Running an interrupted command again continues.
     """
-    plane, echo = ControlPlane.of(grid_file), sentences(output)
+    plane, echo = ControlPlane.of(grid_file), sentence_printer(output)
     deployment, submission = plane.deployment, submission and plane.submission_id(submission)
     copies = [
         copy
@@ -68,10 +68,10 @@ def prune(grid_file: Path, folder: str, submission: str, *, yes: bool, output: O
         write_rows(((copy, None) for copy in copies), COPY_ROWS, output)
     if copies:
         echo(copies_sentence(copies))
-    removed = copies if yes or (copies and _confirmed(output)) else []
+    removed = copies if yes or (copies and _is_confirmed(output)) else []
     if len(removed) < len(copies):
         echo("Nothing was deleted.")
-    reports = [_removed(deployment, copy, echo) for copy in removed]
+    reports = [_remove(deployment, copy, echo) for copy in removed]
     if output != "table":
         write_rows(zip_longest(copies, reports), COPY_ROWS, output)
     left = sum(report.result != "pruned" for report in reports)
@@ -80,14 +80,14 @@ def prune(grid_file: Path, folder: str, submission: str, *, yes: bool, output: O
         raise TraingridError(message, "The lines above state the reasons.")
 
 
-def _confirmed(output: Output) -> bool:
+def _is_confirmed(output: Output) -> bool:
     try:
         return click.confirm("Delete the objects of these copies for good?", err=output != "table")
     except click.Abort:
         raise UsageError("The deletion was not confirmed, so nothing was deleted.", "Answer y, or add --yes.") from None
 
 
-def _removed(deployment: Deployment, copy: UnneededCopy, echo: Callable[[str], None]) -> PruneReport:
+def _remove(deployment: Deployment, copy: UnneededCopy, echo: Callable[[str], None]) -> PruneReport:
     """Remove a copy, print the result and return it."""
     try:
         report = _prune(deployment, copy.item).run()

@@ -15,12 +15,12 @@ from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_ranges import KEYS_PER_LIST, Ranges
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli.columns import Column, Schema
-from traingrid.cli.export import output_option, sentences, write_rows
+from traingrid.cli.export import output_option, sentence_printer, write_rows
 from traingrid.datasets import record_index
 from traingrid.deploy.prices import GET_REQUEST, PUT_REQUEST
 from traingrid.errors import UsageError
 from traingrid.text import byte_size, counted, printable
-from traingrid.threads import in_order
+from traingrid.threads import map_in_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,7 +75,7 @@ def index(uris: tuple[str, ...], *, plan: bool, output: Output) -> None:
         folders = [S3Uri.parse(text) for text in uris]
     except ValueError as error:
         raise UsageError(f"Invalid URI: {error}.", "Write s3://bucket/folder.") from error
-    echo, rows = sentences(output), []
+    echo, rows = sentence_printer(output), []
     for folder in folders:
         row = _Folder(folder).planned() if plan else _Folder(folder).written()
         echo(printable(_sentence(row)))
@@ -123,17 +123,17 @@ class _Folder:
 
     def written(self) -> _Row:
         """Count the records, and write the index if it changes."""
-        index = self._known | dict(self._counted())
+        index = self._known | dict(self._count())
         changed = bool(self._missing) or not self._unchanged
         if changed:
             self._storage.write(self._target, record_index.index_document(index), "application/json")
         records = sum(entry.records for entry in index.values())
         return self._row("written" if changed else "current", records, self._requests, self._bytes, puts=int(changed))
 
-    def _counted(self) -> Iterator[tuple[str, FileEntry]]:
+    def _count(self) -> Iterator[tuple[str, FileEntry]]:
         """Yield the entries of the files without a current one. The first error ends the count."""
         reported = time.monotonic()
-        entries = in_order(self._entry, self._missing, CALLS_AT_ONCE)
+        entries = map_in_order(self._entry, self._missing, CALLS_AT_ONCE)
         for number, name_and_entry in enumerate(zip(self._missing, entries, strict=True), start=1):
             yield name_and_entry
             if time.monotonic() - reported > _REPORT_SECONDS:

@@ -14,7 +14,7 @@ from rich.console import Console
 from traingrid.child.cost import dollars
 from traingrid.cli.audit import AUDIT_ROWS, account, audit_rows
 from traingrid.cli.console import console
-from traingrid.cli.export import output_option, sentences, write_rows
+from traingrid.cli.export import output_option, sentence_printer, write_rows
 from traingrid.cli.installed import LOCAL, require_cdk, require_extra
 from traingrid.errors import TraingridError, interrupted
 from traingrid.text import counted, printable
@@ -64,7 +64,7 @@ def rehearse(grid_file: Path, manifest: Path, *, seed: int, output: Output) -> N
         _print_rehearsal(rehearsal, time.monotonic() - started)
     else:
         write_rows(audit_rows(rehearsal.violations), AUDIT_ROWS, output)
-    sentences(output)(f"{account(rehearsal.violations)}, violations {len(rehearsal.violations)}, seed {seed}")
+    sentence_printer(output)(f"{account(rehearsal.violations)}, violations {len(rehearsal.violations)}, seed {seed}")
     if rehearsal.violations:
         violated = counted(len(rehearsal.violations), "invariant violation")
         text = f"{violated}. Do not submit this manifest."

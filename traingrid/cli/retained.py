@@ -5,10 +5,10 @@ from pathlib import Path
 import click
 
 from traingrid import names
-from traingrid.aws.clients import brisk
+from traingrid.aws.clients import periodic_client
 from traingrid.cli.columns import Column, Schema
 from traingrid.cli.console import console
-from traingrid.cli.export import Output, output_option, sentences, write_rows
+from traingrid.cli.export import Output, output_option, sentence_printer, write_rows
 from traingrid.cli.folded_table import folded_table
 from traingrid.deploy.checkup.account import caller
 from traingrid.deploy.checkup.finding import Finding
@@ -59,7 +59,7 @@ def retained(grid_file: Path, *, output: Output) -> None:
     account, _ = caller(grid.home)
     resources = kept(grid, account)
     left = [stack for stack in left_stacks(grid, account) if stack.fix]
-    echo = sentences(output)
+    echo = sentence_printer(output)
     if output != "table":
         write_rows([*resources, *map(_row, left)], _ROWS, output)
     elif resources:
@@ -88,7 +88,7 @@ def _stacks(grid: GridSettings) -> list[str]:
     stacks = [(name_of(grid.name), grid.home) for name_of in of_home]
     for region in grid.regions:
         stacks += [(names.region_stack(grid.name, region), region), (names.registry_stack(grid.name, region), region)]
-    return [name for name, region in stacks if is_there(brisk("cloudformation", region), name)]
+    return [name for name, region in stacks if is_there(periodic_client("cloudformation", region), name)]
 
 
 def _sum(grid: GridSettings, resources: list[Retained], stacks: list[str]) -> str:

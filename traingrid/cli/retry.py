@@ -10,7 +10,7 @@ import click
 from traingrid.api.control_plane import ControlPlane
 from traingrid.api.submit import read_manifest, with_initial_models
 from traingrid.cli.columns import Column, Schema
-from traingrid.cli.export import Output, output_option, sentences, write_rows
+from traingrid.cli.export import Output, output_option, sentence_printer, write_rows
 from traingrid.cli.parameter_types import SUBMISSION
 from traingrid.errors import TraingridError, UsageError, interrupted
 from traingrid.manifest.hardware_warnings import jobs_warnings
@@ -43,8 +43,8 @@ def retry(grid_file: Path, submission: str, manifest: Path | None, index: int | 
     """
     plane = ControlPlane.of(grid_file)
     submission = plane.submission_id(submission)
-    retrier, by, echo = plane.retrier, plane.caller(), sentences(output)
-    todo = _planned(retrier, submission, manifest, index, echo)
+    retrier, by, echo = plane.retrier, plane.caller(), sentence_printer(output)
+    todo = _plan(retrier, submission, manifest, index, echo)
     try:
         done = retrier.run(todo, by, partial(_print_array, echo))
     except KeyboardInterrupt:
@@ -74,7 +74,7 @@ def _rows(submission: str, done: Retried) -> Iterator[dict[str, Any]]:
         yield {"submission": submission, "index": index, **outcome}
 
 
-def _planned(
+def _plan(
     retrier: Retrier, submission: str, manifest: Path | None, index: int | None, echo: Callable[[str], None]
 ) -> ToRetry:
     """Return the plan of a retry, after its warnings; with a corrected manifest, after uploading its sources, too."""

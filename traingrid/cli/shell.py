@@ -53,7 +53,7 @@ def shell(grid_file: Path, submission: str, index: int, host: int) -> None:
     status = plane.job(submission, index)
     grid = plane.deployment.grid
     if status.backend == "eks":
-        raise _on_eks(status, grid)
+        raise _eks_error(status, grid)
     if status.region in grid.elsewhere():
         text = f"{status.region} is in another account, where `traingrid shell` cannot open sessions."
         raise UsageError(text, f"Use credentials of that account: aws ssm start-session ({_DOCUMENTATION}).")
@@ -65,7 +65,7 @@ def shell(grid_file: Path, submission: str, index: int, host: int) -> None:
     session.run(plugin)
 
 
-def _on_eks(status: JobStatus, grid: GridSettings) -> UsageError:
+def _eks_error(status: JobStatus, grid: GridSettings) -> UsageError:
     """Return the error for a job on EKS, with the commands of kubectl that open a shell."""
     settings = grid.regions[status.region].eks if status.region in grid.regions else None
     namespace = settings.namespace if settings else "NAMESPACE"

@@ -56,8 +56,8 @@ def _columns(jobs: Sequence[JobStatus], now: float, *, is_wide: bool) -> list[Co
     """Return all columns from left to right."""
     state = _long_state if is_wide else state_of
     metrics = (
-        Column(heading=metric_heading(name), render=_metric(name), rank=4 + 3 * place, right=True)
-        for place, name in enumerate(_metrics(jobs))
+        Column(heading=metric_heading(name), render=_metric(name), rank=4 + 3 * position, right=True)
+        for position, name in enumerate(_metrics(jobs))
     )
     columns = [
         Column(heading="Region", render=lambda job: job.place, rank=5),

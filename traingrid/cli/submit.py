@@ -18,7 +18,7 @@ from traingrid.api.submit import (
 )
 from traingrid.cli.columns import Column, Schema
 from traingrid.cli.console import announcing_a_wait, console
-from traingrid.cli.export import Output, output_option, sentences, write_rows
+from traingrid.cli.export import Output, output_option, sentence_printer, write_rows
 from traingrid.cli.planned_cost import cost_sentences
 from traingrid.cli.planned_rows import PLANNED_ROWS, detail_lines, planned_table
 from traingrid.errors import TraingridError, UsageError
@@ -33,7 +33,7 @@ SUBMISSION_ROWS: Schema[Any] = Schema(
     Column("jobs", "integer: The number of its jobs."),
     Column("batch_job", "string: The id of the Batch job."),
 )
-PRINTED = Progress(announce=click.echo, warn=click.echo, waiting=announcing_a_wait)
+PRINTING_PROGRESS = Progress(announce=click.echo, warn=click.echo, waiting=announcing_a_wait)
 """Prints the progress of a submission."""
 
 
@@ -49,20 +49,20 @@ def submit(grid_file: Path, manifest: Path, *, plan: bool, details: bool, output
     Uploads the file and waits until its jobs are submitted or the file is rejected.
     """
     if details and (output != "table" or not plan):
-        text = "--details prints the jobs of --plan in sentences; --output json and csv always have all of it."
+        text = "--details adds sentences to the table of --plan; --output json and csv always contain these details."
         raise UsageError(text, "Run: traingrid submit MANIFEST --plan --details")
     check_name(manifest)
     deployment = find_deployment(grid_file)
     if plan:
         _print_plan(manifest, deployment, output, is_detailed=details)
     else:
-        progress = replace(PRINTED, announce=sentences(output), warn=sentences(output))
+        progress = replace(PRINTING_PROGRESS, announce=sentence_printer(output), warn=sentence_printer(output))
         print_submission(submit_manifest(manifest, deployment, progress), output)
 
 
 def print_submission(report: dict[str, Any], output: Output = "table") -> None:
     """Print the submission of an intake's report, and the command that tracks it."""
-    echo = sentences(output)
+    echo = sentence_printer(output)
     write_rows([report], SUBMISSION_ROWS, output)
     jobs = counted(report["jobs"], "job")
     echo(f"submission {report['submission']}: {jobs}, Batch job {report['batch_job']}")
@@ -82,7 +82,7 @@ def _print_plan(manifest: Path, deployment: Deployment, output: Output, *, is_de
     lines = with_initial_models(manifest, parsed(manifest, content.content, deployment), deployment)
     check_resources(manifest, lines, deployment)
     planned_jobs = list(planned(lines, deployment))
-    echo = sentences(output)
+    echo = sentence_printer(output)
     if output != "table":
         write_rows(planned_jobs, PLANNED_ROWS, output)
     elif is_detailed or len(planned_jobs) == 1:

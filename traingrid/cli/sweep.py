@@ -12,7 +12,7 @@ from rich.text import Text
 from traingrid.api.control_plane import ControlPlane
 from traingrid.api.sweep import OpenSweep, SweepResult, open_sweep
 from traingrid.cli.console import console
-from traingrid.cli.export import Output, output_option, sentences, write_rows
+from traingrid.cli.export import Output, output_option, sentence_printer, write_rows
 from traingrid.cli.sweep_table import PLANNED, TRIALS, TrialRow, sweep_table, trial_rows
 from traingrid.errors import interrupted
 from traingrid.sweep.state import best_first
@@ -35,7 +35,7 @@ def sweep(grid_file: Path, spec: Path, *, plan: bool, output: Output) -> None:
     Trains the lines of SPEC with different hyperparameters, and prints the best trial. If the command is interrupted,
     its trials continue, and the same command continues the sweep.
     """
-    opened = open_sweep(ControlPlane.of(grid_file), spec, sentences(output), partial(click.echo, err=True))
+    opened = open_sweep(ControlPlane.of(grid_file), spec, sentence_printer(output), partial(click.echo, err=True))
     if plan:
         _print_plan(opened, output)
         return
@@ -53,7 +53,7 @@ def _run(opened: OpenSweep, output: Output) -> SweepResult:
     if output == "table" and out.is_terminal:
         with Live(console=out, auto_refresh=False, transient=True) as live:
             return opened.run(lambda progress: live.update(_live(opened, progress, out), refresh=True))
-    return opened.run(_changes(opened, sentences(output)))
+    return opened.run(_changes(opened, sentence_printer(output)))
 
 
 def _live(opened: OpenSweep, progress: SweepProgress, out: Console) -> Group:
@@ -92,7 +92,7 @@ def _print_plan(opened: OpenSweep, output: Output) -> None:
         )
         for trial in opened.sweep.next_trials()
     ]
-    echo = sentences(output)
+    echo = sentence_printer(output)
     if output == "table":
         out = console()
         out.print(sweep_table(opened.spec, planned_trials, out.width))
@@ -107,7 +107,7 @@ def _print_plan(opened: OpenSweep, output: Output) -> None:
 
 
 def _print_result(opened: OpenSweep, result: SweepResult, spec: Path, output: Output) -> None:
-    echo = sentences(output)
+    echo = sentence_printer(output)
     trials = best_first(result.trials, opened.spec.objective) if output == "table" else result.trials
     rows = trial_rows(opened.spec, trials, {}, result.best)
     if output == "table":

@@ -157,8 +157,8 @@ class Headers:
             small = position < record * SMALL_RECORD
             length = FIRST_BYTES if record == 0 else BLOCK_BYTES if small else _HEADER.size
             self._start, self._block = position, self._read(position, min(position + length, self._size))
-        place = position - self._start
-        return self._block[place : place + _HEADER.size]
+        offset = position - self._start
+        return self._block[offset : offset + _HEADER.size]
 
     def _invalid(self, position: int, record: int) -> UsageError:
         if position == 0 and self._block.startswith(_GZIP):

@@ -47,7 +47,7 @@ class Registration:
         Raises:
             TraingridError: Other registrations of the version kept changing it; the caller tries again.
         """
-        storage = self._in_region(marker_object.region)
+        storage = self._storage_in(marker_object.region)
         marker_object = replace(marker_object, uri=object_of_event(storage, marker_object.uri))
         content = storage.read_if_exists(marker_object.uri)
         if content is None:
@@ -60,7 +60,7 @@ class Registration:
         }
         try:
             marker = parse_marker(content, marker_object.uri)
-            report |= self._registered(marker, marker_object, storage)
+            report |= self._register(marker, marker_object, storage)
         except UsageError as error:
             report |= {"state": "rejected", "error": error.what, "next_step": error.next_step}
         target = S3Uri(
@@ -69,10 +69,10 @@ class Registration:
         self.home.write_json(target, report)
         return report
 
-    def _registered(self, marker: Marker, marker_object: MarkerObject, storage: Storage) -> dict[str, Any]:
+    def _register(self, marker: Marker, marker_object: MarkerObject, storage: Storage) -> dict[str, Any]:
         item = self.datasets.find(marker.dataset, marker.version)
         if item:
-            _refuse_changes(item, marker, marker_object)
+            _check_unchanged(item, marker, marker_object)
         if not item or marker_object.region not in item.replicas:
             _check_objects(marker, marker_object, storage)
             item = self._record(marker, marker_object)
@@ -105,7 +105,7 @@ class Registration:
                 if self.datasets.add(item):
                     return item
                 continue
-            _refuse_changes(registered, marker, marker_object)
+            _check_unchanged(registered, marker, marker_object)
             if marker_object.region in registered.replicas:
                 return registered
             added = replace(registered, replicas={**registered.replicas, marker_object.region: replica})
@@ -135,9 +135,9 @@ class Registration:
             self.home.write_if_none(target, manifest, "application/jsonl")
             written_rules.add(name)
         removed = set(item.pending) - set(rules)
-        return self._without_pending(item, written_rules, removed), errors
+        return self._clear_pending(item, written_rules, removed), errors
 
-    def _without_pending(self, item: DatasetItem, written_rules: set[str], removed: set[str]) -> DatasetItem:
+    def _clear_pending(self, item: DatasetItem, written_rules: set[str], removed: set[str]) -> DatasetItem:
         """Record that manifests are written, and forget pending rules that were removed from grid.yaml."""
         for _ in range(_TRIES):
             left = tuple(name for name in item.pending if name not in written_rules | removed)
@@ -150,7 +150,7 @@ class Registration:
             item = self.datasets.find(item.dataset, item.version) or item
         return item  # another registration of this version will write these manifests again, which has no effect
 
-    def _in_region(self, region: str) -> Storage:
+    def _storage_in(self, region: str) -> Storage:
         if region not in self._regions:
             self._regions[region] = Storage(region, role=self.deployment.acting_in(region))
         return self._regions[region]
@@ -175,7 +175,7 @@ def _manifest_key(rule: str, item: DatasetItem) -> str:
     return names.generated_manifest(rule, item.dataset, item.version)
 
 
-def _refuse_changes(registered_item: DatasetItem, marker: Marker, marker_object: MarkerObject) -> None:
+def _check_unchanged(registered_item: DatasetItem, marker: Marker, marker_object: MarkerObject) -> None:
     """Raise an error if a marker differs from the registered version, or its Region has another replica."""
     facts = (
         ("bytes", registered_item.bytes, marker.bytes),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from traingrid.aws.s3 import Storage
 from traingrid.ledger.damage import Damaged
 from traingrid.ledger.ledger import Ledger
-from traingrid.ledger.submissions import SubmissionState, by_submission
+from traingrid.ledger.submissions import SubmissionState, group_by_submission
 from traingrid.submission.batch_children import GONE
 from traingrid.submission.submitted_jobs import written_jobs
 
@@ -44,7 +44,7 @@ class OpenLines:
 
     def find(self) -> Iterator[OpenLine]:
         """Yield every line that has not ended, by consistent reads of the submissions with open work."""
-        for name, submission in by_submission(self.ledger.open_items()).items():
+        for name, submission in group_by_submission(self.ledger.open_items()).items():
             for item in submission.live.values():
                 regions = frozenset({item.region, *item.regions})
                 yield OpenLine(submission=name, regions=regions)

@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from traingrid import names
 from traingrid.aws.batch import Batch
-from traingrid.aws.clients import brisk, client
+from traingrid.aws.clients import client, periodic_client
 from traingrid.aws.s3 import Storage
 from traingrid.backends import inventory_of
 from traingrid.backends.inventory import Inventory
@@ -83,10 +83,10 @@ class RegionGuard:
     def of(cls, deployment: Deployment) -> Self:
         """Return the guard of a deployment."""
         grid, role = deployment.grid, names.role_arn(deployment.account, names.guard_role(deployment.grid.name))
-        batch = Batch(deployment, grid.home, brisk)
+        batch = Batch(deployment, grid.home, periodic_client)
         lines = OpenLines(
-            ledger=Ledger(deployment.table, grid.home, brisk),
-            storage=Storage(grid.home, brisk),
+            ledger=Ledger(deployment.table, grid.home, periodic_client),
+            storage=Storage(grid.home, periodic_client),
             bucket=deployment.manifest_bucket,
             batch_status=lambda job: str((batch.describe(job) or {}).get("status", "")),
         )
@@ -95,7 +95,7 @@ class RegionGuard:
             home=grid.home,
             regions=list(grid.regions),
             open_lines=lines.find,
-            inventory=lambda region: inventory_of(deployment, region, brisk, role),
+            inventory=lambda region: inventory_of(deployment, region, periodic_client, role),
             stack_status=_stack_status,
         )
 
@@ -125,27 +125,27 @@ class RegionGuard:
         question = event["ResourceType"], event["RequestType"]
         if question == (names.REGIONS_QUESTION, "Update"):
             before, after = event["OldResourceProperties"], event["ResourceProperties"]
-            removed, changes = _removed(before, after), list(guarded_changes(before, after))
-            if (removed or changes) and self._goes_on(event):
-                return self._of_an_update(removed, changes)
+            removed, changes = _removed_regions(before, after), list(guarded_changes(before, after))
+            if (removed or changes) and self._is_going_on(event):
+                return self._update_problem(removed, changes)
             return ""
-        if question == (names.JOBS_QUESTION, "Delete") and self._goes_on(event):
-            return self._of_the_grid(event)
+        if question == (names.JOBS_QUESTION, "Delete") and self._is_going_on(event):
+            return self._deletion_problem(event)
         return ""
 
-    def _goes_on(self, event: Mapping[str, Any]) -> bool:
+    def _is_going_on(self, event: Mapping[str, Any]) -> bool:
         return self.stack_status(event["StackId"]) in _ON_THE_WAY
 
-    def _of_an_update(self, removed: Collection[str], changes: Iterable[GuardedChange]) -> str:
+    def _update_problem(self, removed: Collection[str], changes: Iterable[GuardedChange]) -> str:
         """Return why Regions cannot leave the grid, and why other settings cannot change."""
         lines = list(self.open_lines())
-        reasons = [_of_a_change(change, lines) for change in changes]
-        refusal = " ".join(filter(None, [*reasons, *self._of_regions(removed, lines)]))
+        reasons = [_change_problem(change, lines) for change in changes]
+        refusal = " ".join(filter(None, [*reasons, *self._region_problems(removed, lines)]))
         if not refusal:
             self._release(removed)
         return refusal
 
-    def _of_regions(self, removed: Collection[str], lines: Collection[OpenLine]) -> list[str]:
+    def _region_problems(self, removed: Collection[str], lines: Collection[OpenLine]) -> list[str]:
         """Return why Regions cannot leave the grid."""
         reasons = []
         for region, running in running_jobs(self.inventory, removed).items():
@@ -159,7 +159,7 @@ class RegionGuard:
                 )
         return reasons
 
-    def _of_the_grid(self, event: Mapping[str, Any]) -> str:
+    def _deletion_problem(self, event: Mapping[str, Any]) -> str:
         """Return why the grid cannot be destroyed."""
         lines = Counter(line.submission for line in self.open_lines())
         left = Left(lines, list(chain(*running_jobs(self.inventory, self.regions).values())))
@@ -188,7 +188,7 @@ class RegionGuard:
                 logger.error(message, region, error, extra={"event": "unreachable", "region": region})
 
 
-def _of_a_change(change: GuardedChange, lines: Iterable[OpenLine]) -> str:
+def _change_problem(change: GuardedChange, lines: Iterable[OpenLine]) -> str:
     """Return why a setting of the control plane cannot change; "" if no job depends on its present value."""
     if change.always:
         return f"{change.what}: {change.why}. {change.way_back}."
@@ -210,7 +210,7 @@ def removed_by_force(stack: str, region: str) -> str:
     return f"{command} --deletion-mode FORCE_DELETE_STACK"
 
 
-def _removed(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+def _removed_regions(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     """Return the Regions that leave the grid or move to another account."""
     accounts, accounts_after = before.get("Elsewhere") or {}, after.get("Elsewhere") or {}
     stay = {region for region in after["Regions"] if accounts.get(region) == accounts_after.get(region)}

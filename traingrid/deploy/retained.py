@@ -18,7 +18,7 @@ from botocore.exceptions import ClientError
 from traingrid import names
 from traingrid.aws.clients import client
 from traingrid.deploy import prices
-from traingrid.threads import in_order
+from traingrid.threads import map_in_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -67,8 +67,8 @@ def retained(grid: GridSettings, account: str) -> list[Retained]:
     """
     buckets = sorted(_buckets(grid, account))
     regions = sorted({grid.home, *grid.regions, *(region for _, region, _ in buckets)})
-    measured = in_order(lambda bucket: _bucket(*bucket), buckets, len(regions))
-    keys = in_order(lambda region: list(_keys(grid, region)), regions, len(regions))
+    measured = map_in_order(lambda bucket: _bucket(*bucket), buckets, len(regions))
+    keys = map_in_order(lambda region: list(_keys(grid, region)), regions, len(regions))
     return [*measured, *_ledger(grid), *_clusters(grid), *chain.from_iterable(keys)]
 
 

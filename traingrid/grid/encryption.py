@@ -53,7 +53,7 @@ class Encryption(GridPart):
         return self
 
 
-def refuse_keys(keys: Mapping[str, str], regions: set[str]) -> None:
+def check_keys(keys: Mapping[str, str], regions: set[str]) -> None:
     """Raise an error unless custom keys are exactly one for each Region, including the home Region."""
     missing, unused = sorted(regions - set(keys)), sorted(set(keys) - regions)
     if keys and missing:

@@ -43,7 +43,7 @@ def load_grid(path: str | Path) -> GridSettings:
         grid = GridSettings.model_validate(document.data, context={"regions": sagemaker_regions()})
     except ValidationError as error:
         for details in error.errors():
-            key = _as_written(document.data, _key_path(details))
+            key = _written_path(document.data, _key_path(details))
             problems.append((document.line(key), _sentence(path, document, key, details)))
     if grid is None or problems:
         raise GridError(tuple(sentence for _, sentence in sorted(problems)))
@@ -94,7 +94,7 @@ def _key_path(details: ErrorDetails) -> KeyPath:
     return (*key, at) if at else key
 
 
-def _as_written(data: object, key: KeyPath) -> KeyPath:
+def _written_path(data: object, key: KeyPath) -> KeyPath:
     """Return the path of a mapping's `kind` as it is in the file; `network: private` has no key `kind`."""
     return key[:-1] if key[-1:] == ("kind",) and isinstance(_value(data, key[:-1]), str) else key
 

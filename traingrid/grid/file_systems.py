@@ -17,7 +17,7 @@ FileSystemId = Annotated[str, StringConstraints(pattern=r"^fs-[0-9a-f]{8,18}$", 
 FileSystems = dict[FileSystemId, FileSystemType]
 
 
-def refuse_file_systems(listed: Mapping[str, Iterable[str]]) -> None:
+def check_file_systems(listed: Mapping[str, Iterable[str]]) -> None:
     """Raise an error for a file system that is listed for two Regions.
 
     Args:

@@ -146,7 +146,7 @@ class Image(GridPart):
         return bool(self.framework or self.algorithm)
 
 
-def refuse_efa(images: Iterable[Image]) -> None:
+def check_efa_versions(images: Iterable[Image]) -> None:
     """Reject two versions of EFA for one target, because a deployment builds each target once.
 
     Raises:

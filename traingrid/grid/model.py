@@ -20,7 +20,7 @@ from traingrid import names
 from traingrid.errors import UsageError
 from traingrid.grid.alarms import Alarms
 from traingrid.grid.catalog import DSQL_CATALOG, NO_CATALOG, CatalogUrl
-from traingrid.grid.encryption import Encryption, account_of_key, refuse_keys
+from traingrid.grid.encryption import Encryption, account_of_key, check_keys
 from traingrid.grid.field_types import (
     AccountId,
     AlgorithmName,
@@ -30,18 +30,18 @@ from traingrid.grid.field_types import (
     Text,
     broken_rule,
 )
-from traingrid.grid.file_systems import refuse_file_systems
-from traingrid.grid.image import Image, refuse_efa
+from traingrid.grid.file_systems import check_file_systems
+from traingrid.grid.image import Image, check_efa_versions
 from traingrid.grid.job_defaults import JobDefaults
 from traingrid.grid.limits import SubmissionLimits
 from traingrid.grid.network import Network
 from traingrid.grid.notifications import Notifications
-from traingrid.grid.on_dataset import MAX_RULES, DatasetRule, refuse_rules
+from traingrid.grid.on_dataset import MAX_RULES, DatasetRule, check_rules
 from traingrid.grid.orchestrator import Orchestrator
 from traingrid.grid.part import GridPart
-from traingrid.grid.queues import ONLY_SHARE, Share, Weight, refuse_launch, refuse_shares
-from traingrid.grid.region import Region, refuse_accounts, refuse_buckets, refuse_data_keys, refuse_volumes
-from traingrid.grid.residency import is_resident, refuse_residencies, refuse_ways_out
+from traingrid.grid.queues import ONLY_SHARE, Share, Weight, check_launch, check_shares
+from traingrid.grid.region import Region, check_accounts, check_buckets, check_data_keys, check_volumes
+from traingrid.grid.residency import check_indirect_copies, check_residencies, is_resident
 from traingrid.grid.training import Training
 
 NAME_LIMIT = 24
@@ -165,14 +165,14 @@ class GridSettings(GridPart):
     @field_validator("images")
     @classmethod
     def _one_efa_for_each_target(cls, images: dict[str, Image]) -> dict[str, Image]:
-        refuse_efa(images.values())
+        check_efa_versions(images.values())
         return images
 
     @field_validator("encryption")
     @classmethod
     def _every_region_has_a_key(cls, encryption: Encryption, info: ValidationInfo) -> Encryption:
         if "home" in info.data and "regions" in info.data:  # absent if invalid: then pydantic reports that error
-            refuse_keys(encryption.keys, {info.data["home"], *info.data["regions"]})
+            check_keys(encryption.keys, {info.data["home"], *info.data["regions"]})
         return encryption
 
     @field_validator("catalog")
@@ -222,7 +222,7 @@ class GridSettings(GridPart):
     @model_validator(mode="after")
     def _copies_stay_within_residencies(self) -> Self:
         if self.moves:
-            refuse_ways_out({region: self.regions[region].residency for region in self.at_home()})
+            check_indirect_copies({region: self.regions[region].residency for region in self.at_home()})
         return self
 
     @field_validator("abandoned_regions")
@@ -234,15 +234,15 @@ class GridSettings(GridPart):
 
     @field_validator("regions")
     @classmethod
-    def _regions_go_together(cls, regions: dict[str, Region], info: ValidationInfo) -> dict[str, Region]:
+    def _check_regions_together(cls, regions: dict[str, Region], info: ValidationInfo) -> dict[str, Region]:
         if "account" in info.data:  # absent if invalid: then pydantic reports that error
-            refuse_accounts(regions, info.data["account"])
+            check_accounts(regions, info.data["account"])
         if {"name", "account"} <= info.data.keys():
-            refuse_volumes(regions, info.data["name"], info.data["account"])
-        refuse_buckets(regions)
-        refuse_data_keys(regions)
-        refuse_file_systems({region: settings.file_systems for region, settings in regions.items()})
-        refuse_residencies({region: settings.residency for region, settings in regions.items()})
+            check_volumes(regions, info.data["name"], info.data["account"])
+        check_buckets(regions)
+        check_data_keys(regions)
+        check_file_systems({region: settings.file_systems for region, settings in regions.items()})
+        check_residencies({region: settings.residency for region, settings in regions.items()})
         return regions
 
     @field_validator("job")
@@ -259,13 +259,13 @@ class GridSettings(GridPart):
     def _launch_is_possible(cls, job: JobDefaults, info: ValidationInfo) -> JobDefaults:
         if "regions" in info.data and "shares" in info.data:  # absent if invalid: then pydantic reports that error
             queues = {name: region.service_queue for name, region in info.data["regions"].items()}
-            refuse_launch(job.launch, job.share, info.data["shares"], queues)
+            check_launch(job.launch, job.share, info.data["shares"], queues)
         return job
 
     @model_validator(mode="after")
     def _shares_are_the_same_everywhere(self) -> Self:
         queues = {name: region.service_queue for name, region in self.regions.items()}
-        refuse_shares(self.shares, queues, self.allowed_instance_types())
+        check_shares(self.shares, queues, self.allowed_instance_types())
         return self
 
     @field_validator("training")
@@ -296,7 +296,7 @@ class GridSettings(GridPart):
     @field_validator("on_dataset")
     @classmethod
     def _rules_go_together(cls, rules: tuple[DatasetRule, ...], info: ValidationInfo) -> tuple[DatasetRule, ...]:
-        return refuse_rules(rules, info.data.get("regions"))
+        return check_rules(rules, info.data.get("regions"))
 
     @field_validator("log_retention_days")
     @classmethod

@@ -95,7 +95,7 @@ class DatasetRule(GridPart):
     `s3_uri` are those of the replica, and `name` is the dataset's."""
 
 
-def refuse_rules(rules: tuple[DatasetRule, ...], regions: object) -> tuple[DatasetRule, ...]:
+def check_rules(rules: tuple[DatasetRule, ...], regions: object) -> tuple[DatasetRule, ...]:
     """Return the rules unless two have one name, or one names a Region that is not in the grid."""
     names = [rule.name for rule in rules]
     for number, rule in enumerate(rules):

@@ -71,7 +71,7 @@ class ServiceQueue(GridPart):
         return (self.limits() if self.lend else own).get(instance_type, 0)
 
 
-def refuse_launch(
+def check_launch(
     launch: str, share: str | None, shares: Mapping[str, int], queues: Mapping[str, ServiceQueue | None]
 ) -> None:
     """Raise an error if the default `launch` or `share` of jobs is not possible in this grid.
@@ -89,7 +89,7 @@ def refuse_launch(
         raise PydanticCustomError("unknown_share", "`shares` has no such share", context)
 
 
-def refuse_shares(
+def check_shares(
     shares: Mapping[str, int], queues: Mapping[str, ServiceQueue | None], instance_types: tuple[str, ...]
 ) -> None:
     """Raise an error if quota shares differ from the grid's shares, or have instance types that no job may have."""

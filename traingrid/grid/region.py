@@ -100,7 +100,7 @@ class Region(GridPart):
         return ("sagemaker", "eks") if self.eks else ("sagemaker",)
 
 
-def refuse_accounts(regions: Mapping[str, Region], home: str | None) -> None:
+def check_accounts(regions: Mapping[str, Region], home: str | None) -> None:
     """Raise an error for a Region whose account is not possible; `home` is the home Region's account, if given."""
     for region, settings in regions.items():
         if settings.account and not home:
@@ -111,7 +111,7 @@ def refuse_accounts(regions: Mapping[str, Region], home: str | None) -> None:
             raise broken_rule(f"{rule}; remove one of the two, and launch its lines direct", region)
 
 
-def refuse_buckets(regions: Mapping[str, Region]) -> None:
+def check_buckets(regions: Mapping[str, Region]) -> None:
     """Raise an error for a data bucket that is listed for two Regions."""
     owners: dict[str, str] = {}
     for region, settings in regions.items():
@@ -120,7 +120,7 @@ def refuse_buckets(regions: Mapping[str, Region]) -> None:
                 raise broken_rule(f"{bucket} is also under {owners[bucket]}, but a bucket is in one Region", region)
 
 
-def refuse_data_keys(regions: Mapping[str, Region]) -> None:
+def check_data_keys(regions: Mapping[str, Region]) -> None:
     """Raise an error for a data key that is in another Region."""
     for region, settings in regions.items():
         for key in settings.data_keys:
@@ -128,7 +128,7 @@ def refuse_data_keys(regions: Mapping[str, Region]) -> None:
                 raise broken_rule(f"{key} is in {region_of(key)}, but a key decrypts only in its own Region", region)
 
 
-def refuse_volumes(regions: Mapping[str, Region], grid: str, home: str | None) -> None:
+def check_volumes(regions: Mapping[str, Region], grid: str, home: str | None) -> None:
     """Raise an error for a volume of a bucket from which jobs of its Region may not read data.
 
     Args:

@@ -61,7 +61,7 @@ Areas = Annotated[tuple[str, ...], AfterValidator(_areas)]
 """The geographies and Regions in which data may be; empty if every Region is allowed."""
 
 
-def refuse_residencies(residencies: Mapping[str, Collection[str]]) -> None:
+def check_residencies(residencies: Mapping[str, Collection[str]]) -> None:
     """Raise an error for a Region whose data may not be in the Region itself.
 
     Args:
@@ -73,7 +73,7 @@ def refuse_residencies(residencies: Mapping[str, Collection[str]]) -> None:
             raise broken_rule(rule, region)
 
 
-def refuse_ways_out(residencies: Mapping[str, Collection[str]]) -> None:
+def check_indirect_copies(residencies: Mapping[str, Collection[str]]) -> None:
     """Raise an error if data may be copied out of its residency by way of a Region with a wider one.
 
     Args:

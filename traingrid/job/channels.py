@@ -61,19 +61,19 @@ def _fields(mode: str, defaults: JobDefaults) -> dict[str, Any]:
     return {"input_mode": mode, "distribution": distribution, "shuffle_seed": defaults.shuffle_seed}
 
 
-def streamed(inputs: Inputs) -> bool:
+def is_streamed(inputs: Inputs) -> bool:
     """Return True if any channel is streamed (Pipe mode)."""
     return any(channel.input_mode == "Pipe" for channel in inputs.values())
 
 
-def by_rank(inputs: Inputs, streams: str) -> list[str]:
+def channels_split_by_rank(inputs: Inputs, streams: str) -> list[str]:
     """Return the names of the channels that are split into one channel per rank."""
     return [name for name, channel in inputs.items() if streams == "rank" and channel.input_mode == "Pipe"]
 
 
 def names_in_request(inputs: Inputs, streams: str, ranks: int) -> list[str]:
     """Return the names of the channels in the CreateTrainingJob request."""
-    split = by_rank(inputs, streams)
+    split = channels_split_by_rank(inputs, streams)
     return [name for channel in inputs for name in (rank_channels(channel, ranks) if channel in split else [channel])]
 
 
@@ -90,7 +90,7 @@ def channels_in_request(job: Job, training_job: str) -> Inputs:
     Args:
         training_job: The training job's name, which is part of the URIs of its ManifestFiles.
     """
-    split, channels_by_name = by_rank(job.inputs, job.streams), {}
+    split, channels_by_name = channels_split_by_rank(job.inputs, job.streams), {}
     for name, channel in job.inputs.items():
         if name not in split:
             channels_by_name[name] = channel

@@ -119,8 +119,10 @@ def layout_of(objects: Listing, folder: S3Uri, channel_names: Sequence[str]) -> 
         ClientError: S3 refused a call.
     """
     first, root = channel_names[0], S3Uri(folder.bucket, f"{folder.key}/" if folder.key else "")
-    folders = [name for name in channel_names if _has_data(objects, _below(root, f"{name}/"))]
-    matches = {name: [*_entries(objects, _below(root, f"{name}-"))] for name in channel_names if name not in folders}
+    folders = [name for name in channel_names if _has_data(objects, _folder_below(root, f"{name}/"))]
+    matches = {
+        name: [*_entries(objects, _folder_below(root, f"{name}-"))] for name in channel_names if name not in folders
+    }
     files = [name for name, entries in matches.items() if not all(entry.endswith("/") for entry in entries)]
     if folders and files:
         text = f"{root} has the folder {folders[0]}/ and files {files[0]}-*, so its channels are not certain."
@@ -209,7 +211,7 @@ def _layout(channel_names: Sequence[str], parts: Mapping[str, str]) -> Layout:
     return Layout(parts=parts, absent=tuple(name for name in channel_names if name not in parts))
 
 
-def _below(root: S3Uri, part: str) -> S3Uri:
+def _folder_below(root: S3Uri, part: str) -> S3Uri:
     return S3Uri(root.bucket, root.key + part)
 
 
@@ -217,7 +219,9 @@ def _other_folders(objects: Listing, root: S3Uri, used: Sequence[str]) -> tuple[
     """Return the first folders with data below the root that are no channels: perhaps one has another name."""
     entries = (entry.removeprefix(root.key) for entry in _entries(objects, root) if entry.endswith("/"))
     folders = (name for name in entries if not names.is_hidden(name) and name.rstrip("/") not in used)
-    return tuple(itertools.islice((name for name in folders if _has_data(objects, _below(root, name))), _SHOWN_FOLDERS))
+    return tuple(
+        itertools.islice((name for name in folders if _has_data(objects, _folder_below(root, name))), _SHOWN_FOLDERS)
+    )
 
 
 def _check_prefixes(root: S3Uri, matches: Mapping[str, Sequence[str]]) -> None:

@@ -24,7 +24,7 @@ from traingrid.job.state import JobState
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from traingrid.job.observed import Seen
+    from traingrid.job.observed import TrainingJobDescription
 
 # The exit codes of a child.
 TRAINED, JOB_FAILED, LINE_IS_WRONG, TRY_AGAIN, STOPPED = 0, 1, 2, 75, 143
@@ -305,7 +305,7 @@ _NOT_OFFERED = "not available in this region"
 (https://github.com/aws/amazon-sagemaker-examples/issues/1001). Waiting does not help."""
 
 
-def of_refusal(code: str, message: str = "") -> Failure:
+def failure_of_refusal(code: str, message: str = "") -> Failure:
     """Return the failure class of a rejected CreateTrainingJob request.
 
     Args:
@@ -318,11 +318,11 @@ def of_refusal(code: str, message: str = "") -> Failure:
     if code in PERMISSION_CODES | INVALID_CREDENTIAL_CODES:
         return PERMISSION
     if code in INVALID_CODES:
-        return _by_text(message)
+        return _failure_by_text(message)
     return SERVICE_ERROR  # InternalFailure, ServiceUnavailable, ResourceInUse by a job not visible yet, or no reply
 
 
-def of_end(training_job: Seen, stopped_for: str = "") -> Failure | None:
+def failure_of_end(training_job: TrainingJobDescription, stopped_for: str = "") -> Failure | None:
     """Return the failure class of an ended training job, or None if it completed or has not ended.
 
     Args:
@@ -341,15 +341,15 @@ def of_end(training_job: Seen, stopped_for: str = "") -> Failure | None:
         return None
     prefix = training_job.reason.partition(":")[0]
     if prefix == "AlgorithmError":
-        return of_program(training_job.reason)
+        return failure_of_program(training_job.reason)
     # "CapacityError: Unable to provision requested ML compute capacity." (rse-grand-challenge #2631)
     by_prefix = {"CapacityError": CAPACITY, "InternalServerError": INTERNAL_ERROR}
     if "InsufficientCapacity" in prefix:
         return CAPACITY
-    return by_prefix.get(prefix) or _by_text(training_job.reason)
+    return by_prefix.get(prefix) or _failure_by_text(training_job.reason)
 
 
-def of_program(text: str) -> Failure:
+def failure_of_program(text: str) -> Failure:
     """Return the failure class of a training program that ended with an error and this text."""
     return next((failure for failure, pattern in _ALGORITHM_TEXTS if pattern.search(text)), ALGORITHM)
 
@@ -375,6 +375,6 @@ def _is_counted(name: str) -> bool:
     return failure is None or failure.counted
 
 
-def _by_text(text: str) -> Failure:
+def _failure_by_text(text: str) -> Failure:
     text = _NAMES.sub(lambda name: name[0][:3], text)
     return next((failure for failure, pattern in _TEXTS if pattern.search(text)), INVALID_REQUEST)

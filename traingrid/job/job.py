@@ -176,12 +176,12 @@ class Job(BaseModel):
         return (self.region, *self.replicas)
 
 
-def on_demand(job: Job) -> Job:
+def job_on_demand(job: Job) -> Job:
     """Return the same job with on-demand instances in place of spot instances."""
     return job.model_copy(update={"spot": False, "max_wait_seconds": 0})
 
 
-def in_region(job: Job, region: str) -> Job:
+def job_in_region(job: Job, region: str) -> Job:
     """Return the same job for another Region that has a replica of its data.
 
     Inputs, image, algorithm, checkpoints and output become those of the new Region. The previous Region becomes the

@@ -18,7 +18,7 @@ WAITING_PHASES = frozenset({"", QUEUED, "Creating", "Starting", "Pending", "Laun
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seen:
+class TrainingJobDescription:
     """A service's description of a training job.
 
     Attributes:
@@ -37,7 +37,7 @@ class Seen:
         identified_by_tag: True if only the job's tag identifies it, because its description differs from the request.
         service_job: The id of the service job that queues it; empty if it was created directly.
         failure: The name of the failure class; empty if it follows from state, phase and reason
-            (`traingrid.job.failures.of_end`).
+            (`traingrid.job.failures.failure_of_end`).
     """
 
     state: JobState
@@ -56,7 +56,7 @@ class Seen:
     failure: str = ""
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         """True if the state is final."""
         return self.state in FINAL_STATES
 
@@ -71,7 +71,7 @@ class Seen:
             facts["training_started_at"] = int(self.started_at)
         if self.artifact:
             facts["artifact"] = self.artifact
-        if self.ended:
+        if self.has_ended:
             facts |= {"training_seconds": self.training_seconds, "billable_seconds": self.billable_seconds}
             if self.metrics:
                 facts["metrics"] = self.metrics
@@ -81,8 +81,8 @@ class Seen:
 class Describer(Protocol):
     """Describes the training jobs of a service in one Region."""
 
-    def describe(self, name: str) -> Seen | None:
+    def describe(self, name: str) -> TrainingJobDescription | None:
         """Return the description of a training job, or None if the service does not know the name (yet)."""
 
-    def tags(self, training_job: Seen) -> dict[str, str] | None:
+    def tags(self, training_job: TrainingJobDescription) -> dict[str, str] | None:
         """Return the tags of a training job, or None if the service does not know it (yet, or any longer)."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from traingrid.job.failures import Failure
-    from traingrid.job.observed import Seen
+    from traingrid.job.observed import TrainingJobDescription
 
 
 def tags_of(grid: str, submission: str, index: int, fingerprint: str) -> dict[str, str]:
@@ -44,7 +44,9 @@ def tagged_fingerprint(tags: Mapping[str, str] | None, grid: str, job: names.Tra
     )
 
 
-def conflict(grid: str, tags: Mapping[str, str], training_job: Seen, fingerprint: str) -> tuple[Failure, str]:
+def conflict(
+    grid: str, tags: Mapping[str, str], training_job: TrainingJobDescription, fingerprint: str
+) -> tuple[Failure, str]:
     """Classify a name collision: return the failure and a message for the user.
 
     Args:

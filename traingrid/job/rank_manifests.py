@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from traingrid import names
 from traingrid.aws.s3_uri import path_in_channel, prefix_of
 from traingrid.errors import UsageError
-from traingrid.job.channels import by_rank, manifest_uri, rank_channels
+from traingrid.job.channels import channels_split_by_rank, manifest_uri, rank_channels
 from traingrid.strict_json import JsonError, json_list
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def write_rank_manifests(objects: Objects, job: Job, training_job: str) -> None:
     Raises:
         TooFewObjectsError: A rank would have no object to read.
     """
-    for name in by_rank(job.inputs, job.streams):
+    for name in channels_split_by_rank(job.inputs, job.streams):
         shares = _agreed(objects, job, training_job, name)
         for rank_channel, manifest in zip(rank_channels(name, job.ranks), shares, strict=True):
             objects.write_if_none(manifest_uri(job, training_job, rank_channel), _encoded(manifest), _JSON)

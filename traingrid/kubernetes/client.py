@@ -30,7 +30,7 @@ from traingrid.kubernetes.errors import (
     UnavailableError,
     error_of,
 )
-from traingrid.late_request import refuse_late
+from traingrid.late_request import raise_if_late
 from traingrid.strict_json import json_object
 
 if TYPE_CHECKING:
@@ -309,10 +309,10 @@ class Client:
         while True:
             token = self._tokens.current()
             if method == "POST" and tries == 1:  # `create`; the token was signed before
-                refuse_late()
+                raise_if_late()
             logger.debug("Kubernetes call: %s %s", method, path)
             try:
-                return self._sent(method, url, content, media, token, timeout)
+                return self._send_once(method, url, content, media, token, timeout)
             except UnavailableError as error:
                 if error.code == UNAUTHORIZED:
                     self._tokens.discard(token)
@@ -325,7 +325,7 @@ class Client:
                     raise
                 self._sleep(min(error.retry_after or 1.0, _LONGEST_WAIT))
 
-    def _sent(  # noqa: PLR0913, PLR0917  # the parts of a request
+    def _send_once(  # noqa: PLR0913, PLR0917  # the parts of a request
         self, method: str, url: str, content: bytes | None, media: str, token: str, timeout: urllib3.Timeout
     ) -> urllib3.BaseHTTPResponse:
         """Send a request once, and return a reply that is no error."""

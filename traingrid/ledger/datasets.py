@@ -88,7 +88,7 @@ class DatasetItem:
     revision: int = 1
 
     @classmethod
-    def read(cls, item: Mapping[str, Any]) -> Self:
+    def from_item(cls, item: Mapping[str, Any]) -> Self:
         """Return the dataset version of a stored item.
 
         Raises:
@@ -147,7 +147,7 @@ class Datasets:
     def find(self, dataset: str, version: str) -> DatasetItem | None:
         """Return a dataset version, or None if it is not registered."""
         item = self._table.get(DATASETS, _sort_key(dataset, version))
-        return None if item is None else DatasetItem.read(item)
+        return None if item is None else DatasetItem.from_item(item)
 
     def look_up(self, dataset: str, version: str) -> DatasetItem | Damaged | None:
         """Return a dataset version, or None: `find` for a caller to which it is one of many."""
@@ -158,7 +158,7 @@ class Datasets:
 
     def all(self) -> Iterator[DatasetItem | Damaged]:
         """Yield every registered dataset version in the order of names, then versions."""
-        yield from each(DatasetItem.read, self._table.query(DATASETS, "#item > :value", " "))
+        yield from each(DatasetItem.from_item, self._table.query(DATASETS, "#item > :value", " "))
 
     def add(self, item: DatasetItem) -> bool:
         """Write the first revision of a dataset version; return False, without a change, if it is registered."""

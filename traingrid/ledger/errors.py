@@ -51,7 +51,7 @@ class ItemError(TraingridError):
 
 
 @contextmanager
-def repaired_by(next_step: str) -> Iterator[None]:
+def errors_with_next_step(next_step: str) -> Iterator[None]:
     """Give the errors of items in the block another next step than to restore the item."""
     try:
         yield

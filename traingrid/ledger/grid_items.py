@@ -54,7 +54,7 @@ class Pause:
         return f"Launching has been paused since {self.at} by {self.by}: {self.reason}"
 
     @classmethod
-    def read(cls, item: Mapping[str, Any]) -> Self | None:
+    def from_item(cls, item: Mapping[str, Any]) -> Self | None:
         """Return the pause of a stored item, or None if launching was resumed.
 
         Raises:
@@ -69,7 +69,7 @@ class Pause:
     def of(cls, item: Mapping[str, Any] | None) -> Self | None:
         """Return the pause of the stored item, if there is one; a damaged one is in force."""
         try:
-            return None if item is None else cls.read(item)
+            return None if item is None else cls.from_item(item)
         except ItemError as error:
             step = "Run `traingrid pause` or `traingrid resume`, which write the item again."
             return cls(damage=replace(error.damaged, next_step=step))
@@ -98,7 +98,7 @@ class HistoryScan:
     damage: Damaged | None = None
 
     @classmethod
-    def read(cls, item: Mapping[str, Any]) -> Self:
+    def from_item(cls, item: Mapping[str, Any]) -> Self:
         """Return the progress of a stored item.
 
         Raises:
@@ -111,7 +111,7 @@ class HistoryScan:
     def of(cls, item: Mapping[str, Any] | None) -> Self:
         """Return the progress of the stored item, if there is one; without one, and of a damaged one, no progress."""
         try:
-            return cls() if item is None else cls.read(item)
+            return cls() if item is None else cls.from_item(item)
         except ItemError as error:
             step = "The next pass begins the daily scan again, which replaces the item."
             return cls(damage=replace(error.damaged, next_step=step))

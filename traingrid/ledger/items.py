@@ -1,7 +1,8 @@
 """Ledger items of jobs, as frozen values.
 
-Only `read` of each class knows the format of stored items. It ignores unknown fields, because older and newer versions
-of traingrid share a table, and applies the defaults of fields that are not stored. A text that is not stored is empty.
+Only `from_item` of each class knows the format of stored items. It ignores unknown fields, because older and newer
+versions of traingrid share a table, and applies the defaults of fields that are not stored. A text that is not stored
+is empty.
 """
 
 from __future__ import annotations
@@ -130,7 +131,7 @@ class RecordedAttempt:
         return Candidate(self.region, self.backend)
 
     @classmethod
-    def read(cls, item: Mapping[str, Any], entry: Mapping[str, Any]) -> Self:
+    def from_entry(cls, item: Mapping[str, Any], entry: Mapping[str, Any]) -> Self:
         """Return an earlier attempt of a stored item.
 
         Args:
@@ -247,7 +248,7 @@ class JobItem:
     stored: frozenset[str] = frozenset()
 
     @classmethod
-    def read(cls, item: Mapping[str, Any]) -> Self:
+    def from_item(cls, item: Mapping[str, Any]) -> Self:
         """Return the job of a stored item.
 
         Raises:
@@ -294,7 +295,7 @@ class JobItem:
             billable_seconds=get("billable_seconds", 0),
             hourly_dollars=get("hourly_dollars", 0.0),
             running_hourly_dollars=get("running_hourly_dollars", 0.0),
-            tried=tuple(RecordedAttempt.read(item, entry) for entry in get("tried", ())),
+            tried=tuple(RecordedAttempt.from_entry(item, entry) for entry in get("tried", ())),
             stored=frozenset(item),
         )
 

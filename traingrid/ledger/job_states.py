@@ -50,7 +50,7 @@ class RecordedState:
     training_seconds: int = 0
 
     @classmethod
-    def read(cls, item: Mapping[str, Any]) -> Self:
+    def from_item(cls, item: Mapping[str, Any]) -> Self:
         """Return the state of a stored item, or of an entry of the index.
 
         Raises:

@@ -166,12 +166,12 @@ class Ledger:
     def submission(self, submission: str) -> SubmissionItem | None:
         """Return a submission's item, or None if it does not exist."""
         item = self._table.get(submission, SUBMISSION)
-        return None if item is None else SubmissionItem.read(item)
+        return None if item is None else SubmissionItem.from_item(item)
 
     def job(self, submission: str, index: int) -> JobItem | None:
         """Return a job's item, or None if it does not exist."""
         item = self._table.get(submission, job_item(index))
-        return None if item is None else JobItem.read(item)
+        return None if item is None else JobItem.from_item(item)
 
     def look_up(self, submission: str, index: int) -> JobItem | Damaged | None:
         """Return a job's item, or None if it does not exist: `job` for a caller to which it is one of many."""
@@ -190,7 +190,7 @@ class Ledger:
 
     def jobs(self, submission: str) -> Iterator[JobItem | Damaged]:
         """Yield the items of a submission's jobs in the order of their index."""
-        yield from each(JobItem.read, self._table.query(submission, "begins_with(#item, :value)", JOB_PREFIX))
+        yield from each(JobItem.from_item, self._table.query(submission, "begins_with(#item, :value)", JOB_PREFIX))
 
     def job_states(self, submission: str) -> Iterator[RecordedState | Damaged]:
         """Yield the state of each job of a submission that a child has opened, in the order of their index.
@@ -204,7 +204,7 @@ class Ledger:
         items = (
             indexed if indexed is not None else self._table.query(submission, "begins_with(#item, :value)", JOB_PREFIX)
         )
-        yield from each(RecordedState.read, items)
+        yield from each(RecordedState.from_item, items)
 
     def submissions(self) -> Iterator[SubmissionItem | Damaged]:
         """Yield every submission, newest first, then damaged ones.
@@ -221,7 +221,7 @@ class Ledger:
             items = list(indexed)
             missing = marks.keys() - {item["submission"] for item in items}
             items += [item for name in sorted(missing) if (item := self._table.get(name, SUBMISSION))]
-        submissions = each(SubmissionItem.read, items)
+        submissions = each(SubmissionItem.from_item, items)
         yield from sorted(submissions, key=lambda item: getattr(item, "claimed_at", ""), reverse=True)
 
     def everything(self) -> Iterator[LedgerItem | Damaged]:
@@ -311,7 +311,7 @@ class Ledger:
         """
         item = first_item(submission, job, regions) | ({"array_file": array_file} if array_file else {})
         existing = None if self._table.put_new(item) else self.job(submission, job.index)
-        return existing or JobItem.read(item)
+        return existing or JobItem.from_item(item)
 
     def end_unopened(self, submission: str, job: Job, regions: Sequence[str], facts: JobFacts) -> bool:
         """Create a job's item with a final state, unless it exists.
@@ -478,7 +478,7 @@ class Ledger:
         """
         item = {"submission": submission, "item": f"{CANCEL_PREFIX}{CANCEL_ALL}", "at": now(), **facts}
         self._table.put_new(item)
-        return Cancel.read(self._table.get(submission, item["item"]) or item)
+        return Cancel.from_item(self._table.get(submission, item["item"]) or item)
 
     def cancels(self, submission: str) -> dict[str, Cancel]:
         """Return the recorded cancels of a submission by scope; `is_cancelled` applies them to a job.
@@ -504,11 +504,11 @@ class Ledger:
     def shortage(self, pool: CapacityPool) -> Shortage | None:
         """Return the recorded shortage of a capacity pool, which may be over; None if none was ever recorded."""
         item = self._table.get(*pool.key)
-        return None if item is None else Shortage.read(item)
+        return None if item is None else Shortage.from_item(item)
 
     def shortages(self) -> list[Shortage | Damaged]:
         """Return the recorded shortages of all pools, including those that are over."""
-        return list(each(Shortage.read, self._table.query(SHORTAGES, "#item >= :value", " ")))
+        return list(each(Shortage.from_item, self._table.query(SHORTAGES, "#item >= :value", " ")))
 
     def record_rejection(self, rejection: Rejection) -> None:
         """Record a manifest that was not accepted."""
@@ -516,7 +516,7 @@ class Ledger:
 
     def rejections(self) -> list[Rejection | Damaged]:
         """Return the rejections of the last week, including those of manifests that were corrected since."""
-        return list(each(Rejection.read, self._table.query(REJECTIONS, "#item >= :value", first_shown())))
+        return list(each(Rejection.from_item, self._table.query(REJECTIONS, "#item >= :value", first_shown())))
 
     def replace_rejection_notice(self, rejection: Rejection, read: Notice | None, new: Notice) -> bool:
         """Record the notice of a rejection.
@@ -555,9 +555,9 @@ def _read(items: Iterable[Item]) -> Iterator[LedgerItem | Damaged]:
     for item in items:
         key = item["item"]
         if key.startswith(JOB_PREFIX):
-            yield from each(JobItem.read, [item])
+            yield from each(JobItem.from_item, [item])
         elif key == SUBMISSION:
-            yield from each(SubmissionItem.read, [item])
+            yield from each(SubmissionItem.from_item, [item])
         elif key.startswith(CANCEL_PREFIX):
             yield from _cancels([item])
 
@@ -565,7 +565,7 @@ def _read(items: Iterable[Item]) -> Iterator[LedgerItem | Damaged]:
 def _cancels(items: Iterable[Item]) -> Iterator[Cancel | Damaged]:
     """Yield cancels, and a damaged one twice: as damage, and as a cancel in force, because no cancel is ever lost."""
     for item in items:
-        for cancel in each(Cancel.read, [item]):
+        for cancel in each(Cancel.from_item, [item]):
             yield cancel
             if not isinstance(cancel, Cancel):
                 yield Cancel.of_key(item)

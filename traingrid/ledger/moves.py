@@ -96,7 +96,7 @@ class MoveItem:
     revision: int = 1
 
     @classmethod
-    def read(cls, item: Mapping[str, Any]) -> Self:
+    def from_item(cls, item: Mapping[str, Any]) -> Self:
         """Return the copy of a stored item.
 
         Raises:
@@ -175,7 +175,7 @@ class Moves:
     def find(self, target: str) -> MoveItem | None:
         """Return the copy to a folder, or None if there is none."""
         item = self._table.get(MOVES, target)
-        return None if item is None else MoveItem.read(item)
+        return None if item is None else MoveItem.from_item(item)
 
     def look_up(self, target: str) -> MoveItem | Damaged | None:
         """Return the copy to a folder, or None if there is none: `find` for a caller to which it is one of many."""
@@ -186,7 +186,7 @@ class Moves:
 
     def all(self) -> Iterator[MoveItem | Damaged]:
         """Yield every copy in the order of the targets."""
-        yield from each(MoveItem.read, self._table.query(MOVES, "#item > :value", " "))
+        yield from each(MoveItem.from_item, self._table.query(MOVES, "#item > :value", " "))
 
     def add(self, item: MoveItem) -> bool:
         """Write the first revision of a copy; return False, without a change, if the folder has one."""

@@ -36,7 +36,7 @@ class Notice:
     published: bool = False
 
     @classmethod
-    def read(cls, stored: Mapping[str, Any]) -> Self:
+    def from_field(cls, stored: Mapping[str, Any]) -> Self:
         """Return the notice of a stored field, whose types were checked."""
         return cls(
             occurrence=stored["occurrence"], claimed_at=stored["claimed_at"], published=stored.get("published", False)
@@ -61,7 +61,7 @@ def notice_in(item: Mapping[str, Any], field: str) -> Notice | None:
     if field not in item:
         return None
     check_types(item, _TYPES, item[field], at=f"{field}.", required=("occurrence", "claimed_at"))
-    return Notice.read(item[field])
+    return Notice.from_field(item[field])
 
 
 def notices_of(item: Mapping[str, Any]) -> dict[NoticeKind, Notice]:

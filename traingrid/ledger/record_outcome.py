@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from traingrid import names
 from traingrid.job.backend_traits import TRAITS
-from traingrid.job.failures import CAPACITY, DELETED, FAILURES, STOPPED_BY_USER, of_end
+from traingrid.job.failures import CAPACITY, DELETED, FAILURES, STOPPED_BY_USER, failure_of_end
 from traingrid.job.ownership import tagged_fingerprint
 from traingrid.job.state import JobState
 from traingrid.ledger.items import JobKey
@@ -21,7 +21,7 @@ from traingrid.ledger.preconditions import Precondition
 if TYPE_CHECKING:
     from traingrid.job.backend_traits import BackendName
     from traingrid.job.facts import JobFacts
-    from traingrid.job.observed import Describer, Seen
+    from traingrid.job.observed import Describer, TrainingJobDescription
     from traingrid.ledger.ledger import Ledger
     from traingrid.ledger.user_requests import Cancel
 
@@ -53,21 +53,22 @@ def record_seen(  # noqa: PLR0913  # one keyword for each independent option
         return False
     key = JobKey(submission=parsed.submission, index=parsed.index, attempt=parsed.attempt)
 
-    def recorded(fingerprint: str) -> bool:
+    def record(fingerprint: str) -> bool:
         required = [Precondition(fingerprint=fingerprint, stopped_for=reason) for reason in _stop_reasons(observed)]
         facts = (
-            with_reason_of_stop(_observed(training_job, observed, precondition), cancel) for precondition in required
+            with_reason_of_stop(_observed_facts(training_job, observed, precondition), cancel)
+            for precondition in required
         )
         return any(
-            _record(ledger, key, *facts_and_precondition, watched=watched)
+            _record_facts(ledger, key, *facts_and_precondition, watched=watched)
             for facts_and_precondition in zip(facts, required, strict=True)
         )
 
-    if recorded(observed.fingerprint):
+    if record(observed.fingerprint):
         return True
     # It is another training job than the ledger's, or the service describes the ledger's in a different form.
     tagged = tagged_fingerprint(backend.tags(observed), grid, parsed)
-    return tagged not in ("", observed.fingerprint) and recorded(tagged)
+    return tagged not in ("", observed.fingerprint) and record(tagged)
 
 
 def with_reason_of_stop(facts: JobFacts, cancel: Cancel | None) -> JobFacts:
@@ -77,13 +78,13 @@ def with_reason_of_stop(facts: JobFacts, cancel: Cancel | None) -> JobFacts:
     return {**facts, "reason": cancel.while_stopping}
 
 
-def deleted(training_job: str, backend: BackendName) -> JobFacts:
+def facts_of_deleted(training_job: str, backend: BackendName) -> JobFacts:
     """Return the facts of a job whose training job existed, but is no longer known to its service."""
     reason = f"The training job {training_job} no longer exists in {TRAITS[backend].service}."
     return {"state": JobState.FAILED, "phase": "", "failure": DELETED.name, "reason": reason}
 
 
-def _stop_reasons(observed: Seen) -> tuple[str | None, ...]:
+def _stop_reasons(observed: TrainingJobDescription) -> tuple[str | None, ...]:
     """Return the values of `JobItem.stopped_for` for which an end has different failure classes; None for any value.
 
     They become conditions of writes, because the recorder of events may not read the ledger.
@@ -91,24 +92,25 @@ def _stop_reasons(observed: Seen) -> tuple[str | None, ...]:
     return ("", CAPACITY.name) if observed.state == JobState.STOPPED else (None,)
 
 
-def _observed(training_job: str, observed: Seen, required: Precondition) -> JobFacts:
+def _observed_facts(training_job: str, observed: TrainingJobDescription, required: Precondition) -> JobFacts:
     # The name is included because the child may have died between creating the training job and recording it.
-    facts, failure = observed.facts(), of_end(observed, required.stopped_for or "")
+    facts, failure = observed.facts(), failure_of_end(observed, required.stopped_for or "")
     facts["training_job"] = training_job
-    if failure or observed.ended:  # the failure of a refused request ends with it
+    if failure or observed.has_ended:  # the failure of a refused request ends with it
         facts["failure"] = failure.name if failure else ""
     return facts
 
 
-def _record(ledger: Ledger, key: JobKey, facts: JobFacts, required: Precondition, *, watched: bool) -> bool:
+def _record_facts(ledger: Ledger, key: JobKey, facts: JobFacts, precondition: Precondition, *, watched: bool) -> bool:
     """Record facts, but no final state if a child watches the job and the failure is retried."""
     failure = FAILURES.get(facts.get("failure", ""))
-    left_to_child = watched and failure is not None and failure.retried
-    if ledger.record_description(key, facts, replace(required, unless_watched=left_to_child)):
+    is_retried_by_child = watched and failure is not None and failure.retried
+    # `watched` may be out of date: the write itself checks that no child watches the job.
+    if ledger.record_description(key, facts, replace(precondition, unless_watched=is_retried_by_child)):
         return True
-    if not left_to_child:
+    if not is_retried_by_child:
         return False
     # The child decides whether the job ends here or makes another attempt; `failure` notifies the child.
-    stateless = facts.copy()
-    del stateless["state"]
-    return ledger.record_description(key, stateless, required)
+    facts_without_state = facts.copy()
+    del facts_without_state["state"]
+    return ledger.record_description(key, facts_without_state, precondition)

@@ -7,7 +7,7 @@ import time
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from traingrid.ledger.errors import repaired_by
+from traingrid.ledger.errors import errors_with_next_step
 from traingrid.ledger.field_types import COUNT, MAP, TEXT, TIME, check_types
 from traingrid.ledger.notices import notice_in
 from traingrid.ledger.timestamps import timestamp
@@ -75,13 +75,15 @@ class Rejection:
         return f"{text} {self.reason[:1].upper()}{self.reason[1:]}{all_errors}"
 
     @classmethod
-    def read(cls, item: Mapping[str, Any]) -> Self:
+    def from_item(cls, item: Mapping[str, Any]) -> Self:
         """Return the rejection of a stored item.
 
         Raises:
             ItemError: A required field is missing, or a field has another type.
         """
-        with repaired_by("Delete the item; the report beside the manifest, or the child's log, has the errors."):
+        with errors_with_next_step(
+            "Delete the item; the report beside the manifest, or the child's log, has the errors."
+        ):
             check_types(item, _TYPES, required=_REQUIRED)
             notice = notice_in(item, NOTICE)
         return cls(**{name: item[name] for name in _TYPES if name in item} | {NOTICE: notice})

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from traingrid.job.failures import CAPACITY
 from traingrid.job.state import FINAL_STATES, JobState
-from traingrid.ledger.errors import ItemError, repaired_by
+from traingrid.ledger.errors import ItemError, errors_with_next_step
 from traingrid.ledger.field_types import COUNT, PAST, TEXT, check_types
 from traingrid.ledger.timestamps import timestamp
 
@@ -87,14 +87,14 @@ class Shortage:
     probe: str = ""
 
     @classmethod
-    def read(cls, item: Mapping[str, Any]) -> Self:
+    def from_item(cls, item: Mapping[str, Any]) -> Self:
         """Return the shortage of a stored item.
 
         Raises:
             ItemError: A required field is missing, or a field has another type.
         """
         key = item["item"].split("#")
-        with repaired_by(_DELETE):
+        with errors_with_next_step(_DELETE):
             if len(key) != _PARTS_OF_KEY:
                 raise ItemError(item, "item", "has a key that is not a Region, an instance type and an option")
             check_types(item, _TYPES, required=_TYPES)

@@ -58,7 +58,7 @@ class Array:
     version: str | None = None
 
     @classmethod
-    def read(cls, item: Mapping[str, Any], entry: Mapping[str, Any]) -> Self:
+    def from_entry(cls, item: Mapping[str, Any], entry: Mapping[str, Any]) -> Self:
         """Return an entry of `arrays` of a stored item.
 
         Raises:
@@ -120,7 +120,7 @@ class SubmissionItem:
     stored: frozenset[str] = frozenset()
 
     @classmethod
-    def read(cls, item: Mapping[str, Any]) -> Self:
+    def from_item(cls, item: Mapping[str, Any]) -> Self:
         """Return the submission of a stored item.
 
         Raises:
@@ -176,7 +176,7 @@ class SubmissionItem:
 
 def _arrays(item: Mapping[str, Any]) -> tuple[Array, ...]:
     if "arrays" in item:
-        return tuple(Array.read(item, entry) for entry in item["arrays"])
+        return tuple(Array.from_entry(item, entry) for entry in item["arrays"])
     if not item.get("batch_job"):
         return ()
     return (Array(batch_job=item["batch_job"], file="jobs.jsonl", count=item.get("children", item["jobs"])),)

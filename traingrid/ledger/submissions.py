@@ -92,7 +92,7 @@ def _ended(item: JobItem) -> str:
     return max(item.updated_at, item.opened_at)
 
 
-def by_submission(items: Iterable[LedgerItem | Damaged]) -> dict[str, SubmissionState]:
+def group_by_submission(items: Iterable[LedgerItem | Damaged]) -> dict[str, SubmissionState]:
     """Group the ledger's items by submission; an unknown id has an empty submission."""
     submissions: dict[str, SubmissionState] = defaultdict(SubmissionState)
     for item in items:

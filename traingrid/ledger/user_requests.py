@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from traingrid.job.state import JobState
-from traingrid.ledger.errors import repaired_by
+from traingrid.ledger.errors import errors_with_next_step
 from traingrid.ledger.field_types import TEXT, TIME, check_types
 from traingrid.ledger.items import job_item
 
@@ -67,13 +67,13 @@ class Cancel:
         return recorded or (self.while_stopping if stopped else "")
 
     @classmethod
-    def read(cls, item: Mapping[str, Any]) -> Self:
+    def from_item(cls, item: Mapping[str, Any]) -> Self:
         """Return the cancel of a stored item.
 
         Raises:
             ItemError: A required field is missing, or a field has another type.
         """
-        with repaired_by(_CANCEL_AGAIN):
+        with errors_with_next_step(_CANCEL_AGAIN):
             check_types(item, _TYPES, required=("submission", "item", "at"))
         scope = item["item"].removeprefix(CANCEL_PREFIX)
         return cls(

@@ -15,7 +15,7 @@ from botocore.exceptions import ClientError
 from traingrid.algorithms.algorithm import Algorithm, BrokenRule
 from traingrid.algorithms.described import described
 from traingrid.aws.clients import client
-from traingrid.job.job import in_region
+from traingrid.job.job import job_in_region
 from traingrid.manifest.checks.algorithms import use_of
 from traingrid.manifest.errors import LineError
 from traingrid.manifest.line import NO_SUBMISSION, job_of_line
@@ -46,8 +46,8 @@ def _errors(
 ) -> Iterator[LineError]:
     job, reported = job_of_line(line, 0, deployment, NO_SUBMISSION), set[BrokenRule]()
     for region in job.regions:
-        rules = describe(region, in_region(job, region).algorithm)
-        violations = [rules] if isinstance(rules, BrokenRule) else _violations(rules, in_region(job, region))
+        rules = describe(region, job_in_region(job, region).algorithm)
+        violations = [rules] if isinstance(rules, BrokenRule) else _violations(rules, job_in_region(job, region))
         for violation in violations:
             if violation not in reported:
                 reported.add(violation)

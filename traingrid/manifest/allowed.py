@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from traingrid import names
 from traingrid.aws.s3_uri import MAX_KEY_BYTES, S3Uri
-from traingrid.manifest.limits import broken_limit, most
+from traingrid.manifest.limits import limit_problem, most
 from traingrid.manifest.problem import RefusedError
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ class Rules:
         uri = self.deployment.image_uri(image, region)
         if image in aliases:
             return uri
-        broken = broken_limit("AlgorithmImage", uri)
+        broken = limit_problem("AlgorithmImage", uri)
         if broken or not _IMAGE.fullmatch(image):
             raise RefusedError(
                 broken or "not the URI of an image", "Write registry/repository:tag, or an alias of grid.yaml."
@@ -200,7 +200,7 @@ class Rules:
         next_step = f"Write arn:aws:sagemaker:{region}:{self.deployment.account_of(region)}:training-plan/NAME."
         if not isinstance(arn, str):
             raise RefusedError("must be an ARN, or an object with an ARN for each Region", next_step)
-        if broken := broken_limit("TrainingPlanArn", arn):
+        if broken := limit_problem("TrainingPlanArn", arn):
             raise RefusedError(f"not the ARN of a training plan: {broken}", next_step)
         _, _, _, where, owner, resource = arn.split(":", 5)
         if where != region:

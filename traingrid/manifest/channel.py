@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from traingrid.job.job import Channel
 from traingrid.manifest import readers, values
-from traingrid.manifest.limits import broken_limit, choices
+from traingrid.manifest.limits import choices, limit_problem
 from traingrid.manifest.mounted_channel import mounted_channel
 from traingrid.manifest.problem import RefusedError, literal
 
@@ -36,7 +36,7 @@ def channel(name: str, value: object, region: str, rules: Rules) -> Channel:
     Raises:
         RefusedError: The channel is invalid.
     """
-    broken = broken_limit("ChannelName", name)
+    broken = limit_problem("ChannelName", name)
     if broken:
         raise RefusedError(f"the name of the channel {broken}", "Give the channel another name.")
     fields: dict[str, Any] = value if isinstance(value, dict) else {"uri": value}

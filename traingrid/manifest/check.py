@@ -13,7 +13,7 @@ from traingrid.manifest.copy_source import copy_source
 from traingrid.manifest.entry_names import STEP, mixed_up
 from traingrid.manifest.errors import LineError
 from traingrid.manifest.fields import FIELDS, NO_SETTINGS, SETTINGS, LineSettings
-from traingrid.manifest.limits import broken_limit, most
+from traingrid.manifest.limits import limit_problem, most
 from traingrid.manifest.line import Line
 from traingrid.manifest.problem import Problem, RefusedError, literal, problem_of
 
@@ -72,7 +72,7 @@ def _is_plain(line: Line) -> bool:
     if line.data is None or line.settings is not NO_SETTINGS or line.replicas or line.copy_from:
         return False
     uri = str(line.data)
-    return len(uri) + most("ChannelName") < most("S3Uri") and not broken_limit("S3Uri", uri)
+    return len(uri) + most("ChannelName") < most("S3Uri") and not limit_problem("S3Uri", uri)
 
 
 def _error(row: Row, problem: Problem) -> LineError:

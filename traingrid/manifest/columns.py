@@ -49,9 +49,9 @@ def columns_of(number: int, cells: list[str]) -> tuple[list[tuple[str, str] | No
         raise file_error(f"the header has the column {shown(column)} {times} times", "Keep one of them.")
     columns: list[tuple[str, str] | None] = []
     errors: list[LineError] = []
-    for place, cell in enumerate(cells, start=1):
+    for position, cell in enumerate(cells, start=1):
         prefix = next((prefix for prefix in MAPPINGS if cell.startswith(prefix)), "")
-        error = _unclear_name(number, place, cell)
+        error = _unclear_name(number, position, cell)
         if not error and prefix and cell != prefix:
             columns.append((MAPPINGS[prefix], cell[len(prefix) :]))
         elif not error and cell in FIELDS and cell not in MAPPINGS.values():
@@ -62,8 +62,8 @@ def columns_of(number: int, cells: list[str]) -> tuple[list[tuple[str, str] | No
                 errors.append(error or unknown_field(number, cell, csv_form=True))
     hyperparameters = [column[1] for column in columns if column and column[0] == "hyperparameters"]
     for name, reason in mixed_up(hyperparameters):
-        place = 1 + columns.index(("hyperparameters", name))
-        text = f"the hyperparameter of column {place} {reason}"
+        position = 1 + columns.index(("hyperparameters", name))
+        text = f"the hyperparameter of column {position} {reason}"
         errors.append(LineError(line=number, field="field", value=shown(f"hp.{name}"), reason=text, next_step=STEP))
     if "region" not in cells:
         if any(visible(cell).strip().lower() == "region" for cell in cells):
@@ -80,23 +80,23 @@ def _column_name(cell: str) -> str:
     return cell.lower() if cell.lower() in FIELDS else cell
 
 
-def _in_lower_case(name: str) -> str:
+def _lower_case_column(name: str) -> str:
     """Return a column whose prefix is written in another case with the right prefix; "" for any other name."""
     prefix, dot, entry = name.partition(".")
     mapping = f"{prefix.strip().lower()}{dot}"
     return f"{mapping}{entry.strip()}" if entry.strip() and mapping in MAPPINGS else ""
 
 
-def _unclear_name(number: int, place: int, cell: str) -> LineError | None:
+def _unclear_name(number: int, position: int, cell: str) -> LineError | None:
     """Return the error of a column whose name has invisible characters, or another separator than commas."""
     name = visible(cell).strip()
     if not is_header([name]) and name.lower() not in FIELDS:
         return None
     if separator := next((sign for sign in OTHER_SEPARATORS if sign in cell), ""):
-        reason = f"the name of column {place} has {character_name(separator)}, and commas separate the columns"
+        reason = f"the name of column {position} has {character_name(separator)}, and commas separate the columns"
         next_step = "Save the file with commas between cells, or give the entry another name."
     elif hidden := invisible_in_name(cell):
-        reason, next_step = f"the name of column {place} has {hidden}", "Type the name again."
+        reason, next_step = f"the name of column {position} has {hidden}", "Type the name again."
     else:
         return None
     return LineError(line=number, field="field", value=shown(cell), reason=reason, next_step=next_step)
@@ -108,7 +108,7 @@ def unknown_field(number: int, name: str, *, csv_form: bool) -> LineError:
     if _FROM_THE_DEPLOYMENT.fullmatch(re.sub(r"[_.\- ]", "", name.lower())):
         reason = "the deployment sets this, and a manifest cannot override it"
         next_step = "Remove it; `cdk deploy` creates the roles, networks and keys."
-    elif csv_form and (column := _in_lower_case(name)):
+    elif csv_form and (column := _lower_case_column(name)):
         reason, next_step = "unknown field", f"Did you mean {column}?"
     elif csv_form and name.startswith("Unnamed:"):  # as pandas reads a column without a name
         reason, next_step = "unknown field", INDEX_STEP

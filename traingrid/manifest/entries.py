@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from traingrid.manifest.characters import invisible_in_name, not_of_number
-from traingrid.manifest.limits import broken_limit
+from traingrid.manifest.limits import limit_problem
 from traingrid.manifest.problem import RefusedError
 from traingrid.manifest.secrets import is_secret
 from traingrid.manifest.values import scalar, text
@@ -57,7 +57,7 @@ def tag(name: str, value: object) -> str:
 
 def _check_name(name: str, shape: str, next_step: str) -> None:
     """Refuse a name that breaks SageMaker's limits, or that differs from its appearance."""
-    if broken := broken_limit(shape, name):
+    if broken := limit_problem(shape, name):
         raise RefusedError(broken, next_step)
     if hidden := invisible_in_name(name):
         raise RefusedError(f"the name has {hidden}", "Remove the character, or type the name again.")

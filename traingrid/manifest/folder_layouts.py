@@ -12,11 +12,11 @@ from botocore.exceptions import BotoCoreError, ClientError
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.job.data_layout import Layout, LayoutError, check_mounts, folder_of, layout_of
-from traingrid.job.job import in_region
+from traingrid.job.job import job_in_region
 from traingrid.manifest.errors import LineError
 from traingrid.manifest.line import NO_SUBMISSION, job_of_line
 from traingrid.manifest.problem import literal
-from traingrid.threads import in_order
+from traingrid.threads import map_in_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -68,7 +68,7 @@ def wrong_folders(lines: Sequence[Line], deployment: Deployment) -> list[LineErr
     """
     layouts = FolderLayouts(deployment)
     with_folder = islice((line for line in lines if line.data), MOST_LINES)
-    errors_by_line = in_order(partial(_errors, deployment, layouts), with_folder, _THREADS)
+    errors_by_line = map_in_order(partial(_errors, deployment, layouts), with_folder, _THREADS)
     return [error for errors in errors_by_line for error in errors]
 
 
@@ -79,7 +79,7 @@ def _errors(deployment: Deployment, layouts: FolderLayouts, line: Line) -> list[
 def _errors_in_each_region(layouts: FolderLayouts, line: Line, job: Job) -> Iterator[LineError]:
     for region in job.regions if job.by_layout else ():
         field = "copy_from" if job.copy_from else "s3_uri" if region == job.region else f"replicas.{region}"
-        regional = in_region(job, region)
+        regional = job_in_region(job, region)
         try:
             layouts.of(regional)
         except LayoutError as error:

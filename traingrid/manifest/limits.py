@@ -65,7 +65,7 @@ def _limit(shape: str) -> _Limit:
     return _Limit(least, most(shape), pattern, compiled, one_line=pattern in (".*", ".+"))
 
 
-def broken_limit(shape: str, text: str) -> str | None:
+def limit_problem(shape: str, text: str) -> str | None:
     """Return the reason why a text violates a shape's limits, or None if it does not.
 
     Control characters other than tabs and line ends are always rejected, because any text may reach a terminal.

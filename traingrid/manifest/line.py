@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from traingrid import names
 from traingrid.job.backend_traits import TRAITS
-from traingrid.job.channels import channels, streamed
+from traingrid.job.channels import channels, is_streamed
 from traingrid.job.job import Job, JobReplica
 from traingrid.job.launchers import processes_per_host
 from traingrid.job.metrics import metric_regex
@@ -72,7 +72,7 @@ class Line:
         return self.settings.priority or 0
 
 
-def in_order(lines: Sequence[Line]) -> Sequence[Line]:
+def order_by_priority(lines: Sequence[Line]) -> Sequence[Line]:
     """Return the lines in the order of their jobs' indexes: by priority, then by line number.
 
     AWS Batch starts the children of an array by their index as room for them becomes free.
@@ -94,7 +94,7 @@ def iter_jobs(lines: Sequence[Line], deployment: Deployment, submission: str) ->
         lines: All lines of the manifest.
         submission: The submission's id, which is part of the output path.
     """
-    for index, line in enumerate(in_order(lines)):
+    for index, line in enumerate(order_by_priority(lines)):
         yield job_of_line(line, index, deployment, submission)
 
 
@@ -117,7 +117,7 @@ def job_of_line(line: Line, index: int, deployment: Deployment, submission: str)
         line=line.number,
         name=line.name,
         region=line.region,
-        streams=defaults.streams if streamed(own_site["inputs"]) else "host",
+        streams=defaults.streams if is_streamed(own_site["inputs"]) else "host",
         instance_type=defaults.instance_type,
         instance_count=defaults.instance_count,
         volume_gb=defaults.volume_gb,

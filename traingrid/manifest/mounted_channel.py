@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from traingrid.grid.file_systems import FileSystemType
 from traingrid.job.job import Channel
 from traingrid.manifest import values
-from traingrid.manifest.limits import broken_limit, choices
+from traingrid.manifest.limits import choices, limit_problem
 from traingrid.manifest.problem import RefusedError, literal
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def _path(value: object, kind: str) -> str:
     parts = value.rstrip("/").split("/")[1:]
     if any(part in ("", ".", "..") for part in parts):
         raise RefusedError(f"the path {literal(value)} must not contain //, . or ..", _EXAMPLE)
-    if broken := broken_limit("DirectoryPath", value):
+    if broken := limit_problem("DirectoryPath", value):
         raise RefusedError(f"the path {broken}", _EXAMPLE)
     if kind == "FSxLustre" and not parts:
         raise RefusedError("the path of an FSx for Lustre file system begins with its mount name", _LUSTRE_PATH)

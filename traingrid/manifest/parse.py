@@ -63,7 +63,7 @@ def parse(content: bytes | Iterable[bytes], deployment: Deployment, *, to_plan: 
             errors.add(checked)
     errors.add_first(rows.header_errors)
     if not errors.total:
-        errors.add(_of_the_whole(rows, lines, deployment.grid, to_plan=to_plan))
+        errors.add(_check_whole_file(rows, lines, deployment.grid, to_plan=to_plan))
     if errors.total:
         raise ManifestError(errors.kept, errors.total)
     return lines
@@ -74,7 +74,7 @@ def _pieces(content: bytes) -> Iterator[bytes]:
         yield content[start : start + _PIECE]
 
 
-def _of_the_whole(rows: Rows, lines: list[Line], grid: GridSettings, *, to_plan: bool) -> list[LineError]:
+def _check_whole_file(rows: Rows, lines: list[Line], grid: GridSettings, *, to_plan: bool) -> list[LineError]:
     """Return the errors of a file as a whole; each of its lines is valid."""
     if not lines:
         return file_error("the file has no jobs", "Write region,s3_uri or region,s3_uri,name, one line per job.").errors

@@ -9,7 +9,7 @@ from traingrid.job.backend_traits import DEFAULT_BACKEND, TRAITS
 from traingrid.job.candidates import candidates_of, place
 from traingrid.job.initial_model import needs_model_copy
 from traingrid.manifest.hardware_warnings import line_warnings
-from traingrid.manifest.line import NO_SUBMISSION, in_order, iter_jobs
+from traingrid.manifest.line import NO_SUBMISSION, iter_jobs, order_by_priority
 from traingrid.manifest.resource_checks import ResourceCheck, Resources
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def planned(
         look: Checks a job's data and images; by default `Resources.check`.
     """
     look = look or Resources(deployment).check
-    for line, job in zip(in_order(lines), iter_jobs(lines, deployment, NO_SUBMISSION), strict=True):
+    for line, job in zip(order_by_priority(lines), iter_jobs(lines, deployment, NO_SUBMISSION), strict=True):
         resources = look(job)
         inputs = resources.layout.inputs(job.inputs) if resources.layout else job.inputs
         planned_job = job.model_copy(update={"inputs": inputs})

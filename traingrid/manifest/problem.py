@@ -48,7 +48,7 @@ def problem_of(field: str, value: object, error: RefusedError, entry: str = "") 
     return Problem(field, value, error.reason, error.next_step, entry, error.secret)
 
 
-def without_repeats(problems: Iterable[Problem]) -> Iterator[Problem]:
+def drop_repeats(problems: Iterable[Problem]) -> Iterator[Problem]:
     """Yield the first of the problems with the same field, entry and reason, such as those of several Regions."""
     reported = set()
     for problem in problems:

@@ -16,9 +16,9 @@ from traingrid.aws import file_systems
 from traingrid.aws.clients import client
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri, prefix_of
-from traingrid.job.channels import by_rank
+from traingrid.job.channels import channels_split_by_rank
 from traingrid.job.data_layout import LayoutError
-from traingrid.job.job import in_region
+from traingrid.job.job import job_in_region
 from traingrid.job.rank_manifests import data_objects
 from traingrid.manifest.folder_layouts import FolderLayouts
 
@@ -85,7 +85,7 @@ class Resources:
         """Check the resources of a job in all of its Regions."""
         troubles, unchecked, layouts = list[str](), list[str](), []
         for region in job.regions:
-            regional, layout, trouble = self._with_channels(in_region(job, region))
+            regional, layout, trouble = self._with_channels(job_in_region(job, region))
             layouts.append(layout)
             other_trouble, unknown = self._check_in(region, regional)
             if trouble := other_trouble or trouble:
@@ -114,9 +114,9 @@ class Resources:
         mounts = {channel.location: self._mounts(region, channel) for channel in mounted}
         streamed = [channel.uri for channel in job.inputs.values() if _streams_all_objects(channel, job)]
         indices = {uri: self._indices(region, uri) for uri in streamed}
-        shared = [job.inputs[name].uri for name in by_rank(job.inputs, job.streams)]
+        shared = [job.inputs[name].uri for name in channels_split_by_rank(job.inputs, job.streams)]
         many = {uri: self._objects(region, uri, job.ranks) for uri in shared}
-        trouble = _trouble(images, data, many, job.ranks) or _first_of(mounts) or _first_of(indices)
+        trouble = _trouble(images, data, many, job.ranks) or _first_problem(mounts) or _first_problem(indices)
         resources = {**many, **data, **mounts, **images}
         return trouble, (f"{name} ({resource.unknown})" for name, resource in resources.items() if resource.unknown)
 
@@ -177,7 +177,7 @@ def _streams_all_objects(channel: Channel, job: Job) -> bool:
     return channel.input_mode == "Pipe" and job.streams != "rank" and not (channel.lists_objects or job.is_algorithm)
 
 
-def _first_of(mounts: Mapping[str, _Resource]) -> str:
+def _first_problem(mounts: Mapping[str, _Resource]) -> str:
     """Return the first trouble with file systems or data; empty if no problem is known."""
     return next((resource.trouble for resource in mounts.values() if resource.trouble), "")
 
@@ -192,7 +192,7 @@ def _mount(region: str, channel: Channel, deployment: Deployment) -> _Resource:
         subnets = file_systems.subnets(settings.subnets, region, role) if settings.subnets else None
         if file_system is None:
             problems.append(f"{channel.file_system} of type {channel.type} does not exist in {region}")
-        elif subnets is not None and (why := file_systems.out_of_reach(file_system, subnets)):
+        elif subnets is not None and (why := file_systems.mount_problem(file_system, subnets)):
             problems.append(why)
         elif not f"{channel.path}/".startswith(f"/{file_system.mount_name}/" if file_system.mount_name else "/"):
             problems.append(

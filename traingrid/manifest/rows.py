@@ -129,7 +129,7 @@ class Rows:
         unfinished, total = b"", 0
         for chunk in self.chunks:
             if not total:
-                _refuse_other_formats(chunk)
+                _check_text_format(chunk)
                 chunk = chunk.removeprefix(b"\xef\xbb\xbf")  # noqa: PLW2901  # of the first chunk only
             total += len(chunk)
             if total > MAX_BYTES:
@@ -151,7 +151,7 @@ def too_large(size: int) -> ManifestError:
     )
 
 
-def _refuse_other_formats(start: bytes) -> None:
+def _check_text_format(start: bytes) -> None:
     if start.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise file_error("the file is UTF-16 text", "Save it as UTF-8 ('CSV UTF-8' in a spreadsheet).")
     if start.startswith((b"\x1f\x8b", b"PK\x03\x04", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")):

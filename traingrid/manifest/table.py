@@ -39,9 +39,9 @@ def cells_of(number: int, text: str) -> list[str] | LineError:
         )
     if may_have_error_value(text) and (bad := next(filter(is_error_value, cells), "")):
         return unreadable(number, text, f"the cell {bad} is an error of the spreadsheet", "Correct its formula.")
-    for place, cell in () if text.isascii() else enumerate(cells, start=1):
+    for position, cell in () if text.isascii() else enumerate(cells, start=1):
         if quote := typographic_quote(cell):
-            return unreadable(number, text, f"the cell of column {place} has {quote} around it", QUOTE_STEP)
+            return unreadable(number, text, f"the cell of column {position} has {quote} around it", QUOTE_STEP)
     return cells
 
 
@@ -106,7 +106,7 @@ class CsvTable:
         self._number = number
         self.names = header
         self._columns, self.errors = columns_of(number, header)
-        self._unnamed = {place for place, name in enumerate(header) if not name}
+        self._unnamed = {position for position, name in enumerate(header) if not name}
 
     def row(self, number: int, text: str) -> Row | list[LineError]:
         """Return the row of a line, or its error."""
@@ -131,9 +131,9 @@ class CsvTable:
 
     def _check_unnamed(self, number: int, cells: list[str]) -> None:
         """Record the first value of each column without a name; such a column is padding if it has none."""
-        for place in [place for place in self._unnamed if cells[place]]:
-            self._unnamed.remove(place)
-            reason = f"column {place + 1} has no name, and line {number} has {shown(cells[place], 40)} in it"
+        for position in [position for position in self._unnamed if cells[position]]:
+            self._unnamed.remove(position)
+            reason = f"column {position + 1} has no name, and line {number} has {shown(cells[position], 40)} in it"
             self.errors.append(unreadable(self._number, "", reason, INDEX_STEP))
 
 

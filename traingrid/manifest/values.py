@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from traingrid.grid.field_types import parse_duration
 from traingrid.ledger.timestamps import timestamp
 from traingrid.manifest.characters import invisible
-from traingrid.manifest.limits import MAX_INTEGER, broken_limit
+from traingrid.manifest.limits import MAX_INTEGER, limit_problem
 from traingrid.manifest.problem import RefusedError
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def text(value: object, shape: str, next_step: str) -> str:
     """Return a text that satisfies the limits of a shape of the service model."""
     if not isinstance(value, str):
         raise RefusedError("must be text", next_step)
-    broken = broken_limit(shape, value)
+    broken = limit_problem(shape, value)
     if broken:
         raise RefusedError(broken, next_step)
     if hidden := invisible(value):

@@ -126,25 +126,30 @@ def models_folder(models: Sequence[Model], heads: Sequence[ObjectHead], region: 
     return S3Uri(bucket, f"{names.MERGE_PREFIX}{hashlib.sha256(content.encode()).hexdigest()[:16]}")
 
 
-def copy_of(model: Model, place: int, folder: S3Uri) -> S3Uri:
-    """Return the copy of a model, whose name the training image reads (training_container/merge/parts.py)."""
-    return folder / f"part-{place:03d}-{model.submission}-{model.job.index}.tar.gz"
+def copy_uri(model: Model, number: int, folder: S3Uri) -> S3Uri:
+    """Return the URI of a model's copy, whose name the training image reads (training_container/merge/parts.py)."""
+    return folder / f"part-{number:03d}-{model.submission}-{model.job.index}.tar.gz"
 
 
-def merge_line(
-    models: Sequence[Model], request: MergeRequest, folder: S3Uri, size: int, place: tuple[str, Deployment]
+def merge_line(  # noqa: PLR0913  # one argument for each independent value
+    models: Sequence[Model],
+    request: MergeRequest,
+    folder: S3Uri,
+    size: int,
+    *,
+    region: str,
+    deployment: Deployment,
 ) -> dict[str, Any]:
     """Return the line of a merge.
 
     Args:
         folder: The folder of the copies of the models.
         size: The size of all archives, in bytes.
-        place: The Region and the grid.
+        region: The Region in which the merge runs.
 
     Raises:
         UsageError: The grid has no instance type without accelerators, or no training image; or there is no data.
     """
-    region, deployment = place
     grid = deployment.grid
     if not is_ours(LineSettings(image=request.image or None), grid):
         text = f"The image {request.image or grid.job.image} is not the grid's training image, which has the merge."

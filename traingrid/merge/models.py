@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from traingrid.algorithms.trainer_config import Config
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import UsageError
-from traingrid.job.job import in_region
+from traingrid.job.job import job_in_region
 from traingrid.job.state import JobState
 from traingrid.submission.status import UNREADABLE
 from traingrid.text import canonical
@@ -82,7 +82,7 @@ def models_of(
         if index not in jobs:
             text = f"The manifest of {submission} was submitted by hand, so that the lines of its jobs are not known."
             raise UsageError(text, "Submit the manifest with `traingrid submit`.")
-        job = in_region(jobs[index], status.region)
+        job = job_in_region(jobs[index], status.region)
         models.append(Model(submission=submission, job=job, archive=S3Uri.parse(status.artifact)))
     if len(models) < 2:
         text = f"A merge needs at least two models, and {submission} has one job to merge."

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from traingrid.errors import UsageError
-from traingrid.metrics.curves import by_job, last_curves
+from traingrid.metrics.curves import group_by_job, last_curves
 from traingrid.metrics.history import MetricHistory
 from traingrid.metrics.ranking import RankedJob, explanation
 
@@ -148,7 +148,7 @@ def _histories(plane: ControlPlane, submission: str, metric: str) -> dict[int, l
     points = MetricHistory(plane.deployment, plane.ledger, plane.storage, submission).read()
     return {
         index: [point.value for point in last_curves(of_job).get(metric, ())]
-        for index, of_job in by_job(points).items()
+        for index, of_job in group_by_job(points).items()
     }
 
 

@@ -28,7 +28,7 @@ def last_curves(points: Sequence[MetricPoint]) -> dict[str, list[MetricPoint]]:
     return dict(sorted(curves.items()))
 
 
-def by_job(points: Iterable[MetricPoint]) -> dict[int, list[MetricPoint]]:
+def group_by_job(points: Iterable[MetricPoint]) -> dict[int, list[MetricPoint]]:
     """Return the points of each job, by its index, in their order."""
     points_by_job: dict[int, list[MetricPoint]] = defaultdict(list)
     for point in points:

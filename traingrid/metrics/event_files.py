@@ -16,10 +16,10 @@ from traingrid.aws.clients import CALLS_AT_ONCE
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import TraingridError
-from traingrid.job.job import in_region
+from traingrid.job.job import job_in_region
 from traingrid.ledger.damage import warn
 from traingrid.submission.submitted_jobs import last_submitted_jobs
-from traingrid.threads import in_order
+from traingrid.threads import map_in_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -69,17 +69,17 @@ class EventFiles:
             TraingridError: No job of the submissions writes TensorBoard data to a place that traingrid knows.
         """
         self.errors.clear()
-        places = [place for submission in self.submissions for place in self._places(submission)]
-        if not places:
+        prefixes = [prefix for submission in self.submissions for prefix in self._event_prefixes(submission)]
+        if not prefixes:
             text = "No job of these submissions writes TensorBoard data to S3."
             raise TraingridError(text, "The grid's own training image does: docs/training.md#logs-metrics-and-results.")
-        for region, _, _ in places:
+        for region, _, _ in prefixes:
             if region not in self._storages:  # in this thread, because making clients is not thread-safe
                 self._storages[region] = Storage(region, role=self.plane.deployment.acting_in(region))
-        listed = in_order(lambda place: self._files(*place), places, CALLS_AT_ONCE)
-        return sum(in_order(self._update, [file for files in listed for file in files], CALLS_AT_ONCE))
+        listed = map_in_order(lambda prefix: self._list_files(*prefix), prefixes, CALLS_AT_ONCE)
+        return sum(map_in_order(self._update, [file for files in listed for file in files], CALLS_AT_ONCE))
 
-    def _places(self, submission: str) -> Iterator[tuple[str, S3Uri, Path]]:
+    def _event_prefixes(self, submission: str) -> Iterator[tuple[str, S3Uri, Path]]:
         """Yield the Region, the prefix and the local folder of each job that writes TensorBoard data."""
         jobs = self._submitted(submission)
         for status in self.plane.status(submission).jobs:
@@ -96,17 +96,19 @@ class EventFiles:
             self._jobs[submission] = cached = (len(submission_item.arrays), jobs)
         return cached[1]
 
-    def _files(self, region: str, prefix: S3Uri, folder: Path) -> list[_EventFile]:
+    def _list_files(self, region: str, prefix: S3Uri, folder: Path) -> list[_EventFile]:
+        """Return the event files below a prefix; if the Region does not answer, record the error and return none."""
         try:
-            objects = list(self._storages[region].sizes(prefix))
+            keys_and_sizes = list(self._storages[region].sizes(prefix))
         except (BotoCoreError, ClientError) as error:
             self.errors[region] = str(error)
             return []
-        return [
-            _EventFile(region=region, source=S3Uri(prefix.bucket, key), target=target, size=size)
-            for key, size in objects
-            if (target := _target(folder, key.removeprefix(prefix.key)))
-        ]
+        files = []
+        for key, size in keys_and_sizes:
+            target = _target(folder, key.removeprefix(prefix.key))
+            if target is not None:
+                files.append(_EventFile(region=region, source=S3Uri(prefix.bucket, key), target=target, size=size))
+        return files
 
     def _update(self, file: _EventFile) -> bool:
         """Append the new bytes of a file, because TensorBoard keeps files open; return True if it has changed."""
@@ -133,7 +135,7 @@ def _prefix(job: Job, region: str) -> S3Uri | None:
     uri = job.hyperparameters.get("tensorboard_s3", "")
     if not uri and not job.tensorboard:
         return None
-    output = in_region(job, region).output if region in job.regions else job.output
+    output = job_in_region(job, region).output if region in job.regions else job.output
     bucket, _, key = (uri or f"{output}tensorboard/").removeprefix("s3://").partition("/")
     return S3Uri(bucket, key if key.endswith("/") or not key else f"{key}/")
 

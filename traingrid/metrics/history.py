@@ -18,14 +18,14 @@ from traingrid.aws.clients import CALLS_AT_ONCE, Maker, client
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import TraingridError, UsageError
-from traingrid.job.job import in_region
+from traingrid.job.job import job_in_region
 from traingrid.job.state import FINAL_STATES
 from traingrid.ledger.damage import readable, warn
 from traingrid.ledger.errors import UnknownSubmissionError
 from traingrid.metrics.log import MetricLog
-from traingrid.metrics.points import MetricPoint, Record, records_of_part, without_superseded
+from traingrid.metrics.points import MetricPoint, Record, drop_superseded, records_of_part
 from traingrid.submission.submitted_jobs import retried_jobs, submitted_jobs
-from traingrid.threads import in_order
+from traingrid.threads import map_in_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -67,18 +67,18 @@ class _Attempt:
     complete: bool = False
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         return self.recorded.state in FINAL_STATES
 
     @property
     def uses_log(self) -> bool:
         """True if its metrics are read from the log: a job without parts, or one that has ended without writing any."""
-        return self.log is not None and not self.runs and (self.ended or not self.has_parts)
+        return self.log is not None and not self.runs and (self.has_ended or not self.has_parts)
 
     def points(self) -> Iterator[MetricPoint]:
         of_log = sorted(self.from_log, key=lambda record: record.time)
         runs = [self.runs[run] for run in sorted(self.runs)] if self.runs else [of_log]
-        for record in without_superseded(runs):
+        for record in drop_superseded(runs):
             for metric, value in record.values.items():
                 yield MetricPoint(
                     index=self.index,
@@ -125,16 +125,16 @@ class MetricHistory:
         open_ones = [attempt for attempt in attempts if not attempt.complete]
         for region in {attempt.recorded.region for attempt in open_ones}:
             self._connect(region)
-        listed = in_order(self._listed, open_ones, CALLS_AT_ONCE)
+        listed = map_in_order(self._listed, open_ones, CALLS_AT_ONCE)
         parts = [(attempt, uri) for attempt, uris in zip(open_ones, listed, strict=True) for uri in uris]
-        contents = list(in_order(lambda part: self._records(*part), parts, CALLS_AT_ONCE))
+        contents = list(map_in_order(lambda part: self._records(*part), parts, CALLS_AT_ONCE))
         for (attempt, uri), (prefix, run, records) in zip(parts, contents, strict=True):
             attempt.runs.setdefault(run, []).extend(records)
             attempt.last[prefix] = uri.key
         for attempt in open_ones:
-            attempt.complete = attempt.ended and bool(attempt.runs or attempt.log is None)
+            attempt.complete = attempt.has_ended and bool(attempt.runs or attempt.log is None)
         with_log = [attempt for attempt in open_ones if attempt.uses_log]
-        list(in_order(self._read_log, with_log, CALLS_AT_ONCE))
+        list(map_in_order(self._read_log, with_log, CALLS_AT_ONCE))
         return [point for attempt in attempts for point in attempt.points()]
 
     def _known_attempts(self, index: int | Collection[int] | None) -> list[_Attempt]:
@@ -196,7 +196,7 @@ class MetricHistory:
         """Yield the prefixes at which the attempt may have written its parts: more than one if a retry moved them."""
         region, grid = recorded.region, self._deployment.grid.name
         account = self._deployment.account_of(region)
-        outputs = [in_region(job, region).output for job in jobs if region in job.regions]
+        outputs = [job_in_region(job, region).output for job in jobs if region in job.regions]
         outputs = outputs or [names.output_prefix(grid, account, region, self._submission, index)]
         name = names.training_job(grid, self._submission, index, recorded.attempt)
         for output in dict.fromkeys(outputs):
@@ -236,7 +236,7 @@ class MetricHistory:
         before, logs = len(attempt.from_log), self._logs[attempt.recorded.region]
         new = attempt.log.new_records(logs)
         _answered(attempt, lambda: attempt.from_log.extend(new))
-        attempt.complete = attempt.ended and len(attempt.from_log) == before
+        attempt.complete = attempt.has_ended and len(attempt.from_log) == before
 
 
 def _answered(attempt: _Attempt, ask: Callable[[], Answer]) -> Answer:

@@ -139,7 +139,7 @@ def _position(name: str, values: Mapping[str, float], line: str) -> int | None:
     return int(value) if value is not None and value.is_integer() and 0 <= value < _LARGEST_POSITION else None
 
 
-def without_superseded(runs: Iterable[list[Record]]) -> Iterator[Record]:
+def drop_superseded(runs: Iterable[list[Record]]) -> Iterator[Record]:
     """Yield the records of the runs of one attempt, without values that a later run has computed again.
 
     SageMaker runs an interrupted spot training again, from its last checkpoint. A metric's values of earlier runs are

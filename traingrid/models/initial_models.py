@@ -17,7 +17,7 @@ from traingrid.manifest.checks.queues import too_large_with_model
 from traingrid.manifest.errors import LineError, ManifestError
 from traingrid.manifest.problem import Problem, RefusedError, literal
 from traingrid.models.fit import unfit
-from traingrid.models.limits import check_copies, check_models, too_large_to_copy
+from traingrid.models.limits import check_copies, check_models, copy_size_problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -89,7 +89,10 @@ class InitialModels:
         if isinstance(source, RefusedError):
             errors.append(_line_error(line, "init_from", str(model), source))
             return line
-        problems = [*self._unreadable((line.region, *line.replicas), source), *self._unfit(line, source)]
+        problems = [
+            *self._unreadable_problems((line.region, *line.replicas), source),
+            *self._unfit_problems(line, source),
+        ]
         errors += [_line_error(line, "init_from", str(model), problem) for problem in problems[:1]]
         resolved = model.model_copy(update={"region": source.item.region, "artifact": source.item.artifact})
         settings = replace(line.settings, init_from=resolved, residency=_passed_on(line, source))
@@ -98,12 +101,14 @@ class InitialModels:
             errors.append(_line_error(line, problem.field, problem.value, problem))
         return with_model
 
-    def refused(self, job: Job) -> RefusedError | None:
+    def model_problem(self, job: Job) -> RefusedError | None:
         """Return the reason why a submitted job cannot begin with its model any more; None if it can, or has none."""
         if job.init_from is None:
             return None
         source = self._source(job.init_from)
-        return source if isinstance(source, RefusedError) else next(self._unreadable(job.regions, source), None)
+        return (
+            source if isinstance(source, RefusedError) else next(self._unreadable_problems(job.regions, source), None)
+        )
 
     def _source(self, model: InitialModel) -> ModelSource | RefusedError:
         if str(model) not in self._found:
@@ -134,17 +139,17 @@ class InitialModels:
         job = self.submitted_job(submission_item, item) if self.submitted_job else None
         return ModelSource(head=submission_item, item=item, job=job)
 
-    def _unreadable(self, regions: Sequence[str], source: ModelSource) -> Iterator[RefusedError]:
+    def _unreadable_problems(self, regions: Sequence[str], source: ModelSource) -> Iterator[RefusedError]:
         """Yield the reasons why a model cannot be used in Regions."""
         for region in regions:
             if region != source.item.region:
-                yield from self._not_copied(region, source)
+                yield from self._check_copy(region, source)
         yield from self._elsewhere(source.item)
         if self.archives is None:
             return
         archive, trained = self.archives.look(source.item.artifact, source.item.region), source.item.region
         is_copied = any(region != trained for region in regions)
-        refused = archive.refused or (too_large_to_copy(archive.size or 0, trained) if is_copied else None)
+        refused = archive.refused or (copy_size_problem(archive.size or 0, trained) if is_copied else None)
         if refused:
             yield refused
 
@@ -160,12 +165,12 @@ class InitialModels:
             reason = f"its archive is in {bucket}, which is not the output bucket of {item.region} in {account}"
             yield RefusedError(f"{reason}, the account that grid.yaml has now", _OTHER)
 
-    def _unfit(self, line: Line, source: ModelSource) -> Iterator[RefusedError]:
+    def _unfit_problems(self, line: Line, source: ModelSource) -> Iterator[RefusedError]:
         """Yield the reasons why a line cannot begin with a model, as far as its job's line is read."""
         if source.job:
             yield from unfit(line, source.job, self.deployment)
 
-    def _not_copied(self, region: str, source: ModelSource) -> Iterator[RefusedError]:
+    def _check_copy(self, region: str, source: ModelSource) -> Iterator[RefusedError]:
         """Yield the reasons why a model cannot be copied to another Region."""
         grid, trained = self.deployment.grid, source.item.region
         place = f"the model is in {trained}"

@@ -58,7 +58,7 @@ def check_copies(lines: Sequence[Line]) -> None:
         raise file_error(f"{reason}{MAX_COPIES}", step)
 
 
-def too_large_to_copy(size: int, region: str) -> RefusedError | None:
+def copy_size_problem(size: int, region: str) -> RefusedError | None:
     """Return an error for a model that is too large to be copied to another Region.
 
     Args:

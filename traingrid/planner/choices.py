@@ -121,11 +121,12 @@ class _Pools:
 
     def __init__(self, pools: Sequence[Pool], limits: PlanLimits) -> None:
         self._pools = pools
-        self._regions = {region: index for index, region in enumerate(dict.fromkeys(pool.region for pool in pools))}
+        regions = dict.fromkeys(pool.region for pool in pools)
+        self._index_by_region = {region: index for index, region in enumerate(regions)}
         types = dict.fromkeys(pool.instance_type for pool in pools)
-        self._types = {name: index for index, name in enumerate(types)}
-        self._region = np.array([self._regions[pool.region] for pool in pools], dtype=np.int64)
-        self._type = np.array([self._types[pool.instance_type] for pool in pools], dtype=np.int64)
+        self._index_by_type = {name: index for index, name in enumerate(types)}
+        self._region_index = np.array([self._index_by_region[pool.region] for pool in pools], dtype=np.int64)
+        self._type_index = np.array([self._index_by_type[pool.instance_type] for pool in pools], dtype=np.int64)
         self._attempts = np.array([SPOT_ATTEMPTS if pool.option == SPOT else 1.0 for pool in pools])
         self._instances = np.array([pool.instances for pool in pools], dtype=np.int64)
         self._starts = np.array([pool.starts for pool in pools])
@@ -144,11 +145,11 @@ class _Pools:
 
     def choices(self, demand: Demand, deadline: float) -> tuple[NDArray[np.float64], ...]:
         """Return the columns of a job's choices: pool, cost, dollars, instance-hours, accelerator-hours."""
-        data = self._by_index(demand.data, self._regions)[self._region]
-        hours = self._by_index(demand.hours, self._types)[self._type]
+        data = _values_by_index(demand.data, self._index_by_region)[self._region_index]
+        hours = _values_by_index(demand.hours, self._index_by_type)[self._type_index]
         time = np.minimum(deadline, self._until) - self._starts
         allowed = (hours * self._attempts <= time) & np.isfinite(data) & (self._instances >= demand.instances)
-        allowed &= self._of_plans(demand)
+        allowed &= self._is_allowed_by_plans(demand)
         allowed &= demand.instances * self._accelerators <= self._most_accelerators
         if not demand.spot:
             allowed &= self._attempts == 1.0
@@ -162,17 +163,18 @@ class _Pools:
             np.append(value, column) for value, column in zip(first, columns, strict=True)
         )
 
-    def _of_plans(self, demand: Demand) -> NDArray[np.bool_]:
+    def _is_allowed_by_plans(self, demand: Demand) -> NDArray[np.bool_]:
         """Return the pools that a job's training plans allow: a plan is used only by the jobs that name it."""
         if not demand.plans:
             return ~self._paid
         is_of_plan = [demand.plans.get(pool.region, "") == pool.option * is_paid(pool.option) for pool in self._pools]
         return np.array(is_of_plan, dtype=bool)
 
-    def _by_index(self, values: Mapping[str, float], indexes: Mapping[str, int]) -> NDArray[np.float64]:
-        """Return values by index; infinite where there is none."""
-        by_index = np.full(len(indexes), np.inf)
-        for name, value in values.items():
-            if name in indexes:
-                by_index[indexes[name]] = value
-        return by_index
+
+def _values_by_index(values: Mapping[str, float], index_by_name: Mapping[str, int]) -> NDArray[np.float64]:
+    """Return values by index; infinite where there is none."""
+    by_index = np.full(len(index_by_name), np.inf)
+    for name, value in values.items():
+        if name in index_by_name:
+            by_index[index_by_name[name]] = value
+    return by_index

@@ -77,7 +77,7 @@ def places_of(line: Line, facts: Facts, deployment: Deployment, *, moves: bool, 
     """
     own = facts.replicas.get((line.region, str(line.data or "").rstrip("/")))
     places = {line.region: Place(region=line.region, uri=str(line.data or ""), replica=own)}
-    if reason := _bound_to_its_region(line, deployment):
+    if reason := _binding_field(line, deployment):
         return Places(by_region=places, only=reason)
     for region, data in line.replicas.items():
         uri = str(data)
@@ -100,7 +100,7 @@ def places_of(line: Line, facts: Facts, deployment: Deployment, *, moves: bool, 
         replica = versions.get(region)
         if replica and _is_readable(replica, rules):
             places[region] = Place(region=region, uri=replica.uri, replica=replica)
-    if reason := _unmovable(line, own, deployment, moves=moves):
+    if reason := _copy_problem(line, own, deployment, moves=moves):
         return Places(by_region=places, only=reason)
     moved = [
         place for region in other_regions if region not in places for place in _copies(region, own, facts, rules, hours)
@@ -108,7 +108,7 @@ def places_of(line: Line, facts: Facts, deployment: Deployment, *, moves: bool, 
     return Places(by_region=places | {place.region: place for place in moved})
 
 
-def _bound_to_its_region(line: Line, deployment: Deployment) -> str:
+def _binding_field(line: Line, deployment: Deployment) -> str:
     """Return the field that binds a line to its Region, as the end of a sentence; empty if none does."""
     settings, image = line.settings, line.settings.image
     if any(channel.file_system for channel in line.inputs.values()):
@@ -132,7 +132,7 @@ def _bound_to_its_region(line: Line, deployment: Deployment) -> str:
     return ""
 
 
-def _unmovable(line: Line, own: DatasetReplica, deployment: Deployment, *, moves: bool) -> str:
+def _copy_problem(line: Line, own: DatasetReplica, deployment: Deployment, *, moves: bool) -> str:
     """Return the reason why a line's data cannot be copied, as the end of a sentence; empty if it can."""
     if not deployment.grid.moves:
         return "grid.yaml does not set moves"

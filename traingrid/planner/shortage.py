@@ -93,13 +93,13 @@ class _ShortageSearch:
             text = f"it needs {most} accelerators, and at most {self._limits.accelerators:,.0f} may be in use"
             return text, f"Plan with --accelerators {most} or more."
         if is_paid(best.key[2]):
-            return self._of_plan(candidate, best), "Remove training_plan from the line, or name a plan with room."
+            return self._plan_shortage(candidate, best), "Remove training_plan from the line, or name a plan with room."
         if fitting and best.dollars > self._budget:
             text = f"it costs ${best.dollars:,.2f}, and ${max(0.0, self._budget):,.2f} of the budget are left"
             return text, f"Plan with --budget {math.ceil(self._limits.budget + best.dollars - self._budget)} or more."
-        return self._of_pool(candidate, best)
+        return self._pool_shortage(candidate, best)
 
-    def _of_plan(self, candidate: PlannableLine, best: _NearestChoice) -> str:
+    def _plan_shortage(self, candidate: PlannableLine, best: _NearestChoice) -> str:
         """Return the shortage of a training plan."""
         instances, pool = candidate.job.instance_count, self._pools.get(best.key)
         available = pool.instances if pool else 0
@@ -111,7 +111,7 @@ class _ShortageSearch:
             return f"{text} until {'the deadline' if candidate.deadline < pool.until else 'its end'}"
         return f"{pool_text(best.key)} has no instance free until its end or the deadline"
 
-    def _of_pool(self, candidate: PlannableLine, best: _NearestChoice) -> tuple[str, str]:
+    def _pool_shortage(self, candidate: PlannableLine, best: _NearestChoice) -> tuple[str, str]:
         """Return the shortage of instances in a pool, or of accelerators if the pool has room."""
         instances, available = candidate.job.instance_count, self._facts.instances.get(best.key, 0)
         where = pool_text(best.key)

@@ -55,7 +55,7 @@ def tar_pieces(folder: Path) -> Iterator[bytes]:
     """
     length = 0
     with tarfile.open(fileobj=io.BytesIO(), mode="w", format=tarfile.PAX_FORMAT) as archive:
-        for path in _below(folder):
+        for path in _paths_below(folder):
             member = archive.gettarinfo(path, arcname=path.relative_to(folder).as_posix())
             if member is None or not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
                 continue
@@ -111,20 +111,20 @@ def _content(path: Path, size: int) -> Iterator[bytes]:
         yield bytes(padding)
 
 
-def _below(folder: Path) -> Iterator[Path]:
+def _paths_below(folder: Path) -> Iterator[Path]:
     """Yield all paths below a folder, each folder before its content."""
     with os.scandir(folder) as entries:
         children = sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
     for name, is_folder in children:
         yield folder / name
         if is_folder:
-            yield from _below(folder / name)
+            yield from _paths_below(folder / name)
 
 
 def _measured(folder: Path) -> tuple[int, int]:
     """Return the number of files and links below a folder, and their size in bytes with the headers."""
     files, size = 0, 0
-    for path in _below(folder) if folder.is_dir() else ():
+    for path in _paths_below(folder) if folder.is_dir() else ():
         stat = path.lstat()
         size += stat.st_size + 2 * tarfile.RECORDSIZE
         files += not path.is_dir() or path.is_symlink()

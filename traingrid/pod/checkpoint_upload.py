@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import BotoCoreError, ClientError
@@ -26,7 +26,7 @@ from traingrid.aws.s3_delete import delete_unchanged
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.strict_json import JsonError, json_object
 from traingrid.text import counted
-from traingrid.threads import in_order
+from traingrid.threads import map_in_order
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +34,18 @@ SETTLED_SECONDS = 2.0
 """A file that changed less than this ago is copied at the next pass, because it is probably being written."""
 _FILES_AT_ONCE = 8
 _CONFIG = TransferConfig(multipart_threshold=32 * 2**20, multipart_chunksize=32 * 2**20, max_concurrency=4)
+
+
+class _Stamp(NamedTuple):
+    """The state by which a changed file is recognized.
+
+    Attributes:
+        modified: The time of modification, in nanoseconds.
+        size: The size in bytes.
+    """
+
+    modified: int
+    size: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +108,7 @@ class CheckpointUpload:
     is_main: bool
     _delete_refused: bool = field(default=False, init=False)
 
-    def run(self, *, final: bool = False) -> Exception | None:
+    def copy_changes(self, *, final: bool = False) -> Exception | None:
         """Copy changes once, and return the first error; the files with errors are copied by the next pass.
 
         Args:
@@ -105,41 +117,39 @@ class CheckpointUpload:
         if not self.folder.exists():  # the training removed the folder itself: nothing is copied or deleted
             return None
         try:
-            state_by_path = dict(_files(self.folder))
+            stamp_by_path = dict(_files(self.folder))
         except OSError as error:  # without a complete list, nothing may be deleted
             logger.warning("%s cannot be listed: %s", self.folder, error)
             return error
-        changed = [path for path, state in state_by_path.items() if self._is_changed(path, state, final=final)]
-        changed.sort(key=lambda path: state_by_path[path])  # a file that was written last may refer to earlier ones
-        errors = list(in_order(self._copy, changed, _FILES_AT_ONCE))
+        changed = [path for path, stamp in stamp_by_path.items() if self._is_changed(path, stamp, final=final)]
+        changed.sort(key=lambda path: stamp_by_path[path].modified)  # the last file may refer to earlier ones
+        errors = [error for error in map_in_order(self._copy, changed, _FILES_AT_ONCE) if error]
         removed = [
-            path for path in self.record.copied if path not in state_by_path and not (self.folder / path).exists()
+            path for path in self.record.copied if path not in stamp_by_path and not (self.folder / path).exists()
         ]
         for path in removed:
             self._delete(path)
-        copied = len(changed) - sum(map(bool, errors))
         if changed or removed:
             self.record.save()
-            logger.info(
-                "Copied %s of %s to %s, %d deleted", counted(copied, "file"), self.folder, self.target, len(removed)
-            )
-        return next(filter(None, errors), None)
+            copied = counted(len(changed) - len(errors), "file")
+            logger.info("Copied %s of %s to %s, %d deleted", copied, self.folder, self.target, len(removed))
+        return errors[0] if errors else None
 
-    def _is_changed(self, path: str, state: tuple[int, int], *, final: bool) -> bool:
+    def _is_changed(self, path: str, stamp: _Stamp, *, final: bool) -> bool:
         copied_file = self.record.copied.get(path)
-        if copied_file and (copied_file.modified, copied_file.size) == state:
+        if copied_file and (copied_file.modified, copied_file.size) == stamp:
             return False
-        age = time.time() - state[0] / 1e9
+        age = time.time() - stamp.modified / 1e9
         return final or not 0 <= age < SETTLED_SECONDS
 
     def _copy(self, path: str) -> Exception | None:
         """Upload a file. If it changed meanwhile, it counts as not copied."""
         file, uri = self.folder / path, self._uri(path)
         try:
-            before = _state(file)
+            before = _stamp(file)
             self.s3.upload_file(str(file), uri.bucket, uri.key, Config=_CONFIG)
             head_reply = self.s3.head_object(Bucket=uri.bucket, Key=uri.key)
-            after = _state(file)
+            after = _stamp(file)
         except FileNotFoundError:  # deleted or renamed meanwhile
             return None
         except Exception as error:  # noqa: BLE001 - also for a name that S3 does not accept; the others are copied
@@ -147,7 +157,7 @@ class CheckpointUpload:
             return error
         if before == after:
             self.record.copied[path] = CopiedFile(
-                modified=after[0], size=after[1], etag=head_reply["ETag"], written=True
+                modified=after.modified, size=after.size, etag=head_reply["ETag"], written=True
             )
         return None
 
@@ -170,8 +180,8 @@ class CheckpointUpload:
         return S3Uri(self.target.bucket, self.target.key.rstrip("/")) / path
 
 
-def _files(folder: Path) -> Iterator[tuple[str, tuple[int, int]]]:
-    """Yield the path of each file in a folder, with its time of modification and its size.
+def _files(folder: Path) -> Iterator[tuple[str, _Stamp]]:
+    """Yield the path of each file in a folder, and its stamp.
 
     Raises:
         OSError: The folder, or a folder in it, cannot be read.
@@ -181,19 +191,19 @@ def _files(folder: Path) -> Iterator[tuple[str, tuple[int, int]]]:
         if not isinstance(error, FileNotFoundError) or error.filename == str(folder):
             raise error
 
-    for place, _, names in os.walk(folder, onerror=refuse):
+    for directory, _, names in os.walk(folder, onerror=refuse):
         for name in names:
-            file = Path(place, name)
+            file = Path(directory, name)
             try:
                 if file.is_file():
-                    yield file.relative_to(folder).as_posix(), _state(file)
+                    yield file.relative_to(folder).as_posix(), _stamp(file)
             except OSError:  # deleted or renamed meanwhile
                 continue
 
 
-def _state(file: Path) -> tuple[int, int]:
+def _stamp(file: Path) -> _Stamp:
     stat = file.stat()
-    return stat.st_mtime_ns, stat.st_size
+    return _Stamp(stat.st_mtime_ns, stat.st_size)
 
 
 def record_restored(folder: Path, etags: dict[str, str], record: CheckpointRecord) -> None:
@@ -203,6 +213,6 @@ def record_restored(folder: Path, etags: dict[str, str], record: CheckpointRecor
         etags: The ETag of each object, by its path in the folder.
     """
     for path, etag in etags.items():
-        modified, size = _state(folder / path)
+        modified, size = _stamp(folder / path)
         record.copied[path] = CopiedFile(modified=modified, size=size, etag=etag, written=False)
     record.save()

@@ -84,14 +84,14 @@ class Downloads:
                     opened.truncate(stored.size)
             except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
                 text = (
-                    f"The S3 object {stored.place} cannot be a file here: one key is an object, and with a slash the "
-                    "start of other keys, too. Rename the object or the folder."
+                    f"The S3 object {stored.uri} cannot be a file here: one key is both an object and the folder of "
+                    "other objects. Rename the object or the folder."
                 )
                 raise download_error(text) from error
             for start in range(0, stored.size, PIECE_BYTES):
                 end = min(start + PIECE_BYTES, stored.size)
                 yield ObjectRange(
-                    source=stored.place, etag=stored.etag, size=stored.size, file=file, start=start, end=end
+                    source=stored.uri, etag=stored.etag, size=stored.size, file=file, start=start, end=end
                 )
 
     def _reserve(self, size: int) -> None:

@@ -10,7 +10,7 @@ import struct
 import zlib
 from collections.abc import Iterable, Iterator
 
-from traingrid.threads import in_order
+from traingrid.threads import map_in_order
 
 BLOCK_BYTES = 1024 * 1024
 _LEVEL = 1
@@ -37,7 +37,7 @@ def compressed(pieces: Iterable[bytes], threads: int = 0) -> Iterator[bytes]:
             yield block
 
     yield _HEADER
-    yield from in_order(_deflated, measured(), threads)
+    yield from map_in_order(_deflated, measured(), threads)
     yield zlib.compressobj(_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS).flush(zlib.Z_FINISH)
     yield struct.pack("<II", checksum, size & 0xFFFFFFFF)
 

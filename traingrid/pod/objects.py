@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 from traingrid.aws.s3_uri import S3Uri, path_in_channel
 from traingrid.pod.failure import download_error
 from traingrid.strict_json import JsonError, json_list
-from traingrid.threads import in_order
+from traingrid.threads import map_in_order
 from traingrid.transfers.retries import patiently
 
 _HEADS_AT_ONCE = 16
@@ -24,18 +24,18 @@ class StoredObject:
     """An object to download.
 
     Attributes:
-        place: Its bucket and key.
+        uri: Its bucket and key.
         size: Its size in bytes.
         etag: Its ETag, with the quotation marks.
     """
 
-    place: S3Uri
+    uri: S3Uri
     size: int
     etag: str
     path: str
 
 
-def place_of(uri: str) -> S3Uri:
+def split_uri(uri: str) -> S3Uri:
     """Return the bucket and the key or prefix of a URI, unchanged.
 
     Raises:
@@ -59,16 +59,16 @@ def objects_of(s3: Any, source: Mapping[str, Any]) -> Iterator[StoredObject]:
         PodError: There are no objects, or the manifest is malformed.
         ClientError: S3 refused a call.
     """
-    place, count = place_of(source["S3Uri"]), 0
+    prefix, count = split_uri(source["S3Uri"]), 0
     manifest = source.get("S3DataType", "S3Prefix") == "ManifestFile"
-    for stored in _listed(s3, place) if manifest else below(s3, place):
+    for stored in _list_manifest(s3, prefix) if manifest else list_below(s3, prefix):
         count += 1
         yield stored
     if not count:
         raise no_objects(source["S3Uri"])
 
 
-def sharded(objects: Iterable[StoredObject], number: int, hosts: int) -> Iterator[StoredObject]:
+def shard(objects: Iterable[StoredObject], number: int, hosts: int) -> Iterator[StoredObject]:
     """Yield the objects of one host with S3DataDistributionType ShardedByS3Key.
 
     Each of n hosts gets 1/n of the number of objects, and some get none if there are fewer objects than hosts
@@ -77,7 +77,7 @@ def sharded(objects: Iterable[StoredObject], number: int, hosts: int) -> Iterato
     yield from islice(objects, number, None, hosts)
 
 
-def below(s3: Any, prefix: S3Uri) -> Iterator[StoredObject]:
+def list_below(s3: Any, prefix: S3Uri) -> Iterator[StoredObject]:
     """Yield the objects whose keys start with a prefix, without the markers of folders, in the order of their keys."""
     request = {"Bucket": prefix.bucket, "Prefix": prefix.key}
     while True:
@@ -85,8 +85,8 @@ def below(s3: Any, prefix: S3Uri) -> Iterator[StoredObject]:
         for entry in page.get("Contents", []):
             path = path_in_channel(prefix.key, entry["Key"])
             if path and not path.endswith("/"):
-                place = S3Uri(prefix.bucket, entry["Key"])
-                yield StoredObject(place=place, size=entry["Size"], etag=entry["ETag"], path=_checked(path, place))
+                uri = S3Uri(prefix.bucket, entry["Key"])
+                yield StoredObject(uri=uri, size=entry["Size"], etag=entry["ETag"], path=_check_path(path, uri))
         if not page.get("IsTruncated"):
             return
         request["ContinuationToken"] = page["NextContinuationToken"]
@@ -97,7 +97,7 @@ def no_objects(uri: str) -> Exception:
     return download_error(f'No S3 objects found under S3 URL "{uri}" given in input data source.')
 
 
-def _listed(s3: Any, manifest: S3Uri) -> Iterator[StoredObject]:
+def _list_manifest(s3: Any, manifest: S3Uri) -> Iterator[StoredObject]:
     """Yield the objects that a ManifestFile names."""
 
     def read() -> bytes:
@@ -110,27 +110,27 @@ def _listed(s3: Any, manifest: S3Uri) -> Iterator[StoredObject]:
         if not all(isinstance(suffix, str) for suffix in suffixes):
             raise JsonError("a list of texts after the prefix")
         prefix = first["prefix"]
-        places = [(place_of(f"{prefix}{suffix}"), suffix) for suffix in suffixes]
+        uris = [(split_uri(f"{prefix}{suffix}"), suffix) for suffix in suffixes]
     except (ValueError, TypeError, KeyError) as error:
         raise download_error(f"The manifest {manifest} in S3 is malformed: {error!r}.") from error
 
-    def stored_object(place_and_suffix: tuple[S3Uri, str]) -> StoredObject:
-        place, suffix = place_and_suffix
+    def stored_object(uri_and_suffix: tuple[S3Uri, str]) -> StoredObject:
+        uri, suffix = uri_and_suffix
         try:
-            head_reply = patiently(lambda: s3.head_object(Bucket=place.bucket, Key=place.key))
+            head_reply = patiently(lambda: s3.head_object(Bucket=uri.bucket, Key=uri.key))
         except ClientError as error:
             if error.response["Error"]["Code"] not in _MISSING:
                 raise
-            raise no_objects(str(place)) from error
+            raise no_objects(str(uri)) from error
         return StoredObject(
-            place=place, size=head_reply["ContentLength"], etag=head_reply["ETag"], path=_checked(suffix, place)
+            uri=uri, size=head_reply["ContentLength"], etag=head_reply["ETag"], path=_check_path(suffix, uri)
         )
 
-    yield from in_order(stored_object, iter(places), _HEADS_AT_ONCE)
+    yield from map_in_order(stored_object, iter(uris), _HEADS_AT_ONCE)
 
 
-def _checked(path: str, place: S3Uri) -> str:
+def _check_path(path: str, uri: S3Uri) -> str:
     """Return a path without a leading slash, if it stays in the channel's folder."""
     if ".." in PurePosixPath(path).parts:
-        raise download_error(f"The S3 object {place} would be stored outside of its folder.")
+        raise download_error(f"The S3 object {uri} would be stored outside of its folder.")
     return path.lstrip("/")

@@ -13,7 +13,7 @@ from traingrid.pod.checkpoint_upload import CheckpointRecord, record_restored
 from traingrid.pod.download import Downloads
 from traingrid.pod.failure import download_error, explained
 from traingrid.pod.host import Host
-from traingrid.pod.objects import StoredObject, below, no_objects, objects_of, place_of, sharded
+from traingrid.pod.objects import StoredObject, list_below, no_objects, objects_of, shard, split_uri
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ def _download(host: Host, s3: Any, downloads: Downloads, name: str, source: Mapp
     """Download a channel, or this host's part of it."""
     objects, title = objects_of(s3, source), f"Channel {name}"
     if source.get("S3DataDistributionType") == "ShardedByS3Key":
-        objects = sharded(objects, host.number, len(host.hosts))
+        objects = shard(objects, host.number, len(host.hosts))
         title += f" (part {host.number + 1} of {len(host.hosts)})"
     logger.info("%s: downloading %s", title, source["S3Uri"])
     host.channel(name).mkdir(parents=True, exist_ok=True)
@@ -82,8 +82,8 @@ def _restore(host: Host, s3: Any, downloads: Downloads, uri: str, folder: Path) 
     SageMaker restores them to each instance
     (https://docs.aws.amazon.com/sagemaker/latest/dg/model-checkpoints-resume.html).
     """
-    prefix, etags = place_of(uri if uri.endswith("/") else f"{uri}/"), dict[str, str]()
-    downloads.fetch(_remembered(below(s3, prefix), etags), folder, "Checkpoints")
+    prefix, etags = split_uri(uri if uri.endswith("/") else f"{uri}/"), dict[str, str]()
+    downloads.fetch(_remembered(list_below(s3, prefix), etags), folder, "Checkpoints")
     record_restored(folder, etags, checkpoint_record(host.base))
 
 

@@ -18,7 +18,7 @@ from traingrid.pod.archive import upload_folder
 from traingrid.pod.checkpoint_upload import CheckpointUpload
 from traingrid.pod.failure import MAX_CHARACTERS, explained, is_denied, one_line, upload_error
 from traingrid.pod.host import Host
-from traingrid.pod.objects import place_of
+from traingrid.pod.objects import split_uri
 from traingrid.pod.prepare import checkpoint_record
 from traingrid.transfers.retries import PATIENCE_SECONDS, patiently
 
@@ -74,16 +74,16 @@ def collect(host: Host, s3: Any, training_ended: Event, termination_log: Path) -
     logger.info("Host %s waits for the end of the training%s", host.name, saved)
     while not training_ended.wait(CHECKPOINT_SECONDS):
         if copy:
-            copy.run()
+            copy.copy_changes()
     failure = _failure_text(host)
     logger.info("The training has ended%s", f": {failure}" if failure else "")
     write_message(termination_log, Ending(failure=failure, error=UNFINISHED).encoded())
     deadline = time.monotonic() + PATIENCE_SECONDS
     if copy:
-        copy.run(final=True)  # first, because a host of spot instances has little time
-    artifact, model_error = _uploaded(host, s3, "model", "model", deadline)
-    output, output_error = _uploaded(host, s3, "output/data", "output", deadline)
-    checkpoint_error = _copied_completely(copy, host, deadline) if copy else ""
+        copy.copy_changes(final=True)  # first, because a host of spot instances has little time
+    artifact, model_error = _upload(host, s3, "model", "model", deadline)
+    output, output_error = _upload(host, s3, "output/data", "output", deadline)
+    checkpoint_error = _copy_completely(copy, host, deadline) if copy else ""
     error = model_error or output_error or checkpoint_error
     write_message(termination_log, Ending(artifact=artifact, failure=failure, error=error).encoded())
     logger.info("Model: %s; output: %s", artifact or "none", output or "none")
@@ -101,12 +101,12 @@ def _checkpoint_copy(host: Host, s3: Any) -> CheckpointUpload | None:
     uri, folder = host.checkpoints
     record = checkpoint_record(host.base)
     record.load()
-    return CheckpointUpload(s3=s3, folder=folder, target=place_of(uri), record=record, is_main=host.is_main)
+    return CheckpointUpload(s3=s3, folder=folder, target=split_uri(uri), record=record, is_main=host.is_main)
 
 
-def _copied_completely(copy: CheckpointUpload, host: Host, deadline: float) -> str:
+def _copy_completely(copy: CheckpointUpload, host: Host, deadline: float) -> str:
     """Copy the checkpoints that are not in S3 yet, and return the error of those that cannot be copied."""
-    while error := copy.run(final=True):
+    while error := copy.copy_changes(final=True):
         # A missing permission, or a file that cannot be read or has an impossible name, does not change.
         if time.monotonic() > deadline or is_denied(error) or isinstance(error, OSError | ValueError):
             return _text(f"checkpoints to {copy.target}", error, host)
@@ -114,10 +114,10 @@ def _copied_completely(copy: CheckpointUpload, host: Host, deadline: float) -> s
     return ""
 
 
-def _uploaded(host: Host, s3: Any, folder: str, name: str, deadline: float) -> tuple[str, str]:
+def _upload(host: Host, s3: Any, folder: str, name: str, deadline: float) -> tuple[str, str]:
     """Upload the archive of a folder; return its URI, or empty, and the error, or empty."""
     output = host.request["OutputDataConfig"]
-    prefix = place_of(output["S3OutputPath"])
+    prefix = split_uri(output["S3OutputPath"])
     parts = [prefix.key.rstrip("/"), host.request["TrainingJobName"], "output", archive_name(name, host.number)]
     target = S3Uri(prefix.bucket, "/".join(part for part in parts if part))
     key_id = output.get("KmsKeyId", "")

@@ -22,42 +22,46 @@ class ActiveJobs:
     """The active training jobs of a grid.
 
     Attributes:
-        in_regions: Calls a function for each Region.
+        map_regions: Calls a function for each Region.
         reach: Records Regions that do not answer, or not in time.
         since: The time from which training jobs are listed.
         until: The time at which listing stops.
     """
 
     inventory: Callable[[str], Inventory]
-    in_regions: Callable[[Callable[[str], Any], Collection[str]], Iterable[Any]]
+    map_regions: Callable[[Callable[[str], Any], Collection[str]], Iterable[Any]]
     reach: Reach
     since: float
     until: float
 
-    def of_regions(self, regions: Collection[str]) -> list[TrainingJob]:
+    def list_jobs(self, regions: Collection[str]) -> list[TrainingJob]:
         """Return the active training jobs of the Regions that answer, in the order of the Regions."""
-        for region in regions:
-            with self.reach.of_region(region, is_whole=True):
-                self.inventory(region)  # creates the clients; boto3 cannot do that in several threads
-        reached_regions = [region for region in regions if not self.reach.given_up(region)]
-        return [job for listed in self.in_regions(self._of_region, reached_regions) for job in listed]
+        self._create_clients(regions)
+        reached_regions = [region for region in regions if not self.reach.is_given_up(region)]
+        return [job for listed in self.map_regions(self._list_region, reached_regions) for job in listed]
 
-    def _of_region(self, region: str) -> list[TrainingJob]:
+    def _create_clients(self, regions: Collection[str]) -> None:
+        """Create the clients of the Regions one after the other, because boto3 cannot do that in several threads."""
+        for region in regions:
+            with self.reach.record_errors(region, is_whole=True):
+                self.inventory(region)
+
+    def _list_region(self, region: str) -> list[TrainingJob]:
         training_jobs: list[TrainingJob] = []
-        with self.reach.of_region(region, is_whole=True):
+        with self.reach.record_errors(region, is_whole=True):
             for state in ACTIVE_STATES:
                 try:
                     for job in self.inventory(region).listed(state, window=Window(since=self.since, until=self.until)):
                         training_jobs.append(job)
                         if job.damaged:
-                            self.reach.damaged(job.damaged)
+                            self.reach.record_damage(job.damaged)
                         if time.time() >= self.until:
-                            self.reach.too_slow(region, len(training_jobs))
+                            self.reach.record_slow_list(region, len(training_jobs))
                             return training_jobs
                 except ListingTimeoutError:
-                    self.reach.too_slow(region, len(training_jobs))
+                    self.reach.record_slow_list(region, len(training_jobs))
                     return training_jobs
                 except PartlyListedError as error:
-                    with self.reach.of_region(self.reach.place(region, error.backend), is_whole=True):
+                    with self.reach.record_errors(self.reach.label(region, error.backend), is_whole=True):
                         raise
         return training_jobs

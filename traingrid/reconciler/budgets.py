@@ -59,14 +59,14 @@ class Budgets:
         for name, submission in submissions.items():
             if not _may_reach(submission):
                 continue
-            with reach.of_submission(name):
+            with reach.record_submission_errors(name):
                 self._enforce(name, submission, running, reach, done)
 
     def _enforce(
         self, name: str, submission: SubmissionState, running: Container[str], reach: Reach, done: PassReport
     ) -> None:
         budget = submission.head.budget_dollars if submission.head else None
-        items = [self._started(item, running, reach) for item in submission.live.values()]
+        items = [self._record_start(item, running, reach) for item in submission.live.values()]
         spent = submission.ended_dollars + sum(running_dollars(item, time.time()) for item in items)
         if budget is None or spent < budget:
             return
@@ -74,14 +74,14 @@ class Budgets:
         submission.cancels[CANCEL_ALL] = self.ledger.cancel_once(name, {"by": BY, "reason": reason})
         done.over_budget.append(name)
 
-    def _started(self, item: JobItem, running: Container[str], reach: Reach) -> JobItem:
+    def _record_start(self, item: JobItem, running: Container[str], reach: Reach) -> JobItem:
         """Return a job with the start of its training job, which is recorded if no child or event has recorded it."""
         name = names.training_job(self.grid, item.submission, item.index, item.attempt)
         is_known = item.training_started_at or not is_running(item) or name not in running
-        place = reach.place(item.region, item.backend)
-        if is_known or reach.given_up(place):
+        label = reach.label(item.region, item.backend)
+        if is_known or reach.is_given_up(label):
             return item
-        with reach.of_region(place):
+        with reach.record_errors(label):
             if record_seen(self.grid, self.ledger, self.backend(item.region, item.backend), name):
                 current = self.ledger.look_up(item.submission, item.index)
                 return item if current is None or isinstance(current, Damaged) else current

@@ -10,7 +10,7 @@ from traingrid import names
 from traingrid.job.ownership import conflict
 from traingrid.job.state import UNLAUNCHED_STATES, JobState
 from traingrid.ledger.preconditions import Precondition
-from traingrid.ledger.record_outcome import deleted, record_seen
+from traingrid.ledger.record_outcome import facts_of_deleted, record_seen
 from traingrid.ledger.user_requests import cancel_of
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from traingrid.job.backend_traits import BackendName
     from traingrid.job.facts import JobFacts
     from traingrid.job.job import Job
-    from traingrid.job.observed import Describer, Seen
+    from traingrid.job.observed import Describer, TrainingJobDescription
     from traingrid.ledger.items import JobItem
     from traingrid.ledger.ledger import Ledger
     from traingrid.ledger.submission_item import SubmissionItem
@@ -75,7 +75,7 @@ class Closer:
         """
         name = names.training_job(self.grid, item.submission, item.index, item.attempt)
         if (
-            item.state == JobState.WAITING and not child.gone
+            item.state == JobState.WAITING and not child.is_gone
         ):  # SageMaker rejected the request, and the child retries it
             return name in running
         if item.state in UNLAUNCHED_STATES:
@@ -93,7 +93,7 @@ class Closer:
         name = names.training_job(self.grid, line.submission, line.index, line.item.attempt)
         backend = self.backend(line.region, line.item.backend)
         cancel = cancel_of(line.cancels, line.index, line.region)
-        if record_seen(self.grid, self.ledger, backend, name, watched=not line.child.gone, cancel=cancel):
+        if record_seen(self.grid, self.ledger, backend, name, watched=not line.child.is_gone, cancel=cancel):
             done.recorded.append(name)
         elif self.is_over(line.item, line.child):
             training_job = backend.describe(name)
@@ -107,13 +107,15 @@ class Closer:
 
     def is_over(self, item: JobItem | SubmissionItem, child: ChildStatus) -> bool:
         """Return True if the child ended so long ago that none of its requests can be in flight."""
-        return child.gone and time.time() - child.ended_at >= self.grace_seconds and self.is_old(item)
+        return child.is_gone and time.time() - child.ended_at >= self.grace_seconds and self.is_old(item)
 
     def is_old(self, item: JobItem | SubmissionItem) -> bool:
         """Return True if the item has not changed for `grace_seconds`."""
         return time.time() - item.changed_at >= self.grace_seconds
 
-    def _conflict(self, training_job: Seen, tags: Mapping[str, str] | None, item: JobItem) -> JobFacts | None:
+    def _conflict(
+        self, training_job: TrainingJobDescription, tags: Mapping[str, str] | None, item: JobItem
+    ) -> JobFacts | None:
         """Return the outcome of a line without child if another training job has the name of its training job.
 
         None if SageMaker no longer has that job, or it is this line's own, which another process has just recorded.
@@ -140,7 +142,7 @@ class Closer:
 
 def _end(line: UnendedLine, item: JobItem | None = None, training_job: str = "") -> JobFacts:
     """Return the outcome of a line that has no training job (any longer) and will never have one."""
-    child, deletion = line.child, deleted(training_job, item.backend) if item and item.was_seen else None
+    child, deletion = line.child, facts_of_deleted(training_job, item.backend) if item and item.was_seen else None
     if cancel := cancel_of(line.cancels, line.index, line.region):
         reason = deletion["reason"] if deletion else cancel.before_creation
         return {"state": JobState.STOPPED, "reason": reason}

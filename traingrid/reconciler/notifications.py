@@ -87,9 +87,9 @@ class Notifier:
             until: The time at which the pass starts no more work.
         """
         pass_number = int(time.time() // PASS_SECONDS)
-        sources = {name: partial(self._of_submission, submission) for name, submission in submissions.items()}
+        sources = {name: partial(self._submission_publications, submission) for name, submission in submissions.items()}
         rejections = intact(self.ledger.rejections())
-        sources |= {rejection.identity: partial(self._of_rejection, rejection) for rejection in rejections}
+        sources |= {rejection.identity: partial(self._rejection_publications, rejection) for rejection in rejections}
         for _, publications in rotated(sources.items(), lambda entry: entry[0], pass_number):
             for publication in publications():
                 if time.time() >= until or len(done.unsent) >= _PATIENCE:
@@ -103,7 +103,7 @@ class Notifier:
                     done.unsent[publication.name] = str(error)
                     return
 
-    def _of_submission(self, submission: SubmissionState) -> Iterator[_Publication]:
+    def _submission_publications(self, submission: SubmissionState) -> Iterator[_Publication]:
         for event in due(submission, time.time()):
             yield _Publication(
                 name=f"{event.head.submission} {event.kind} {event.occurrence}",
@@ -113,7 +113,7 @@ class Notifier:
                 message=partial(message, self.grid, self.home, event),
             )
 
-    def _of_rejection(self, rejection: Rejection) -> Iterator[_Publication]:
+    def _rejection_publications(self, rejection: Rejection) -> Iterator[_Publication]:
         now, notice = time.time(), rejection.notice_rejected
         if now - epoch_seconds(rejection.at) < FORGOTTEN_SECONDS and _is_open(notice, 0, now):
             yield _Publication(

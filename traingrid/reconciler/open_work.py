@@ -21,7 +21,7 @@ from traingrid.backoff import PASS_SECONDS
 from traingrid.late_request import CREATES_END_SECONDS
 from traingrid.ledger.grid_items import HistoryScan
 from traingrid.ledger.open_marks import OpenMark
-from traingrid.ledger.submissions import SubmissionState, by_submission
+from traingrid.ledger.submissions import SubmissionState, group_by_submission
 from traingrid.ledger.timestamps import epoch_seconds, timestamp
 from traingrid.reconciler.notifications import is_told
 from traingrid.reconciler.pass_order import rotated
@@ -65,7 +65,7 @@ class OpenWork:
         progress, pause = self.ledger.grid_items()
         for part in (progress.damage, pause and pause.damage):
             if part:
-                reach.damaged(part)
+                reach.record_damage(part)
         if not progress.after:
             if abs(time.time() - progress.completed_at) < SCAN_SECONDS:
                 return
@@ -101,14 +101,14 @@ class OpenWork:
         marks, submissions = self.ledger.open_marks(), dict[str, SubmissionState]()
         for name, mark in marks.items():
             if mark.damage:
-                reach.damaged(mark.damage)
+                reach.record_damage(mark.damage)
                 self.ledger.mark_open(name)
         order = rotated(marks, str, int(time.time() // PASS_SECONDS))
         for number, name in enumerate(order):
             if number and time.time() >= until:
-                reach.unread(len(order) - number)
+                reach.record_unread(len(order) - number)
                 break
-            submissions[name] = by_submission(self.ledger.whole(name)).get(name, SubmissionState())
+            submissions[name] = group_by_submission(self.ledger.whole(name)).get(name, SubmissionState())
         return submissions, marks
 
     def settle(self, submissions: Mapping[str, SubmissionState], marks: Mapping[str, OpenMark], until: float) -> None:

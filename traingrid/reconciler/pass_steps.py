@@ -67,7 +67,7 @@ class Pass:
     def __post_init__(self) -> None:
         reconciler = self.reconciler
         self._reach = Reach(reconciler.regions, self.report)
-        self._until = self._at(_FOR_LOOKING)
+        self._until = self._deadline(_FOR_LOOKING)
         self._work = OpenWork(ledger=reconciler.ledger, notifies=reconciler.notifications is not None)
 
     def run(self) -> PassReport:
@@ -85,13 +85,13 @@ class Pass:
         self._reach.raise_failures()
         return self.report
 
-    def _at(self, fraction: float) -> float:
+    def _deadline(self, fraction: float) -> float:
         return self.began + self.within * fraction
 
     def _read_submissions(self) -> None:
         """Continue the daily scan, and read the submissions with open work."""
-        self._work.continue_scan(self._at(_FOR_SCANNING), self._reach, self.report)
-        self.submissions, self.marks = self._work.read(self._at(_FOR_READING), self._reach)
+        self._work.continue_scan(self._deadline(_FOR_SCANNING), self._reach, self.report)
+        self.submissions, self.marks = self._work.read(self._deadline(_FOR_READING), self._reach)
         is_whole = len(self.submissions) == len(self.marks)
         oldest = self.began - LONGEST_ACTIVE_SECONDS
         self.since = listed_since(self.submissions.values(), self.began) if is_whole else oldest
@@ -100,16 +100,16 @@ class Pass:
         """List the active training jobs, also in Regions that have left the grid."""
         listing = ActiveJobs(
             inventory=self.reconciler.inventory,
-            in_regions=self.reconciler.in_regions,
+            map_regions=self.reconciler.map_regions,
             reach=self._reach,
             since=self.since,
-            until=self._at(_FOR_LISTING),
+            until=self._deadline(_FOR_LISTING),
         )
-        self.active = listing.of_regions(self.reconciler.regions)
+        self.active = listing.list_jobs(self.reconciler.regions)
         for part in (part for submission in self.submissions.values() for part in submission.damaged):
-            self._reach.damaged(part)
+            self._reach.record_damage(part)
         live = [item for submission in self.submissions.values() for item in submission.live.values()]
-        self.active += listing.of_regions(elsewhere(live, self.reconciler.regions))
+        self.active += listing.list_jobs(elsewhere(live, self.reconciler.regions))
         self.report.running = len(self.active)
         self.report.lines = dict(Counter(JobState.WAITING if item.phase == QUEUED else item.state for item in live))
 

@@ -56,21 +56,21 @@ class Reach:
         self._failures: Counter[str] = Counter()
         self._repairs: dict[str, None] = {}
 
-    def given_up(self, region: str) -> bool:
+    def is_given_up(self, region: str) -> bool:
         """Return True if this pass makes no more calls in a Region."""
         return self._failures[region] >= _PATIENCE
 
     @staticmethod
-    def place(region: str, backend: BackendName) -> str:
+    def label(region: str, backend: BackendName) -> str:
         """Return the name under which errors of a backend are recorded, so that each fails on its own."""
         return region if backend == DEFAULT_BACKEND else f"{region} on {TRAITS[backend].service}"
 
     @contextmanager
-    def of_region(self, region: str, *, is_whole: bool = False) -> Iterator[None]:
-        """Record errors of the block as errors of a Region.
+    def record_errors(self, region: str, *, is_whole: bool = False) -> Iterator[None]:
+        """Record errors of the block as errors of a Region, and continue after the block.
 
         Args:
-            region: The Region, or a `place` in it.
+            region: The Region, or a `label` in it.
             is_whole: Whether all other work in the Region depends on the block.
         """
         try:
@@ -81,23 +81,23 @@ class Reach:
             self._note(region, str(error))
 
     @contextmanager
-    def of_submission(self, submission: str) -> Iterator[None]:
-        """Record errors of the block as errors of a submission."""
+    def record_submission_errors(self, submission: str) -> Iterator[None]:
+        """Record errors of the block as errors of a submission, and continue after the block."""
         try:
             yield
         except _FAILURES as error:
             self._note(f"submission {submission}", str(error))
 
-    def damaged(self, part: Damaged) -> None:
+    def record_damage(self, part: Damaged) -> None:
         """Record a part of the grid's record that cannot be read; the pass continues without it."""
         self._repairs.setdefault(part.next_step)
         self._note(part.place, part.problem)
 
-    def unread(self, submissions: int) -> None:
+    def record_unread(self, submissions: int) -> None:
         """Record that there was no time to read some submissions; the next pass begins with others."""
         self._note("the ledger", f"Reading the open submissions took too long; {submissions} were not read")
 
-    def too_slow(self, region: str, listed: int) -> None:
+    def record_slow_list(self, region: str, listed: int) -> None:
         """Record that a Region did not list all its training jobs in time; the pass processes those it listed."""
         self._note(region, f"Listing its training jobs took too long; {listed} training jobs were listed")
 
@@ -110,7 +110,7 @@ class Reach:
         self._done.unreachable.setdefault(where, why.removesuffix("."))
 
     def _next_step(self) -> str:
-        regions = {place.partition(" ")[0] for place in self._failures}
+        regions = {label.partition(" ")[0] for label in self._failures}
         once_ours = sorted(regions.difference(self._regions))
         if not once_ours:
             return " ".join([*self._repairs, "The next pass retries this."])

@@ -14,7 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Self
 
 from traingrid.aws.batch import Batch
-from traingrid.aws.clients import brisk
+from traingrid.aws.clients import periodic_client
 from traingrid.aws.s3 import Storage
 from traingrid.aws.sns import Topic
 from traingrid.backends import describing, inventory_of
@@ -25,7 +25,7 @@ from traingrid.reconciler.notifications import Notifier
 from traingrid.reconciler.pass_report import PassReport
 from traingrid.reconciler.pass_steps import Pass
 from traingrid.submission.batch_children import Children
-from traingrid.threads import in_order
+from traingrid.threads import map_in_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -45,9 +45,9 @@ pass acts at the latest.
 """
 
 
-def at_once(work: Callable[[str], Any], regions: Collection[str]) -> Iterable[Any]:
+def map_concurrently(work: Callable[[str], Any], regions: Collection[str]) -> Iterable[Any]:
     """Call a function for all Regions concurrently, and return the results in the order of the Regions."""
-    return in_order(work, regions, len(regions))
+    return map_in_order(work, regions, len(regions))
 
 
 @dataclass(kw_only=True)
@@ -60,7 +60,7 @@ class Reconciler:
         regions: The training Regions of the grid. Lines may be in other Regions that have left the grid.
         backend: Returns the service of a Region.
         notifications: Publishes events of submissions; None if the grid has no notifications.
-        in_regions: Calls a function for each Region.
+        map_regions: Calls a function for each Region.
     """
 
     grid: str
@@ -74,23 +74,23 @@ class Reconciler:
     backend: Callable[[str, BackendName], Describer]
     notifications: Notifier | None = None
     grace_seconds: float = GRACE_SECONDS
-    in_regions: Callable[[Callable[[str], Any], Collection[str]], Iterable[Any]] = at_once
+    map_regions: Callable[[Callable[[str], Any], Collection[str]], Iterable[Any]] = map_concurrently
 
     @classmethod
     def of(cls, deployment: Deployment, grace_seconds: float = GRACE_SECONDS) -> Self:
         """Return the reconciler of a deployment."""
-        grid, storage = deployment.grid, Storage(deployment.grid.home, brisk)
-        ledger = Ledger(deployment.table, grid.home, brisk)
+        grid, storage = deployment.grid, Storage(deployment.grid.home, periodic_client)
+        ledger = Ledger(deployment.table, grid.home, periodic_client)
         return cls(
             grid=grid.name,
             bucket=deployment.manifest_bucket,
             ledger=ledger,
             storage=storage,
-            children=Children(storage, deployment.manifest_bucket, grid.home, brisk),
-            batch=Batch(deployment, grid.home, brisk),
+            children=Children(storage, deployment.manifest_bucket, grid.home, periodic_client),
+            batch=Batch(deployment, grid.home, periodic_client),
             regions=list(grid.regions),
-            inventory=cache(lambda region: inventory_of(deployment, region, brisk)),
-            backend=cache(lambda region, backend: describing(deployment, region, backend, brisk)),
+            inventory=cache(lambda region: inventory_of(deployment, region, periodic_client)),
+            backend=cache(lambda region, backend: describing(deployment, region, backend, periodic_client)),
             notifications=_notifications(deployment, ledger),
             grace_seconds=grace_seconds,
         )
@@ -125,7 +125,7 @@ def _notifications(deployment: Deployment, ledger: Ledger) -> Notifier | None:
     """Return the notifications of a deployment, or None if its grid has none."""
     if not deployment.topic:
         return None
-    topic, grid = Topic(deployment.topic, brisk), deployment.grid
+    topic, grid = Topic(deployment.topic, periodic_client), deployment.grid
     return Notifier(
         grid=grid.name,
         home=grid.home,

@@ -52,10 +52,10 @@ class Stops:
         for job in active:
             if time.time() >= self.until:
                 return  # the next pass stops the rest
-            place = self.reach.place(job.region, job.backend)
-            if self.reach.given_up(place):
+            label = self.reach.label(job.region, job.backend)
+            if self.reach.is_given_up(label):
                 continue
-            with self.reach.of_region(place):
+            with self.reach.record_errors(label):
                 submission = self.submissions.get(job.line[0], SubmissionState())
                 if self._is_unwanted(job, submission) and self.inventory(job.region).stop(job):
                     self.done.stopped.append(job.name)
@@ -64,9 +64,10 @@ class Stops:
     def complete(self, active: Iterable[TrainingJob]) -> None:
         """Complete the stops of training jobs, and stop those that wait for a failed host."""
         for job in active:
-            place, is_asked = self.reach.place(job.region, job.backend), job.may_hang or job.state == JobState.STOPPING
-            if is_asked and time.time() < self.until and not self.reach.given_up(place):
-                with self.reach.of_region(place):
+            label = self.reach.label(job.region, job.backend)
+            is_asked = job.may_hang or job.state == JobState.STOPPING
+            if is_asked and time.time() < self.until and not self.reach.is_given_up(label):
+                with self.reach.record_errors(label):
                     self.inventory(job.region).complete_stop(job)
 
     def stop_older(self, regions: Collection[str], since: float) -> None:
@@ -78,14 +79,14 @@ class Stops:
         listed = dict(progress.listed)
         for region in regions:
             before = listed.get(region, int(since))
-            if before <= oldest or time.time() >= self.until or self.reach.given_up(region):
+            if before <= oldest or time.time() >= self.until or self.reach.is_given_up(region):
                 continue
             older: list[TrainingJob] = []
-            with self.reach.of_region(region), suppress(ListingTimeoutError, PartlyListedError):
+            with self.reach.record_errors(region), suppress(ListingTimeoutError, PartlyListedError):
                 for job in self.inventory(region).listed(window=Window(since=oldest, before=before, until=self.until)):
                     if _TRAINING_JOB in job.arn:
                         listed[region] = min(int(job.created_at) + 1, before)
-                    if job.active:
+                    if job.is_active:
                         older.append(job)
                 listed[region] = int(oldest)
             self.stop_unwanted(older)
@@ -95,10 +96,10 @@ class Stops:
     def release(self, regions: Collection[str]) -> None:
         """Release ended training jobs that their service keeps until their ends are recorded."""
         for region in regions:
-            place = self.reach.place(region, "eks")  # SageMaker releases nothing
-            if self.reach.given_up(place):
+            label = self.reach.label(region, "eks")  # SageMaker releases nothing
+            if self.reach.is_given_up(label):
                 continue
-            with self.reach.of_region(place):
+            with self.reach.record_errors(label):
                 inventory = self.inventory(region)
                 for job in inventory.ended():
                     if time.time() >= self.until:

@@ -63,17 +63,17 @@ class UnwatchedLines:
             if time.time() >= asking_until:
                 self.done.left += len(submission.live) + len(submission.unopened)
                 continue
-            with self.reach.of_submission(name):
+            with self.reach.record_submission_errors(name):
                 self._adopt(submission)
                 lines += self._lines(submission, running)
         for line in rotated(lines, lambda line: (line.submission, line.index), pass_number):
-            place = self.reach.place(line.region, line.item.backend if line.item else DEFAULT_BACKEND)
-            if line.item and self.reach.given_up(place):
+            label = self.reach.label(line.region, line.item.backend if line.item else DEFAULT_BACKEND)
+            if line.item and self.reach.is_given_up(label):
                 continue
             if time.time() >= self.until:
                 self.done.left += 1
                 continue
-            with self.reach.of_region(place):
+            with self.reach.record_errors(label):
                 self.closer.look_at(line, self.done)
 
     def _adopt(self, submission: SubmissionState) -> None:
@@ -124,7 +124,7 @@ class UnwatchedLines:
         submitted = readable(submitted_jobs(self.storage, self.bucket, submission_item), damaged.append)
         jobs = {job.index: job for job in submitted if job.index in left}
         for part in damaged:
-            self.reach.damaged(part)
+            self.reach.record_damage(part)
         lost = {part.index: part for part in damaged}
         for index in sorted(left):
             job, why = jobs.get(index), lost.get(index) or lost.get(None)

@@ -13,7 +13,7 @@ from traingrid.job.failures import FAILURES
 from traingrid.job.state import JobState
 from traingrid.ledger.damage import Damaged
 from traingrid.metrics.comparison import compared_metric, differing, is_lower_better, ranked
-from traingrid.metrics.curves import by_job, last_curves
+from traingrid.metrics.curves import group_by_job, last_curves
 from traingrid.metrics.history import MetricHistory
 from traingrid.metrics.ranking import explanation
 from traingrid.submission.manifest_text import manifest_content
@@ -163,7 +163,7 @@ def read_content(plane: ControlPlane, submission: str) -> Content:
 def _points(plane: ControlPlane, submission: str, indexes: Collection[int]) -> tuple[dict[int, list[MetricPoint]], str]:
     """Return the metric histories of some jobs by index, or none and the error of the Region that does not answer."""
     try:
-        return by_job(MetricHistory(plane.deployment, plane.ledger, plane.storage, submission).read(indexes)), ""
+        return group_by_job(MetricHistory(plane.deployment, plane.ledger, plane.storage, submission).read(indexes)), ""
     except TraingridError as error:
         return {}, error.what
 

@@ -144,7 +144,7 @@ def curves_section(content: Content) -> Markup | None:
     if content.curves_error:
         return section("Curves", el("p", text(f"The curves could not be read. {content.curves_error}"), class_="bad"))
     drawn = [run for run in content.runs if run.curves]
-    names = sorted({name for run in drawn for name in run.curves} - _NOT_SHOWN, key=_by_kind)
+    names = sorted({name for run in drawn for name in run.curves} - _NOT_SHOWN, key=_sort_key)
     if not names:
         return None
     legend = el("ul", *_legend(content), class_="legend")
@@ -202,7 +202,7 @@ def _points(points: Sequence[MetricPoint], *, by_epoch: bool) -> list[tuple[floa
 def _metrics(content: Content) -> list[str]:
     """Return the metrics of the table: the one by which the jobs are ordered, then loss, accuracy and throughput."""
     names = {name for run in content.runs for name in run.status.metrics} - _NOT_SHOWN - {content.metric}
-    usual = [name for name in sorted(names, key=_by_kind) if _kind(name) < len(_KINDS)]
+    usual = [name for name in sorted(names, key=_sort_key) if _kind(name) < len(_KINDS)]
     other_metrics = [name for name in sorted(names) if name not in usual]
     return [*([content.metric] if content.metric else []), *usual, *other_metrics][:_MOST_METRICS]
 
@@ -211,7 +211,7 @@ def _kind(name: str) -> int:
     return next((place for place, kind in enumerate(_KINDS) if kind.search(name)), len(_KINDS))
 
 
-def _by_kind(name: str) -> tuple[int, str]:
+def _sort_key(name: str) -> tuple[int, str]:
     return _kind(name), name
 
 

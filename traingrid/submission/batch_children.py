@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from traingrid.aws.clients import Maker, gentle
+from traingrid.aws.clients import Maker, background_client
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.strict_json import JsonError, json_object, member
 from traingrid.submission.files import jobs_key
@@ -44,7 +44,7 @@ class ChildStatus:
     ended_at: float = 0
 
     @property
-    def gone(self) -> bool:
+    def is_gone(self) -> bool:
         """True if the child has ended."""
         return self.status in GONE
 
@@ -59,7 +59,9 @@ class Children:
         make: Makes the client of Batch.
     """
 
-    def __init__(self, storage: Storage, bucket: str, region: str | None = None, make: Maker = gentle) -> None:
+    def __init__(
+        self, storage: Storage, bucket: str, region: str | None = None, make: Maker = background_client
+    ) -> None:
         self._storage = storage
         self._bucket = bucket
         self._batch: Any = make("batch", region)
@@ -81,7 +83,9 @@ class Children:
         )
         return {
             index: min(
-                (status_by_child[child] for child in ids_of_line), key=lambda child: child.gone, default=ChildStatus()
+                (status_by_child[child] for child in ids_of_line),
+                key=lambda child: child.is_gone,
+                default=ChildStatus(),
             )
             for index, ids_of_line in ids_by_line.items()
         }
@@ -91,7 +95,7 @@ class Children:
 
         It is empty if the submission has no array yet, or Batch no longer has any of its arrays.
         """
-        described = self._described({array.batch_job for array in submission_item.arrays})
+        described = self._describe({array.batch_job for array in submission_item.arrays})
         states = {job["status"] for job in described.values()}
         return next((state for state in sorted(states) if state not in GONE), min(states, default=""))
 
@@ -107,15 +111,15 @@ class Children:
                 start += array.count
             job = array.batch_job
             ids |= {
-                index: job if array.count == 1 else f"{job}:{place}"
-                for place, index in enumerate(indices)
+                index: job if array.count == 1 else f"{job}:{position}"
+                for position, index in enumerate(indices)
                 if index is not None
             }
         return ids
 
     def described(self, child: str) -> dict[str, Any]:
         """Return Batch's description of a child; empty if Batch does not have it (any longer)."""
-        description: dict[str, Any] = self._described({child} if child else set()).get(child, {})
+        description: dict[str, Any] = self._describe({child} if child else set()).get(child, {})
         return description
 
     def terminate(self, job: str, reason: str) -> None:
@@ -140,7 +144,7 @@ class Children:
 
         Batch creates children some time after their array was submitted. Until then a child has its array's status.
         """
-        parents = self._described({child.partition(":")[0] for child in ids})
+        parents = self._describe({child.partition(":")[0] for child in ids})
         statuses = {child: ChildStatus(id=child) for child in ids}
         children = set()
         for child in ids:
@@ -154,10 +158,10 @@ class Children:
                 statuses[child] = ChildStatus(id=child, status=parent["status"])
             else:
                 children.add(child)
-                statuses[child] = _not_known(child, parent)
-        return statuses | {child: _child(job) for child, job in self._described(children).items()}
+                statuses[child] = _unknown_child(child, parent)
+        return statuses | {child: _child(job) for child, job in self._describe(children).items()}
 
-    def _described(self, ids: set[str]) -> dict[str, Any]:
+    def _describe(self, ids: set[str]) -> dict[str, Any]:
         ordered = sorted(ids)
         described: dict[str, Any] = {}
         for start in range(0, len(ordered), _DESCRIBED_AT_ONCE):
@@ -203,7 +207,7 @@ def _child(job: Mapping[str, Any]) -> ChildStatus:
     )
 
 
-def _not_known(child: str, parent: Mapping[str, Any]) -> ChildStatus:
+def _unknown_child(child: str, parent: Mapping[str, Any]) -> ChildStatus:
     """Return the status of a child that DescribeJobs does not return although it returns the array."""
     array = _child(parent)
-    return replace(array, id=child, status=UNKNOWN if array.gone else array.status)
+    return replace(array, id=child, status=UNKNOWN if array.is_gone else array.status)

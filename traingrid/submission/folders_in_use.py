@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from traingrid.job.data_layout import folder_of
 from traingrid.job.initial_model import initial_model_uri
-from traingrid.job.job import in_region
+from traingrid.job.job import job_in_region
 from traingrid.ledger.damage import readable
-from traingrid.ledger.submissions import by_submission
+from traingrid.ledger.submissions import group_by_submission
 from traingrid.submission.batch_children import GONE
 from traingrid.submission.submitted_jobs import retried_jobs, written_jobs
 
@@ -70,7 +70,7 @@ class FolderFinder:
                 read any folder.
         """
         in_use = FoldersInUse()
-        for name, submission in by_submission(items).items():
+        for name, submission in group_by_submission(items).items():
             submission_item = submission.head
             in_use.unknown |= {_words(part): None for part in submission.damaged}
             if submission_item is None or (len(submission.opened) >= submission_item.jobs and not submission.live):
@@ -132,7 +132,7 @@ def _add(in_use: FoldersInUse, job: Job, name: str) -> None:
     if job.by_layout:  # any object in the folder may belong to a channel
         in_use.jobs |= {f"{str(folder_of(inputs_of_region)).rstrip('/')}/": name for inputs_of_region in inputs}
     for region in job.regions:
-        if model := initial_model_uri(in_region(job, region)):
+        if model := initial_model_uri(job_in_region(job, region)):
             in_use.jobs[model] = name
     for folder in (job.copy_from, job.copy_to):
         if folder:

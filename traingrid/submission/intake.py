@@ -169,7 +169,7 @@ class Intake:
     def _reported_again(self, source: ManifestVersion, item: SubmissionItem) -> dict[str, Any]:
         """Return the report of a submission; write it if the request that submitted the last array did not."""
         report = self._submitted_report(source)
-        return report or self._write_report(source, _submitted(item.submission, item.jobs, _reported(item)))
+        return report or self._write_report(source, _submitted(item.submission, item.jobs, _reported_arrays(item)))
 
     def _submitted_report(self, source: ManifestVersion) -> dict[str, Any] | None:
         """Return the report on this version of a manifest, if it was submitted and has one."""
@@ -187,7 +187,7 @@ class Intake:
         if size > manifest.MAX_BYTES:
             raise too_large(size)
         digest = hashlib.sha256()
-        lines = manifest.parse(_hashed(pieces, digest.update), self.deployment)
+        lines = manifest.parse(_hash_pieces(pieces, digest.update), self.deployment)
         return InitialModels(deployment=self.deployment, ledger=self.ledger).resolved(lines), digest.hexdigest()
 
     def _submit(
@@ -195,7 +195,7 @@ class Intake:
     ) -> tuple[str, list[dict[str, Any]]]:
         submission, claimed = self._claim(source, claim, lines, sha256)
         if claimed and claimed.batch_job:
-            return submission, _reported(claimed)
+            return submission, _reported_arrays(claimed)
         jobs = iter_jobs(lines, self.deployment, submission)
         arrays: list[Array] = []
         try:
@@ -287,14 +287,14 @@ def _submitted(submission: str, jobs: int, arrays: list[dict[str, Any]]) -> dict
     return report | {"batch_job": arrays[0]["batch_job"], "arrays": arrays}
 
 
-def _reported(claimed: SubmissionItem) -> list[dict[str, Any]]:
+def _reported_arrays(claimed: SubmissionItem) -> list[dict[str, Any]]:
     """Return the arrays of a report for a submission that an earlier request has submitted."""
     unknown = [{"batch_job": claimed.batch_job}]
     submitted = [array.entry() for array in claimed.arrays if not is_retry(array)]
     return submitted if "arrays" in claimed.stored else unknown
 
 
-def _hashed(pieces: Iterable[bytes], update: Callable[[bytes], None]) -> Iterator[bytes]:
+def _hash_pieces(pieces: Iterable[bytes], update: Callable[[bytes], None]) -> Iterator[bytes]:
     """Yield the pieces of a file, and update its hash with each piece."""
     for piece in pieces:
         update(piece)

@@ -64,7 +64,7 @@ def changed_jobs(
     pairs = zip(lines, order, strict=True)
     changed = dict(_changed((job_of_line(line, index, deployment, submission) for line, index in pairs), latest))
     if changed:
-        _refuse_moved(changed, latest, submission)
+        _check_order(changed, latest, submission)
     return changed
 
 
@@ -77,7 +77,7 @@ def _changed(jobs: Iterator[Job], latest: Mapping[int, Job]) -> Iterator[tuple[i
             yield job.index, ChangedJob(job=job, fields=fields)
 
 
-def _refuse_moved(changed: Mapping[int, ChangedJob], latest: Mapping[int, Job], submission: str) -> None:
+def _check_order(changed: Mapping[int, ChangedJob], latest: Mapping[int, Job], submission: str) -> None:
     """Raise UsageError if a line now describes another job; then lines cannot be mapped to jobs reliably."""
     previous = {_trained(job, submission): index for index, job in latest.items()}
     for index, now in changed.items():

@@ -66,9 +66,9 @@ def submission_overview(submission_item: SubmissionItem, ledger: Ledger) -> Subm
         states[job.region][job.state] += 1
         if job.state == JobState.FAILED:
             failures[job.failure] += 1
-            failed.append(_status(job, cancels))
+            failed.append(_job_status(job, cancels))
         elif job.state not in FINAL_STATES | UNLAUNCHED_STATES:
-            running.append(_status(job, cancels))
+            running.append(_job_status(job, cancels))
     return SubmissionOverview(
         submission=submission_item.submission,
         manifest=submission_item.manifest,
@@ -82,17 +82,17 @@ def submission_overview(submission_item: SubmissionItem, ledger: Ledger) -> Subm
     )
 
 
-def _status(job: RecordedState, cancels: Mapping[str, Cancel]) -> JobStatus:
+def _job_status(recorded: RecordedState, cancels: Mapping[str, Cancel]) -> JobStatus:
     return JobStatus(
-        index=job.index,
-        region=job.region,
-        name=job.name,
-        state=job.state,
-        phase=job.phase,
-        attempt=job.attempt,
-        reason=job.reason,
-        epochs=job.epochs,
-        started_at=job.training_started_at,
-        seconds=job.training_seconds,
-        cancelled=cancel_of(cancels, job.index, job.region) is not None,
+        index=recorded.index,
+        region=recorded.region,
+        name=recorded.name,
+        state=recorded.state,
+        phase=recorded.phase,
+        attempt=recorded.attempt,
+        reason=recorded.reason,
+        epochs=recorded.epochs,
+        started_at=recorded.training_started_at,
+        seconds=recorded.training_seconds,
+        cancelled=cancel_of(cancels, recorded.index, recorded.region) is not None,
     )

@@ -31,7 +31,7 @@ from traingrid.ledger.damage import readable, warn
 from traingrid.ledger.submission_item import Array
 from traingrid.submission.files import array_file, index_uri, normalised, retry_key
 from traingrid.submission.retry_plan import RetryPlan
-from traingrid.threads import in_order
+from traingrid.threads import map_in_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -130,7 +130,7 @@ class Retrier:
             while waiting:
                 is_late = late_after_minutes()
                 number = self.ledger.claim_retry(todo.submission, {"by": by})
-                reopen = partial(self._reopened, todo, number, is_late)
+                reopen = partial(self._reopen, todo, number, is_late)
                 reopened = self._reopened_slice(reopen, waiting, done)
                 if reopened:
                     done.batch_jobs.append(self._submit(todo.submission, number, reopened))
@@ -141,9 +141,9 @@ class Retrier:
             text = f"The retry was interrupted after {len(done.indices)} of {len(todo.jobs)} jobs. {cause}"
             step = "The reconciler closes jobs without a child within two passes (10 minutes)."
             raise TraingridError(text, f"{step} Then run the same command again to retry the rest.") from error
-        return self._without_closed(todo.submission, done) if done.indices else done
+        return self._drop_closed(todo.submission, done) if done.indices else done
 
-    def _without_closed(self, submission: str, done: Retried) -> Retried:
+    def _drop_closed(self, submission: str, done: Retried) -> Retried:
         """Return the result of a retry without the jobs that the reconciler closed before their array existed."""
         ours = set(done.indices)
         failed = {
@@ -166,7 +166,7 @@ class Retrier:
         while waiting and tried < MAX_ARRAY and time.monotonic() - began < SLICE_SECONDS:
             some = [waiting.popleft() for _ in range(min(self.at_once, len(waiting), MAX_ARRAY - tried))]
             tried += len(some)
-            are_reopened = in_order(reopen, some, self.at_once)
+            are_reopened = map_in_order(reopen, some, self.at_once)
             for job, is_got in zip(some, are_reopened, strict=True):
                 if is_got:
                     reopened.append(job)
@@ -174,7 +174,7 @@ class Retrier:
                     done.left[job.index] = "another retry has started it"
         return reopened
 
-    def _reopened(self, todo: ToRetry, number: int, is_late: Callable[[], bool], job: Job) -> bool:
+    def _reopen(self, todo: ToRetry, number: int, is_late: Callable[[], bool], job: Job) -> bool:
         """Move a job to its next attempt, for array `number`; return False if another retry was faster.
 
         Raises:

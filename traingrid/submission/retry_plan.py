@@ -109,7 +109,7 @@ class RetryPlan:
             if index in lost:
                 raise TraingridError(lost[index].sentence, lost[index].next_step)
             raise UsageError(text, "Only failed and stopped jobs can be retried.")
-        in_flight = _in_flight(ended.values())
+        in_flight = _reasons_in_flight(ended.values())
         left = in_flight | self._left(submission, ended) | dict.fromkeys(late, _LATE)
         late += [index for index, why in in_flight.items() if left[index] == why]
         left |= {number: str(part) for number, part in lost.items()}
@@ -119,7 +119,7 @@ class RetryPlan:
                 raise TraingridError(f"{part.sentence} Nothing was changed.", part.next_step)
             corrected = changed_jobs(lines, submitted, jobs, self.deployment, submission)
             changed = {index: change.fields for index, change in corrected.items()}
-            left = {index: _not_ended(fields) for index, fields in changed.items() if index not in ended} | left
+            left = {index: _unended_reason(fields) for index, fields in changed.items() if index not in ended} | left
             left = {index: why for index, why in left.items() if index in changed}
             jobs = {index: change.job for index, change in corrected.items()}
         to_retry = [job for index, job in sorted(jobs.items()) if index in ended and index not in left]
@@ -147,7 +147,7 @@ class RetryPlan:
         )
         errors = {}
         for job in jobs:
-            if refused := models.refused(job):
+            if refused := models.model_problem(job):
                 text = f"line {job.line} cannot begin with the model of job {job.init_from}: {refused.reason}."
                 errors[job.index] = UsageError(text, refused.next_step)
         return errors
@@ -169,12 +169,12 @@ class RetryPlan:
         if submission_item is None:
             raise UnknownSubmissionError(submission)
         if submission_item.is_by_hand:
-            raise self._by_hand(submission_item)
+            raise self._by_hand_error(submission_item)
         if not submission_item.arrays:
             raise TraingridError(f"Submission {submission} is still being submitted.", "Try again in a minute.")
         return submission_item
 
-    def _by_hand(self, submission_item: SubmissionItem) -> TraingridError:
+    def _by_hand_error(self, submission_item: SubmissionItem) -> TraingridError:
         """Return the error for a retry of a submission by hand, whose lines exist only in the file given to Batch.
 
         That file may have changed, and its lines would be read with the grid's current defaults.
@@ -240,7 +240,7 @@ class RetryPlan:
         return running, silent
 
 
-def _in_flight(ended: Iterable[JobItem]) -> dict[int, str]:
+def _reasons_in_flight(ended: Iterable[JobItem]) -> dict[int, str]:
     """Return the reasons why lines cannot be retried yet whose last attempt may still get a training job, by index."""
     now = time.time()
     waits = {item.index: math.ceil((item.creates_end_at - now) / 60) for item in ended}
@@ -291,6 +291,6 @@ def _state_of(item: JobItem | None) -> str:
     return item.state if item else JobState.PENDING
 
 
-def _not_ended(fields: Sequence[str]) -> str:
+def _unended_reason(fields: Sequence[str]) -> str:
     changed = ", ".join(fields)
     return f"its line has changed ({changed}), but it has not failed; submit the line in a separate manifest"

@@ -184,7 +184,7 @@ def submission_status(
     """
     read, damaged = read_submission(ledger, submission), list[Damaged]()
     recorded = recorded_jobs(read, bucket, storage, damaged.append)
-    current = _as_in_batch(read, recorded, children)
+    current = _statuses_in_batch(read, recorded, children)
     return SubmissionStatus(
         submission=submission,
         manifest=read.head.manifest,
@@ -264,7 +264,9 @@ def _with_cancel(job: JobStatus, cancel: Cancel | None) -> JobStatus:
     return replace(job, cancelled=True, reason=cancel.reason_of(job.state, job.reason))
 
 
-def _as_in_batch(read: ReadSubmission, recorded: Mapping[int, JobStatus], children: Children) -> dict[int, JobStatus]:
+def _statuses_in_batch(
+    read: ReadSubmission, recorded: Mapping[int, JobStatus], children: Children
+) -> dict[int, JobStatus]:
     """Return the status of each job, with Batch's state of the children of jobs without training job."""
     submission_item, items, damaged = read.head, read.items, read.damaged_jobs
     waiting = {
@@ -343,7 +345,7 @@ def _never_started(job: JobStatus, submission_item: SubmissionItem, child: Child
 
     The reconciler does not close such a line, because it has no copy of the line.
     """
-    if not child.gone or job.ended:
+    if not child.is_gone or job.ended:
         return job
     if not submission_item.had_child(job.index, child.status):
         batch_job = submission_item.batch_job
@@ -360,7 +362,7 @@ def _with_batch_state(job: JobStatus, child: ChildStatus, cancels: Mapping[str, 
     The reconciler determines this.
     """
     if child.status != "FAILED":
-        return job if job.state == JobState.WAITING or child.gone else replace(job, phase=child.status)
+        return job if job.state == JobState.WAITING or child.is_gone else replace(job, phase=child.status)
     if job.cancelled:
         cancel = cancel_of(cancels, job.index, job.region)
         return replace(job, phase="FAILED", state=JobState.STOPPED, reason=cancel.sentence if cancel else "Cancelled")

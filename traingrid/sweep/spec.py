@@ -85,7 +85,7 @@ class Objective(SpecPart):
     direction: Literal["maximize", "minimize"]
 
     @property
-    def lowest(self) -> bool:
+    def is_lower_better(self) -> bool:
         """True if a lower value is better."""
         return self.direction == "minimize"
 

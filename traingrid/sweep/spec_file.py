@@ -147,9 +147,9 @@ def _keys(key: KeyPath) -> Iterator[str]:
 def _broken_rules(spec: SweepSpec) -> Iterator[tuple[KeyPath, str]]:
     """Yield the rules between keys that a specification violates: the key, and the rule with the next step."""
     for key, dimension in spec.search.items():
-        yield from _of_dimension(key, dimension, spec.strategy)
+        yield from _check_dimension(key, dimension, spec.strategy)
     for number, line in enumerate(spec.lines):
-        yield from _of_line(number, line, spec)
+        yield from _check_line(number, line, spec)
     for name in spec.final:
         if name not in FIELDS and not name.startswith(tuple(MAPPINGS)):
             yield ("final", name), "a manifest has no such field. Write for example `final: {hp.epochs: 90}`."
@@ -159,7 +159,7 @@ def _broken_rules(spec: SweepSpec) -> Iterator[tuple[KeyPath, str]]:
         yield ("search",), f"the grid has {number:,} combinations, more than {MAX_TRIALS:,}. Use fewer, or set trials."
 
 
-def _of_dimension(key: str, dimension: Dimension, strategy: str) -> Iterator[tuple[KeyPath, str]]:
+def _check_dimension(key: str, dimension: Dimension, strategy: str) -> Iterator[tuple[KeyPath, str]]:
     if not key.startswith(HYPERPARAMETER) or len(key) == len(HYPERPARAMETER):
         yield ("search", key), "only hyperparameters can be searched. Write it as hp.NAME."
     if len(dimension.kinds) != 1:
@@ -179,7 +179,7 @@ def _of_dimension(key: str, dimension: Dimension, strategy: str) -> Iterator[tup
         yield ("search", key, "points"), "it is used by strategy grid with range and log_range only. Remove it."
 
 
-def _of_line(number: int, line: Mapping[str, Any], spec: SweepSpec) -> Iterator[tuple[KeyPath, str]]:
+def _check_line(number: int, line: Mapping[str, Any], spec: SweepSpec) -> Iterator[tuple[KeyPath, str]]:
     for field, value in line.items():
         if not _is_json(value):
             yield ("lines", number, field), "a manifest cannot contain this value. Put it in quotation marks."

@@ -150,7 +150,7 @@ def state_of(entries: Sequence[Entry]) -> SweepState:
 
 def best_first(trials: Iterable[Trial], objective: Objective) -> list[Trial]:
     """Return trials in the order of `traingrid compare`: the best first, those that failed or were stopped last."""
-    return sorted(trials, key=lambda trial: trial.ranked(objective.metric).order(lowest=objective.lowest))
+    return sorted(trials, key=lambda trial: trial.ranked(objective.metric).order(lowest=objective.is_lower_better))
 
 
 def free_numbers(used_numbers: Iterable[int], count: int) -> list[int]:

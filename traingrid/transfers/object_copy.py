@@ -134,7 +134,7 @@ class ObjectCopy:
                 algorithm = next(iter(source_head.checksums), _DEFAULT)
                 self.target_store.copy(source, source_head, target, algorithm, task.mark)
                 return True
-            return self._in_parts(task, plan.part_bytes, stopped)
+            return self._copy_in_parts(task, plan.part_bytes, stopped)
         except ClientError as error:
             code = error.response["Error"]["Code"]
             if code in _SOURCE_IS_GONE or (code in _EXISTS and not self._is_unchanged(source, source_head)):
@@ -172,7 +172,7 @@ class ObjectCopy:
             return self.sizes.part
         return ceil(source_head.size / MAX_PARTS / MIB) * MIB
 
-    def _in_parts(self, task: _Task, size: int, stopped: Callable[[], bool]) -> bool:
+    def _copy_in_parts(self, task: _Task, size: int, stopped: Callable[[], bool]) -> bool:
         """Copy an object in parts of some bytes, and continue an unfinished upload; return False if copying ended."""
         store, source_head, target = self.target_store, task.head, task.target
         upload, parts = self._upload(task)

@@ -10,7 +10,7 @@ from traingrid.errors import UsageError
 from traingrid.ledger.damage import warn
 from traingrid.submission.submitted_jobs import last_submitted_jobs
 from traingrid.sweep.journal import Journal
-from traingrid.threads import in_order
+from traingrid.threads import map_in_order
 from traingrid.ui.rows import key_of
 
 if TYPE_CHECKING:
@@ -48,12 +48,12 @@ def hyperparameters(plane: ControlPlane, submissions: Sequence[str]) -> dict[str
     ids = list(dict.fromkeys(submissions))
     if len(ids) > MOST_SUBMISSIONS:
         raise UsageError(f"{len(ids)} submissions were given.", f"Choose at most {MOST_SUBMISSIONS}.")
-    items = list(in_order(plane.head, ids, _READS))
+    items = list(map_in_order(plane.head, ids, _READS))
     jobs = sum(submission_item.jobs for submission_item in items)
     if jobs > MOST_JOBS:
         text = f"The submissions have {jobs:,} jobs, and the page compares the hyperparameters of up to {MOST_JOBS:,}."
         raise UsageError(text, "Choose a smaller submission, or run `traingrid compare`.")
-    parts = in_order(lambda item: _hyperparameters_of(plane, item), items, _READS)
+    parts = map_in_order(lambda item: _hyperparameters_of(plane, item), items, _READS)
     by_job = {key: parameters for part in parts for key, parameters in part.items()}
     differing = _differing_names(by_job.values())
     columns = differing[:MOST_NAMES]

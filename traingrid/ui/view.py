@@ -21,7 +21,7 @@ from traingrid.ledger.rejections import REJECTIONS, unresolved
 from traingrid.ledger.shortages import SHORTAGES
 from traingrid.ledger.submission_item import SubmissionItem
 from traingrid.submission.submitted_jobs import submitted_jobs
-from traingrid.threads import in_order
+from traingrid.threads import map_in_order
 from traingrid.ui.hyperparameters import sweep_of
 from traingrid.ui.rows import Row, key_of, recorded_row, unknown_row, unopened_row, unreadable_row
 
@@ -102,7 +102,7 @@ class LedgerView:
         self.left_out = 0
         self._show(heads.values())
         changed = [name for name in self.heads if name not in self._cancels or self.heads[name] != heads[name]]
-        for state in in_order(self._read, changed, _READS):
+        for state in map_in_order(self._read, changed, _READS):
             self._store(state)
         self.damaged = {name: self.damaged.get(name, []) for name in self.heads}
         self.damaged |= {part.submission: [part] for part in (*unreadable, history.damage) if part}

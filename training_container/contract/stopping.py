@@ -32,7 +32,7 @@ class StopRequest:
         self._signalled = False
         signal.signal(signal.SIGTERM, self._on_signal)
 
-    def requested(self) -> bool:
+    def is_requested(self) -> bool:
         """Return True after the first request."""
         return self._signalled or (self._stop_file is not None and self._stop_file.exists())
 

@@ -16,14 +16,14 @@ _LOG_LEVEL = 20  # logging.INFO, the toolkit's default
 
 def sagemaker_variables(job: TrainingJob) -> dict[str, str]:
     """Return the SM_* variables for this host."""
-    variables = _training_environment(job)
-    training_env = variables | {"job_name": os.environ.get("TRAINING_JOB_NAME"), "is_master": job.is_main_host}
-    del variables["hyperparameters"], variables["channel_input_dirs"]  # replaced by one variable for each entry
-    variables |= {
-        "hps": training_env["hyperparameters"],
+    environment = _training_environment(job)
+    variables = {
+        **environment,
+        "hps": environment["hyperparameters"],
         "channels": sorted(job.channels),
-        "training_env": training_env,
+        "training_env": environment | {"job_name": os.environ.get("TRAINING_JOB_NAME"), "is_master": job.is_main_host},
     }
+    del variables["hyperparameters"], variables["channel_input_dirs"]  # replaced by one variable for each entry
     if job.launch.script:
         variables["user_args"] = script_arguments(job.hyperparameters)
     variables |= {f"channel_{name}": str(folder) for name, folder in job.channels.items()}

@@ -111,7 +111,7 @@ def _forward(model: tf.keras.Model, config: Config) -> tf.types.experimental.Gen
     @tf.function(autograph=False, input_signature=[tf.TensorSpec(shape, tf.uint8), tf.TensorSpec([2], tf.int64)])
     def forward(images: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
         if config.augmentation == "crop_and_flip":
-            images = augment.half_mirrored(images, seed)
+            images = augment.mirror_half(images, seed)
         return model(tf.cast(images, tf.float32), training=True)
 
     return forward

@@ -36,7 +36,7 @@ def main() -> None:
     if settings is None:
         return
     stop_file = Path(os.environ[STOP_FILE]) if STOP_FILE in os.environ else None
-    parts = Parts(putter(settings), datetime.now(UTC), time.monotonic, warn)
+    parts = Parts(object_writer(settings), datetime.now(UTC), time.monotonic, warn)
     follow(sys.stdin.fileno(), LineReader(settings.metrics, warn), parts, HostUse().sample, stop_file)
 
 
@@ -77,34 +77,36 @@ def _read(line: bytes, reader: LineReader, parts: Parts) -> None:
         parts.add(record)
 
 
-def putter(settings: Settings) -> Callable[[str, bytes], None]:
+def object_writer(settings: Settings) -> Callable[[str, bytes], None]:
     """Return a function that writes an object below the settings' prefix; it raises OSError if it fails.
 
-    botocore is imported by the first call, which takes a quarter of a second. Each try is short, because the next write
-    repeats it. The object gets the bucket's default encryption.
+    Only its first call imports botocore, which takes a quarter of a second. The object gets the bucket's default
+    encryption.
     """
     client: Any = None
 
-    def put(name: str, content: bytes) -> None:
+    def write(name: str, content: bytes) -> None:
         nonlocal client
-        from botocore.config import Config  # noqa: PLC0415  # see above
-        from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415  # see above
-        from botocore.session import get_session  # noqa: PLC0415  # see above
+        from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415  # imported by the first call only
 
         try:
-            if client is None:
-                config = Config(
-                    connect_timeout=4, read_timeout=10, retries={"mode": "standard", "total_max_attempts": 2}
-                )
-                region = os.environ.get("AWS_REGION")
-                client = get_session().create_client("s3", region_name=region, config=config)
+            client = client or _create_client()
             client.put_object(
                 Bucket=settings.bucket, Key=settings.prefix + name, Body=content, ContentType="application/jsonl"
             )
-        except (BotoCoreError, ClientError, ValueError) as error:
+        except (BotoCoreError, ClientError, ValueError) as error:  # ValueError: create_client refuses the endpoint
             raise OSError(f"{settings.uri}{name}: {error}") from error
 
-    return put
+    return write
+
+
+def _create_client() -> Any:
+    """Return a client of S3 whose tries are short, because the next write repeats a failed one."""
+    from botocore.config import Config  # noqa: PLC0415  # imported by the first call only
+    from botocore.session import get_session  # noqa: PLC0415  # as above
+
+    config = Config(connect_timeout=4, read_timeout=10, retries={"mode": "standard", "total_max_attempts": 2})
+    return get_session().create_client("s3", region_name=os.environ.get("AWS_REGION"), config=config)
 
 
 def warn(text: str) -> None:

@@ -29,7 +29,7 @@ def main() -> None:
         from training_container.merge.merge import merge_networks  # noqa: PLC0415  # imports TensorFlow: check first
 
         try:
-            merge_networks(job, options, parts, stop.requested)
+            merge_networks(job, options, parts, stop.is_requested)
         except StoppedError as stopped:
             print(stopped)
 

@@ -22,7 +22,7 @@ def main() -> None:
     from training_container.trainer.loop import train  # noqa: PLC0415  # imports TensorFlow: seconds, so check first
 
     try:
-        train(job, config, stop.requested)
+        train(job, config, stop.is_requested)
     except StoppedError as stopped:
         if rank_process.rank_number() == 0:
             print(stopped)

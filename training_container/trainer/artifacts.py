@@ -21,8 +21,8 @@ def export(model: tf.keras.Model, config: Config, folder: Path, report: Mapping[
 
     @tf.function(autograph=False, input_signature=[any_size])
     def serve(images: tf.Tensor) -> dict[str, tf.Tensor]:
-        cropped = augment.middle_part(images) if augment.crops(config) else images  # the same as in validation
-        resized = augment.in_bytes(tf.image.resize(cropped, [config.image_size, config.image_size]))
+        cropped = augment.crop_middle(images) if augment.crops(config) else images  # the same as in validation
+        resized = augment.round_to_bytes(tf.image.resize(cropped, [config.image_size, config.image_size]))
         probabilities = tf.nn.softmax(model(tf.cast(resized, tf.float32), training=False))
         return {"probabilities": probabilities, "classes": tf.argmax(probabilities, axis=-1) + config.first_label}
 

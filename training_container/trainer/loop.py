@@ -206,7 +206,7 @@ class Training:
         if validates and saves:  # validate_epoch has saved the variables
             self.saved = self.state.progress
             if path:
-                self.checkpoints.amend(path, self.saved, best=best)
+                self.checkpoints.update_progress(path, self.saved, best=best)
         elif saves or best or self.state.is_over:
             self.checkpoint(best=best)
         if self.reporter:

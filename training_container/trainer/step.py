@@ -138,7 +138,7 @@ class TrainStep:
         The images are mirrored, and converted from bytes to numbers, on the device.
         """
         if augment.crops(self._config):
-            images = augment.half_mirrored(images, tf.stack([self._seed, self._batches.assign_add(1)]))
+            images = augment.mirror_half(images, tf.stack([self._seed, self._batches.assign_add(1)]))
         with tf.GradientTape() as tape:
             logits = self._model(tf.cast(images, tf.float32), training=True)
             targets = tf.one_hot(labels, self._config.classes)

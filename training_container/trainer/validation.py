@@ -23,7 +23,7 @@ class Validation:
         self._sums = tf.function(self._sums_of, autograph=False, input_signature=signature)
 
     def __call__(self, batches: Iterable[WeightedBatch]) -> dict[str, float]:
-        """Return the metrics, which are the same on all ranks. All ranks take part.
+        """Return the metrics, which are the same on all ranks. All ranks must call it together.
 
         Args:
             batches: This rank's share: images [batch, size, size, 3] uint8, labels [batch], weights [batch]. Ranks may
@@ -35,22 +35,22 @@ class Validation:
         sums = tf.zeros([4], tf.float64)
         for images, labels, weights in batches:
             sums += self._sums(images, labels, weights)
-        loss, first, top, weight = hvd.allreduce(sums, op=hvd.Sum, name="validation").numpy().tolist()
+        loss, top1, top5, weight = hvd.allreduce(sums, op=hvd.Sum, name="validation").numpy().tolist()
         if weight == 0:
             raise ValueError(
                 "The channel 'validation' has no records on any rank. Upload TFRecord files to its S3 prefix, or "
                 "remove the channel to train without validation."
             )
-        metrics = {"validation_loss": loss / weight, "validation_top1": first / weight}
-        return metrics | ({"validation_top5": top / weight} if self._top else {})
+        metrics = {"validation_loss": loss / weight, "validation_top1": top1 / weight}
+        return metrics | ({"validation_top5": top5 / weight} if self._top else {})
 
     def _sums_of(self, images: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
         """Return the weighted sums of loss, top-1 hits and top-5 hits, and the sum of weights."""
         logits = self._model(tf.cast(images, tf.float32), training=False)
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
-        first = tf.cast(tf.argmax(logits, axis=-1) == labels, tf.float32)
-        top = tf.cast(tf.math.in_top_k(labels, logits, self._top), tf.float32) if self._top else first
-        sums = [tf.reduce_sum(weights * values) for values in (losses, first, top, tf.ones_like(losses))]
+        top1 = tf.cast(tf.argmax(logits, axis=-1) == labels, tf.float32)
+        top5 = tf.cast(tf.math.in_top_k(labels, logits, self._top), tf.float32) if self._top else top1
+        sums = [tf.reduce_sum(weights * values) for values in (losses, top1, top5, tf.ones_like(losses))]
         return tf.cast(tf.stack(sums), tf.float64)
 
 

@@ -14,7 +14,7 @@ from traingrid.ledger.timestamps import epoch_seconds
 from traingrid.ledger.user_requests import CANCEL_ALL, CANCEL_PREFIX
 from verification.faults.faulty_grid import FaultyGrid, settled
 from verification.faults.kills import KILLS, kills_of, otherwise_ended, states
-from verification.faults.races import SHUFFLED, created
+from verification.faults.races import SHUFFLED, count_created
 from verification.faults.submissions import Submission
 from verification.faults.table import Outcome
 
@@ -161,7 +161,7 @@ def reached(grid: FaultyGrid, lines: int, training_seconds: float = TRAINING_SEC
         facts={
             "kills_by_call": dict(Counter(struck)),
             "states": states(grid, submissions),
-            "training_jobs": created(grid, ids),
+            "training_jobs": count_created(grid, ids),
             "sweeps": sum(len(budget_round.passes) for budget_round in rounds),
             "budget": sum(budget_round.budget for budget_round in rounds),
             "spent": round(sum(budget_round.spent() for budget_round in rounds), 1),

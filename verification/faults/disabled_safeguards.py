@@ -29,7 +29,7 @@ def _conditional_write() -> None:
         getattr(table._dynamodb, operation)(TableName=table._name, **plain)
         return True
 
-    dynamodb.Table._unless_condition_failed = unconditional  # type: ignore[method-assign, assignment]  # the sabotage
+    dynamodb.Table._write_conditionally = unconditional  # type: ignore[method-assign, assignment]  # the sabotage
 
 
 def _attach() -> None:
@@ -60,7 +60,7 @@ def _check_after_create() -> None:
     from traingrid.backends.sagemaker.backend import SageMaker  # noqa: PLC0415  # as above
     from traingrid.child.attempt import Attempt  # noqa: PLC0415  # as above
 
-    start, cancelled, requested = SageMaker.start, Attempt.cancelled, list[str]()
+    start, cancelled, requested = SageMaker.start, Attempt.is_cancelled, list[str]()
 
     def noted(self: SageMaker, name: str, job: Any, tags: dict[str, str]) -> Any:
         requested.append(name)
@@ -77,7 +77,7 @@ def _check_after_create() -> None:
         return start_on_eks(self, name, job, tags)
 
     Eks.start = noted_on_eks  # type: ignore[method-assign]  # only observed
-    Attempt.cancelled = lambda self: self.name not in requested and cancelled(self)  # type: ignore[method-assign]  # the sabotage
+    Attempt.is_cancelled = lambda self: self.name not in requested and cancelled(self)  # type: ignore[method-assign]  # the sabotage
 
 
 def _second_look() -> None:

@@ -23,7 +23,7 @@ from verification.faults.clusters import grant_access
 from verification.faults.faulty_grid import ENDLESS_SECONDS, FaultyGrid, settled
 from verification.faults.kills import otherwise_ended, states
 from verification.faults.live_jobs import object_of, pods_of
-from verification.faults.races import created
+from verification.faults.races import count_created
 from verification.faults.submissions import REGIONS, Submission
 from verification.faults.table import Outcome
 
@@ -85,7 +85,7 @@ def deleted_before_attach(grid: FaultyGrid, lines: int) -> Outcome:
     return Outcome(
         volume=f"{lines} objects",
         violations=[*grid.audit(*ids), *otherwise_ended(grid, submissions, {"Stopped"})],
-        facts={"states": states(grid, submissions), "training_jobs": created(grid, ids)},
+        facts={"states": states(grid, submissions), "training_jobs": count_created(grid, ids)},
     )
 
 
@@ -122,7 +122,7 @@ def drained(grid: FaultyGrid, disruptions: int) -> Outcome:
         volume=f"{struck.total()} disruptions, {sum(deployed.lines for deployed in submissions)} lines",
         struck=struck.total(),
         violations=[*grid.audit(*ids), *otherwise_ended(grid, submissions, {"Completed"})],
-        facts={"ways": dict(struck), "training_jobs": created(grid, ids), "states": states(grid, submissions)},
+        facts={"ways": dict(struck), "training_jobs": count_created(grid, ids), "states": states(grid, submissions)},
     )
 
 

@@ -13,7 +13,7 @@ from verification.deployed_grid import until
 from verification.faults.faulty_grid import FaultyGrid, settled
 from verification.faults.kills import KILLS, kills_of, otherwise_ended, states
 from verification.faults.live_jobs import Monitor
-from verification.faults.races import SHUFFLED, created
+from verification.faults.races import SHUFFLED, count_created
 from verification.faults.submissions import REGIONS, Submission
 from verification.faults.table import Outcome
 
@@ -64,7 +64,7 @@ def failover(grid: FaultyGrid, lines: int) -> Outcome:
         facts={
             "kills_by_call": dict(Counter(struck)),
             "states": states(grid, submissions),
-            "training_jobs": created(grid, ids),
+            "training_jobs": count_created(grid, ids),
             "samples": monitor.samples,
             "engines": dict(_engines(grid, submissions)),
         },

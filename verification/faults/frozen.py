@@ -31,7 +31,7 @@ _TRAINING_SECONDS = 30.0
 """The duration of the second attempts, which run when the first children continue."""
 _UNHEARD = (EventFault(source="aws.sagemaker", drop=1.0),)
 _OVERLAP = "has two training jobs"
-_NO_WAIT = "traingrid.submission.retry_plan._in_flight"
+_NO_WAIT = "traingrid.submission.retry_plan._reasons_in_flight"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,7 +146,7 @@ class _FrozenRound:
         self.violations += [self._violation(index, "was retried while a create was open") for index in early]
         self.waited = len(done.left)
         self._run_pass()
-        until(lambda: not any(job.active for job in self._late()), "a pass stops training jobs of closed lines")
+        until(lambda: not any(job.is_active for job in self._late()), "a pass stops training jobs of closed lines")
         with patch(_NO_WAIT, lambda _: {}):
             grid.plane.retrier.retry(self.submission.id, "test")
         until(self._all_train, "the next attempt of every line trains")
@@ -176,11 +176,11 @@ class _FrozenRound:
 
     def _measure(self) -> None:
         """Check that no late training job is left, and that one pass stops those of killed children."""
-        alive = [job for job in self._late() if job.active]
+        alive = [job for job in self._late() if job.is_active]
         with suppress(TimeoutError):
-            until(lambda: not any(job.active for job in self._of_living()), "late jobs end", AT_ONCE_SECONDS)
+            until(lambda: not any(job.is_active for job in self._of_living()), "late jobs end", AT_ONCE_SECONDS)
         for job in self._of_living():
-            if job.active:
+            if job.is_active:
                 self.violations.append(self._violation(job.identity.index, f"{job.name} runs beside the next attempt"))
             elif job.ended_at and not self._place(job.identity.index).is_created:
                 self.seconds.append(job.ended_at - job.created_at)
@@ -190,7 +190,7 @@ class _FrozenRound:
             self._run_pass()
             time.sleep(1.0)
         for job in self._late():
-            if job.active:
+            if job.is_active:
                 self.violations.append(self._violation(job.identity.index, f"a pass does not stop {job.name}"))
 
     def _run_pass(self) -> None:

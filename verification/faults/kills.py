@@ -14,7 +14,7 @@ from traingrid.ledger.damage import intact
 from verification.deployed_grid import until
 from verification.faults.engine import Engine
 from verification.faults.faulty_grid import ENDLESS_SECONDS, FaultyGrid, settled
-from verification.faults.races import CLAIM, SHUFFLED, cancel_each, created
+from verification.faults.races import CLAIM, SHUFFLED, cancel_each, count_created
 from verification.faults.submissions import Submission
 from verification.faults.table import Outcome
 
@@ -144,7 +144,7 @@ def of_children(grid: FaultyGrid, scenario: str, kills: int) -> Outcome:
             "kills_by_call": dict(Counter(struck)),
             "states": states(grid, submissions),
             "creates_sent": creates_sent,
-            "training_jobs": created(grid, [submission.id for submission in submissions]),
+            "training_jobs": count_created(grid, [submission.id for submission in submissions]),
         },
     )
 

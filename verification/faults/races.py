@@ -6,7 +6,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 from localcloud.faults.plan import CallFault, Capacity, EventFault
-from traingrid.audit.calls import created as created_by
+from traingrid.audit.calls import created_resource
 from traingrid.ledger.user_requests import CANCEL_ALL, cancel_of_job
 from verification.deployed_grid import until
 from verification.faults.faulty_grid import ENDLESS_SECONDS, FaultyGrid, settled
@@ -48,7 +48,7 @@ def doubled(grid: FaultyGrid, pairs: int) -> Outcome:
         violations=grid.audit(*ids),
         facts={
             "states": dict(sum((Counter(grid.states(identifier).values()) for identifier in ids), Counter[str]())),
-            "training_jobs": created(grid, ids),
+            "training_jobs": count_created(grid, ids),
         },
     )
 
@@ -91,7 +91,7 @@ def cancelled(grid: FaultyGrid, races: int) -> Outcome:
         violations=grid.audit(*ids),
         facts={
             "states": dict(sum((Counter(grid.states(identifier).values()) for identifier in ids), Counter[str]())),
-            "training_jobs": created(grid, ids),
+            "training_jobs": count_created(grid, ids),
         },
     )
 
@@ -140,9 +140,11 @@ def intents(grid: FaultyGrid, lines: int, seconds_to_stop: float = 20.0) -> Outc
     return Outcome(volume=f"{lines} intents", violations=violations)
 
 
-def created(grid: FaultyGrid, submissions: list[str]) -> int:
+def count_created(grid: FaultyGrid, submissions: list[str]) -> int:
     """Return the number of training jobs that were accepted for some submissions."""
     entries = (entry for entry in grid.cloud.record.entries() if entry["action"] != "SubmitJob")
     return sum(
-        any(f"-{submission}-" in name for submission in submissions) for entry in entries if (name := created_by(entry))
+        any(f"-{submission}-" in name for submission in submissions)
+        for entry in entries
+        if (name := created_resource(entry))
     )

@@ -10,7 +10,7 @@ from traingrid.audit.violation import Violation
 from traingrid.submission.files import submission_id
 from verification.deployed_grid import patience, until
 from verification.faults.faulty_grid import FaultyGrid, settled
-from verification.faults.races import created
+from verification.faults.races import count_created
 from verification.faults.submissions import Submission
 from verification.faults.table import Outcome
 
@@ -65,7 +65,7 @@ def cancelled(grid: FaultyGrid, lines: int, launched: int) -> Outcome:
 
 
 def _created(grid: FaultyGrid, submission: Submission) -> int:
-    return created(grid, [submission.id])
+    return count_created(grid, [submission.id])
 
 
 def _brought_to_their_end(grid: FaultyGrid, lines: int) -> Outcome:

@@ -10,7 +10,7 @@ from typing import Any
 
 from traingrid import names
 from traingrid.audit.audit import audit
-from traingrid.audit.calls import created, submission_of
+from traingrid.audit.calls import created_resource, submission_of
 from traingrid.audit.read_snapshot import read_world
 from traingrid.audit.snapshot import World
 from traingrid.audit.violation import Violation
@@ -174,7 +174,7 @@ class SubmittingGrid(DeployedGrid):
             lines={k: v for k, v in world.lines.items() if k[0] in ids},
             cancels={k: v for k, v in world.cancels.items() if k in ids},
             training_jobs=[job for job in world.training_jobs if job.identity.submission in ids],
-            calls=[call for call in calls if submission_of(world.grid, created(call)) in ids],
+            calls=[call for call in calls if submission_of(world.grid, created_resource(call)) in ids],
             batch_jobs={k: v for k, v in world.batch_jobs.items() if submission_of(world.grid, k) in ids},
         )
 

@@ -15,7 +15,7 @@ from botocore.exceptions import ReadTimeoutError
 from traingrid import names
 from traingrid.job.failures import STOPPED_BY_USER, TAKEN_NAMES
 from traingrid.job.state import FINAL_STATES
-from traingrid.late_request import SIGNATURE_SECONDS, refuse_late
+from traingrid.late_request import SIGNATURE_SECONDS, raise_if_late
 from traingrid.ledger.user_requests import is_cancelled
 from verification.model.actors import Actor, Turns
 from verification.model.batch import BatchChild, BatchQueue
@@ -85,7 +85,7 @@ class Account:
             strptime=time.strptime,
         )
         with ExitStack() as stack:
-            stack.enter_context(patch("traingrid.aws.clients._client", self._client))
+            stack.enter_context(patch("traingrid.aws.clients._shared_client", self._client))
             stack.enter_context(patch("traingrid.ledger.ledger.Table", lambda *_: self.table))
             for module in _CLOCKED:
                 stack.enter_context(patch(f"traingrid.{module}.time", clock))
@@ -104,7 +104,7 @@ class Account:
             return effect()
         while True:
             if once:
-                refuse_late()
+                raise_if_late()
             signed_at = self.now()
             actor.pause()
             if self.now() - signed_at > SIGNATURE_SECONDS:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from traingrid.aws.clients import Maker, client, gentle, once
+from traingrid.aws.clients import Maker, background_client, client, client_without_retries
 from traingrid.backends.inventory import ALL, Window
 from traingrid.backends.sagemaker.backend import SageMaker
 from traingrid.backends.sagemaker.inventory import SageMakerInventory
@@ -35,13 +35,13 @@ def _of_cluster(make: Maker) -> Maker:
 
 def cluster_backend(deployment: Deployment, region: str, make: Maker = client) -> SageMaker:
     """Return the backend of a Region's cluster."""
-    return SageMaker(deployment, region, _of_cluster(make), _of_cluster(once))
+    return SageMaker(deployment, region, _of_cluster(make), _of_cluster(client_without_retries))
 
 
 class ClusterInventory(SageMakerInventory):
     """The training jobs of a Region's cluster."""
 
-    def __init__(self, deployment: Deployment, region: str, make: Maker = gentle, _role: str = "") -> None:
+    def __init__(self, deployment: Deployment, region: str, make: Maker = background_client, _role: str = "") -> None:
         super().__init__(deployment, region, _of_cluster(make))
 
     def listed(self, state: str = "", submission: str = "", window: Window = ALL) -> Iterator[TrainingJob]:

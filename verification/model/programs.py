@@ -115,7 +115,7 @@ class Programs:
     def run_pass(self) -> bool:
         """Run the function lambda/reconcile; return True if it has changed anything."""
         reconciler = Reconciler.of(self._deployment)
-        reconciler.in_regions = map  # an actor makes one call at a time
+        reconciler.map_regions = map  # an actor makes one call at a time
         done = reconciler.run_pass()
         return bool(done.recorded or done.closed or done.stopped)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from traingrid.aws.dynamodb import marshalled, plain
-from traingrid.late_request import refuse_late
+from traingrid.late_request import raise_if_late
 from traingrid.names import LEDGER_STATES, LEDGER_SUBMISSIONS
 
 Item = dict[str, Any]
@@ -111,7 +111,7 @@ class ModelTable:
             new |= {name: {*item.get(name, ())} - {text} for name, text in (discarded or {}).items()}
             return self._write({name: value for name, value in new.items() if name not in removed and value != set()})
 
-        refuse_late()
+        raise_if_late()
         return bool(self._call("dynamodb", "UpdateItem", change))
 
     def delete(self, key: tuple[str, str], condition: str, values: Item) -> bool:

@@ -7,8 +7,8 @@ from typing import Any
 from localcloud.ecr.process_images import InvalidImageError
 from localcloud.sagemaker.assumed_data import hold_algorithm, hold_image, hold_object
 from traingrid.aws.s3_uri import S3Uri
-from traingrid.job.channels import by_rank
-from traingrid.job.job import Job, in_region
+from traingrid.job.channels import channels_split_by_rank
+from traingrid.job.job import Job, job_in_region
 
 
 def create_placeholders(jobs: Iterable[Job], account_of: Callable[[str], str]) -> None:
@@ -23,7 +23,7 @@ def create_placeholders(jobs: Iterable[Job], account_of: Callable[[str], str]) -
     jobs_by_region = [(job, region) for job in jobs for region in job.regions]
     for region, bucket, key in dict.fromkeys(_objects(jobs_by_region)):
         hold_object(account_of(region), region, bucket, key, content=b".")
-    for region, image in dict.fromkeys((region, in_region(job, region).image) for job, region in jobs_by_region):
+    for region, image in dict.fromkeys((region, job_in_region(job, region).image) for job, region in jobs_by_region):
         with suppress(InvalidImageError, KeyError):
             if image:
                 hold_image(account_of(region), image)
@@ -35,7 +35,7 @@ def _algorithms(jobs_in_regions: Iterable[tuple[Job, str]]) -> Mapping[tuple[str
     """Return the jobs of each algorithm resource, by Region and its name or ARN."""
     jobs_by_algorithm: dict[tuple[str, str], list[Job]] = {}
     for job, region in jobs_in_regions:
-        regional_job = in_region(job, region)
+        regional_job = job_in_region(job, region)
         if regional_job.algorithm:
             jobs_by_algorithm.setdefault((region, regional_job.algorithm), []).append(regional_job)
     return jobs_by_algorithm
@@ -62,8 +62,8 @@ def _objects(jobs_in_regions: Iterable[tuple[Job, str]]) -> Iterator[tuple[str, 
     because the training jobs of a rehearsal are stubs.
     """
     for job, region in jobs_in_regions:
-        inputs = in_region(job, region).inputs
-        dealt = by_rank(inputs, job.streams)
+        inputs = job_in_region(job, region).inputs
+        dealt = channels_split_by_rank(inputs, job.streams)
         for name, channel in inputs.items():
             if channel.file_system:
                 continue

@@ -73,15 +73,15 @@ class Services:
         return {"quotaShareName": share.name, "quotaShareArn": share.arn}
 
     def _updatequotashare(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        _, share = self.resources.share(str(request["quotaShareArn"]))
+        _, share = self.resources.queue_and_share(str(request["quotaShareArn"]))
         if request.get("capacityLimits"):
             share.limits = {limit["capacityUnit"]: int(limit["maxCapacity"]) for limit in request["capacityLimits"]}
         if request.get("resourceSharingConfiguration"):
-            share.borrows = request["resourceSharingConfiguration"].get("strategy") == "LEND_AND_BORROW"
+            share.may_borrow = request["resourceSharingConfiguration"].get("strategy") == "LEND_AND_BORROW"
         return {"quotaShareName": share.name, "quotaShareArn": share.arn}
 
     def _deletequotashare(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        queue, share = self.resources.share(str(request["quotaShareArn"]))
+        queue, share = self.resources.queue_and_share(str(request["quotaShareArn"]))
         del queue.shares[share.name]
         return {}
 

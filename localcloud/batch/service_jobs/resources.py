@@ -48,7 +48,7 @@ class QuotaShare:
     name: str
     arn: str
     limits: dict[str, int]
-    borrows: bool
+    may_borrow: bool
 
 
 @dataclass(kw_only=True, eq=False)
@@ -172,13 +172,13 @@ class ServiceResources:
             name=name,
             arn=f"{queue.arn}/quota-share/{name}",
             limits=_limits(request["capacityLimits"]),
-            borrows=(request.get("resourceSharingConfiguration") or {}).get("strategy") == "LEND_AND_BORROW",
+            may_borrow=(request.get("resourceSharingConfiguration") or {}).get("strategy") == "LEND_AND_BORROW",
         )
         queue.shares[name] = share
         return share
 
-    def share(self, arn: str) -> tuple[Queue, QuotaShare]:
-        """Return a quota share by ARN, and its queue."""
+    def queue_and_share(self, arn: str) -> tuple[Queue, QuotaShare]:
+        """Return the queue of a quota share, and the share, by the share's ARN."""
         queue = self.queue(arn.partition("/quota-share/")[0])
         share = queue.shares.get(arn.rpartition("/")[2]) if queue else None
         if queue is None or share is None:

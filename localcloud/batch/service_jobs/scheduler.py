@@ -133,7 +133,7 @@ class ServiceScheduler:
         share = queue.shares[job.share]
         if used_by[job.share] + count <= share.limits.get(instance_type, 0):
             return True
-        return share.borrows and used_by.total() + count <= queue.environment.limits.get(instance_type, 0)
+        return share.may_borrow and used_by.total() + count <= queue.environment.limits.get(instance_type, 0)
 
     def _create(self, job: ServiceJob) -> None:
         try:

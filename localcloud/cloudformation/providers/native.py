@@ -63,7 +63,7 @@ class NativeProvider(Provider):
         if update is None:
             return super().update(context, old, properties)
         update(context, old.physical_resource_id, properties)
-        return kept(context, old)
+        return unchanged_resource(context, old)
 
     def delete(self, context: Context, resource: Provisioned) -> None:
         """Delete through moto's object, or through its class if the object has no such method."""
@@ -78,7 +78,7 @@ class NativeProvider(Provider):
             )
 
 
-def kept(context: Context, old: Provisioned) -> Provisioned:
+def unchanged_resource(context: Context, old: Provisioned) -> Provisioned:
     """Return a resource that an update keeps in place, with moto's object."""
     same = provisioned(context, old.cf_resource_type, old.physical_resource_id, **old.attributes)
     same.native = old.native

@@ -6,7 +6,7 @@ from typing import Any
 
 from localcloud.cloudformation.context import Context, Provisioned, tag_map
 from localcloud.cloudformation.providers.base import Properties, Provider, provisioned
-from localcloud.cloudformation.providers.native import NativeProvider, kept
+from localcloud.cloudformation.providers.native import NativeProvider, unchanged_resource
 
 Delete = Callable[[Any, Provisioned], Any]
 
@@ -34,7 +34,7 @@ class NetworkProvider(NativeProvider):
             return super().update(context, old, properties)
         if different:
             _UPDATES[kind](ec2, old, properties)
-        return kept(context, old)
+        return unchanged_resource(context, old)
 
 
 def _tag(ec2: Any, old: Provisioned, properties: Properties) -> None:

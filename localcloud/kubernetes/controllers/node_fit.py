@@ -30,12 +30,12 @@ def misfits(pod: Object, node: Object, pods: Sequence[Object], nodes: Sequence[O
     """
     spec, labels = pod["spec"], node["metadata"].get("labels") or {}
     pods_of_node = [other_pod for other_pod in pods if other_pod["spec"].get("nodeName") == node["metadata"]["name"]]
-    if node.get("spec", {}).get("unschedulable") and not _tolerated(_UNSCHEDULABLE, spec):
+    if node.get("spec", {}).get("unschedulable") and not _is_tolerated(_UNSCHEDULABLE, spec):
         return ["node(s) were unschedulable"]
     taints = [taint for taint in node.get("spec", {}).get("taints") or [] if taint["effect"] != "PreferNoSchedule"]
-    if any(not _tolerated(taint, spec) for taint in taints):
+    if any(not _is_tolerated(taint, spec) for taint in taints):
         return ["node(s) had untolerated taint(s)"]
-    if not _selected(spec, labels, node["metadata"]["name"]):
+    if not _is_selected(spec, labels, node["metadata"]["name"]):
         return ["node(s) didn't match Pod's node affinity/selector"]
     return (
         _lacking(pod, node, pods_of_node) or _attraction(pod, node, pods, nodes) or _repulsion(pod, node, pods_of_node)
@@ -68,10 +68,10 @@ def term_matches(term: Mapping[str, Any], labels: Mapping[str, str], name: str =
 
 def tolerates(taints: Sequence[Mapping[str, Any]], spec: Mapping[str, Any]) -> bool:
     """Return True if a pod tolerates all taints."""
-    return all(_tolerated(taint, spec) for taint in taints)
+    return all(_is_tolerated(taint, spec) for taint in taints)
 
 
-def _selected(spec: Mapping[str, Any], labels: Mapping[str, str], name: str) -> bool:
+def _is_selected(spec: Mapping[str, Any], labels: Mapping[str, str], name: str) -> bool:
     selector = spec.get("nodeSelector") or {}
     terms = required_terms({"spec": spec})
     return selector.items() <= labels.items() and (not terms or any(term_matches(term, labels, name) for term in terms))
@@ -89,7 +89,7 @@ def _matches(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
     return (value in values) is (operator == "In")
 
 
-def _tolerated(taint: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
+def _is_tolerated(taint: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
     for toleration in spec.get("tolerations") or []:
         same_effect = toleration.get("effect") in (None, "", taint["effect"])
         same_key = toleration.get("key") in (None, "", taint["key"])

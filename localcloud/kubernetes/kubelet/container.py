@@ -71,7 +71,7 @@ class Container:
         return self.group is not None and self.terminated is None
 
     @property
-    def succeeded(self) -> bool:
+    def has_succeeded(self) -> bool:
         """True if it has ended with exit code 0."""
         return self.terminated is not None and self.terminated["exitCode"] == 0
 
@@ -121,7 +121,7 @@ class Container:
             "name": self.name,
             "image": image,
             "imageID": image if self.container_id else "",
-            "ready": self.succeeded if finished else self.runs,
+            "ready": self.has_succeeded if finished else self.runs,
             "started": self.runs,
             "restartCount": self.restarts,
             "state": self._state(pod),
@@ -136,7 +136,7 @@ class Container:
     @property
     def _waits_for_restart(self) -> bool:
         """True if its state is that it waits; a sidecar has ended in the meantime if its pod is never restarted."""
-        ended_well = self.is_init and self.succeeded
+        ended_well = self.is_init and self.has_succeeded
         return self.restart_at is not None and self.pod_policy != "Never" and not ended_well
 
     def _state(self, pod: str) -> dict[str, Any]:

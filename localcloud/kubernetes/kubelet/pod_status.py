@@ -74,7 +74,7 @@ class PodStatus:
         late = [
             container
             for container in self._init
-            if not (container.runs if container.is_sidecar else container.succeeded)
+            if not (container.runs if container.is_sidecar else container.has_succeeded)
         ]
         initialized = not late or any(container.group for container in self._main)
         ready = not self._phase and all(container.runs for container in self._main) and initialized

@@ -146,7 +146,7 @@ class PodWorker:
             message = "Pod was active on the node longer than the specified deadline"
             self._status.finish("Failed", "DeadlineExceeded", message)
         else:
-            self._status.finish("Succeeded" if all(container.succeeded for container in self._main) else "Failed")
+            self._status.finish("Succeeded" if all(container.has_succeeded for container in self._main) else "Failed")
 
     def _mount(self) -> None:
         while True:
@@ -166,7 +166,7 @@ class PodWorker:
                 self._await_startup(container)
                 continue
             self._until(lambda watched=container: self._has_ended(watched))
-            if not container.succeeded:
+            if not container.has_succeeded:
                 return False
         return True
 
@@ -295,7 +295,7 @@ class PodWorker:
         policy = "Always" if container.is_sidecar else self._spec["restartPolicy"]
         if container.is_init and not container.is_sidecar and policy == "Always":
             policy = "OnFailure"
-        restarts = policy == "Always" or (policy == "OnFailure" and not container.succeeded)
+        restarts = policy == "Always" or (policy == "OnFailure" and not container.has_succeeded)
         if restarts and container.schedule_restart():
             message = f"Back-off restarting failed container {container.name} in pod {self._pod['metadata']['name']}"
             self._agent.events.warning(self._pod, "BackOff", message, _field_path(container))

@@ -24,17 +24,19 @@ _TRANSFER_LEARNING = ("18", "34", "50", "101", "152", "200")
 def job_problem(job: AlgorithmJob, name: str) -> str:
     """Return the first problem for which an algorithm refuses a job; empty if it accepts it."""
     record = RECORDS[name]
-    first = record.problem(job.hyperparameters, VERSIONS[0]) or record.channel_problem(job.channels, parameters=True)
+    first = record.hyperparameter_problem(job.hyperparameters, VERSIONS[0]) or record.channel_problem(
+        job.channels, parameters=True
+    )
     if first:
         return first
     if not record.trains_on(job.instance_type):
         return f"{name} does not train on {job.instance_type}"
     rules = _CLASSIFICATION if name == "image-classification" else ()
-    return next(filter(None, (rule(job) for rule in (_formats, *rules))), "")
+    return next(filter(None, (rule(job) for rule in (_format_problem, *rules))), "")
 
 
-def _formats(job: AlgorithmJob) -> str:
-    """Both channels have one format, and exactly the image format has channels of labels."""
+def _format_problem(job: AlgorithmJob) -> str:
+    """Return a text unless both channels have one format, and exactly the image format has channels of labels."""
     formats = {job.content_type(name) == RECORDIO for name in ("train", "validation")}
     labels = [name for name in job.channels if name.endswith(("_lst", "_annotation"))]
     if len(formats) == 2:
@@ -44,14 +46,14 @@ def _formats(job: AlgorithmJob) -> str:
     return "" if formats == {True} or len(labels) == 2 else "Missing required channel of labels"
 
 
-def _streams(job: AlgorithmJob) -> str:
+def _stream_problem(job: AlgorithmJob) -> str:
     for name, config in job.channels.items():
         if config["TrainingInputMode"] == "Pipe" and config.get("S3DistributionType") == "ShardedByS3Key":
             return f"the channel {name} in Pipe mode must have S3DataDistributionType FullyReplicated"
     return ""
 
 
-def _pretrained(job: AlgorithmJob) -> str:
+def _pretrained_problem(job: AlgorithmJob) -> str:
     values = job.hyperparameters
     if values.get("use_pretrained_model") != "1":
         return ""
@@ -61,15 +63,18 @@ def _pretrained(job: AlgorithmJob) -> str:
     return "" if fixed else f"image_shape {values['image_shape']}: pretrained models have a fixed 224 x 224 image size"
 
 
-def _checkpoints(job: AlgorithmJob) -> str:
+def _checkpoint_problem(job: AlgorithmJob) -> str:
     frequency, epochs = (
         int(job.hyperparameters.get(*row)) for row in (("checkpoint_frequency", "1"), ("epochs", "30"))
     )
     return "" if frequency <= epochs else f"checkpoint_frequency {frequency}: greater than epochs, {epochs}"
 
 
-def _resize(job: AlgorithmJob) -> str:
-    """Images need resize. "If any input image is smaller than this parameter in any dimension, training fails"."""
+def _resize_problem(job: AlgorithmJob) -> str:
+    """Return the problem of resize; empty if there is none.
+
+    Images need it. "If any input image is smaller than this parameter in any dimension, training fails".
+    """
     if "resize" not in job.hyperparameters:
         return "" if job.content_type("train") == RECORDIO else "resize: required when using image content types"
     resize = int(job.hyperparameters["resize"])
@@ -81,4 +86,9 @@ def _shape(job: AlgorithmJob) -> tuple[int, ...]:
     return tuple(int(part) for part in job.hyperparameters.get("image_shape", "3,224,224").split(","))
 
 
-_CLASSIFICATION: tuple[Callable[[AlgorithmJob], str], ...] = (_streams, _pretrained, _checkpoints, _resize)
+_CLASSIFICATION: tuple[Callable[[AlgorithmJob], str], ...] = (
+    _stream_problem,
+    _pretrained_problem,
+    _checkpoint_problem,
+    _resize_problem,
+)

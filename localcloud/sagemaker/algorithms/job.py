@@ -75,12 +75,13 @@ class AlgorithmJob:
             yield path.relative_to(folder).as_posix(), path.read_bytes()
 
 
-def _is_hidden(path: Path) -> bool:
-    """Return True for a file that is no data: one whose name, or that of a folder, begins with a dot or an underscore.
+def _is_hidden(relative_path: Path) -> bool:
+    """Return True if a part of a file's path begins with a dot or an underscore.
 
-    xgboost's container skips such names (`_is_data_file` in src/sagemaker_xgboost_container/data_utils.py of
-    https://github.com/aws/sagemaker-xgboost-container). They are those of Hadoop and Spark for temporary files, but a
-    folder such as `_day=3` is a value of a partition (HadoopFSUtils.shouldFilterOutPathName in
-    https://github.com/apache/spark).
+    Hadoop and Spark name temporary files in this way. Folders of partitions, such as `_day=3`, are data
+    (HadoopFSUtils.shouldFilterOutPathName in https://github.com/apache/spark). xgboost's container skips the same names
+    (`_is_data_file` in src/sagemaker_xgboost_container/data_utils.py of
+    https://github.com/aws/sagemaker-xgboost-container).
     """
-    return any(part.startswith(".") or (part.startswith("_") and "=" not in part) for part in path.parts)
+    parts = relative_path.parts
+    return any(part.startswith(".") or (part.startswith("_") and "=" not in part) for part in parts)

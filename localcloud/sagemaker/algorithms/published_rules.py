@@ -32,7 +32,7 @@ class PublishedRules:
         """Return hyperparameters with their aliases replaced."""
         return {self._table("aliases").get(name, name): value for name, value in hyperparameters.items()}
 
-    def problem(self, hyperparameters: Mapping[str, str], version: str) -> str:
+    def hyperparameter_problem(self, hyperparameters: Mapping[str, str], version: str) -> str:
         """Return the first problem of the names and values; empty if there is none."""
         own_names = self.own_names(hyperparameters)
         for name in self.tables["required"]:

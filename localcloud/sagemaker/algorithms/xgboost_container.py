@@ -20,20 +20,20 @@ RECORD = PublishedRules("xgboost", Path(__file__).with_suffix(".toml"), VERSIONS
 _GPU = re.compile(r"ml\.(g|p)\d")
 
 
-def problem(hyperparameters: Mapping[str, str], version: str) -> str:
+def hyperparameter_problem(hyperparameters: Mapping[str, str], version: str) -> str:
     """Return the first problem for which the container refuses hyperparameters; empty if it accepts them."""
     values = RECORD.own_names(hyperparameters)
-    first = RECORD.problem(hyperparameters, version)
+    first = RECORD.hyperparameter_problem(hyperparameters, version)
     return first or next(filter(None, (rule(values) for rule in _COMBINATIONS)), "")
 
 
 def job_problem(job: AlgorithmJob, version: str) -> str:
     """Return the first problem for which the container refuses a job; empty if it accepts it."""
     return (
-        problem(job.hyperparameters, version)
+        hyperparameter_problem(job.hyperparameters, version)
         or RECORD.channel_problem(job.channels, parameters=False)
-        or _pipe(job, version)
-        or _gpu(job, version)
+        or _pipe_problem(job, version)
+        or _gpu_problem(job, version)
     )
 
 
@@ -42,7 +42,7 @@ def record() -> dict[str, Any]:
     return RECORD.tables
 
 
-def _updater(values: Mapping[str, str]) -> str:
+def _updater_problem(values: Mapping[str, str]) -> str:
     updaters = values["updater"].split(",") if "updater" in values else []
     tables, growing = RECORD.tables["updaters"], [word for word in updaters if word in RECORD.tables["growing"]]
     if not updaters:
@@ -56,15 +56,16 @@ def _updater(values: Mapping[str, str]) -> str:
     return "" if valid else f"updater {values['updater']}: not for this booster and process_type"
 
 
-def _objective(values: Mapping[str, str]) -> str:
+def _objective_problem(values: Mapping[str, str]) -> str:
     several = values.get("objective") in ("multi:softmax", "multi:softprob")
     needed = "Require input for parameter 'num_class' for multi-classification"
     return needed if several and "num_class" not in values else ""
 
 
-def _eval_metric(values: Mapping[str, str]) -> str:
-    """The check of metrics reads the objective, for which the container has no default."""
+def _eval_metric_problem(values: Mapping[str, str]) -> str:
+    """Return the problem of eval_metric; empty if there is none."""
     metrics = values["eval_metric"].split(",") if "eval_metric" in values else []
+    # The container's check of metrics reads the objective, for which it has no default.
     if metrics and "objective" not in values:
         return "eval_metric: KeyError: 'objective'"
     if "auc" in metrics and not values["objective"].startswith(("binary:", "rank:")):
@@ -74,24 +75,29 @@ def _eval_metric(values: Mapping[str, str]) -> str:
     return ""
 
 
-def _constraints(values: Mapping[str, str]) -> str:
+def _constraints_problem(values: Mapping[str, str]) -> str:
     for name, methods in RECORD.tables["constraints"].items():
         if name in values and values.get("tree_method") not in methods:
             return f"{name} can be used only when the tree_method parameter is set to {' or '.join(methods)}"
     return ""
 
 
-_COMBINATIONS: tuple[Callable[[Mapping[str, str]], str], ...] = (_updater, _objective, _eval_metric, _constraints)
+_COMBINATIONS: tuple[Callable[[Mapping[str, str]], str], ...] = (
+    _updater_problem,
+    _objective_problem,
+    _eval_metric_problem,
+    _constraints_problem,
+)
 
 
-def _pipe(job: AlgorithmJob, version: str) -> str:
+def _pipe_problem(job: AlgorithmJob, version: str) -> str:
     piped = any(config["TrainingInputMode"] == "Pipe" for config in job.channels.values())
     late = VERSIONS.index(version) > VERSIONS.index(RECORD.tables["last_with_pipe"])
     return "Pipe mode is no longer supported. Please use Fast File mode (default) instead." if piped and late else ""
 
 
-def _gpu(job: AlgorithmJob, version: str) -> str:
-    """Check gpu_hist (xgboost requires a GPU) and Dask."""
+def _gpu_problem(job: AlgorithmJob, version: str) -> str:
+    """Return the problem of gpu_hist, for which xgboost requires a GPU, or of Dask; empty if there is none."""
     method, has_gpu = job.hyperparameters.get("tree_method"), bool(_GPU.match(job.instance_type))
     if job.hyperparameters.get("use_dask_gpu_training") != "true":
         return f"gpu_hist: {job.instance_type} has no GPU" if method == "gpu_hist" and not has_gpu else ""

@@ -19,7 +19,7 @@ from traingrid.catalog.batches import upsert
 from traingrid.catalog.database import Catalog
 from traingrid.catalog.import_rows import import_file
 from traingrid.catalog.links import price_runs
-from traingrid.catalog.run_rows import _of_line
+from traingrid.catalog.run_rows import _line_facts
 from traingrid.catalog.sync import GridRecords, rebuild, sync
 from traingrid.catalog.tables import campaigns, datasets, replicas, runs, transfers
 from traingrid.cli import catalog as commands
@@ -156,14 +156,14 @@ def test_a_run_on_a_training_plan_costs_nothing_more(catalog: Catalog) -> None:
 def test_a_job_on_a_training_plan_has_no_other_purchase_option() -> None:
     job = sample_job(HOME).model_copy(update={"training_plan": "arn:aws:sagemaker:us-east-1:1:training-plan/a"})
     attempt = RecordedAttempt(attempt=1, region=HOME, state=JobState.COMPLETED)
-    assert _of_line(job, attempt)["purchase_option"] == "training_plan"
+    assert _line_facts(job, attempt)["purchase_option"] == "training_plan"
 
 
 @pytest.mark.parametrize(("on_demand", "option"), [(False, "spot"), (True, "on_demand")])
 def test_a_spot_job_that_continues_on_demand_has_that_price(on_demand: bool, option: str) -> None:
     job = sample_job(HOME).model_copy(update={"spot": True, "max_wait_seconds": 100})
     attempt = RecordedAttempt(attempt=2, region=HOME, state=JobState.COMPLETED, on_demand=on_demand)
-    assert _of_line(job, attempt)["purchase_option"] == option
+    assert _line_facts(job, attempt)["purchase_option"] == option
 
 
 def test_data_and_prices_may_arrive_after_the_runs(

@@ -34,7 +34,7 @@ REFUSED = ("AccessDenied", "AccessDeniedException", "403", "Forbidden")
 
 
 @pytest.fixture
-def opened(account: Account) -> merge.OpenMerge:
+def prepared(account: Account) -> merge.PreparedMerge:
     """A merge in the home Region of a model of the other one."""
     output = names.output_bucket("traingrid", account.deployment.account, OTHER)
     archive = S3Uri(output, "0a1b2c3d/0/output/model.tar.gz")
@@ -53,14 +53,14 @@ def opened(account: Account) -> merge.OpenMerge:
         storage=account.storage,
     )
     copies = (ModelCopy(model=model, head=head, target=target),)
-    return merge.OpenMerge(copies=copies, job=sample_job(HOME), key="merges/0.jsonl", manifest="", plane=plane)
+    return merge.PreparedMerge(copies=copies, job=sample_job(HOME), key="merges/0.jsonl", manifest="", plane=plane)
 
 
 def copied(
-    opened: merge.OpenMerge, cloud: LocalCloud, patch: pytest.MonkeyPatch, without: tuple[str, str] = ("", "")
+    prepared: merge.PreparedMerge, cloud: LocalCloud, patch: pytest.MonkeyPatch, without: tuple[str, str] = ("", "")
 ) -> bytes:
     """Copy the model as a user with the documented permissions, perhaps without one of them, and return the copy."""
-    (copy,), deployment = opened.copies, opened.plane.deployment
+    (copy,), deployment = prepared.copies, prepared.plane.deployment
     where = {
         "output": f"arn:aws:s3:::{copy.model.archive.bucket}/*",
         "copies": f"arn:aws:s3:::{copy.target.bucket}/merges/*",
@@ -79,7 +79,7 @@ def copied(
             user.setenv(name, value)
         renew()
         try:
-            opened.run()
+            prepared.run()
         finally:
             user.undo()
             renew()
@@ -88,17 +88,17 @@ def copied(
 
 
 def test_the_documented_permissions_copy_a_model_to_another_region(
-    opened: merge.OpenMerge, cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch
+    prepared: merge.PreparedMerge, cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert copied(opened, cloud, monkeypatch) == b"model"
+    assert copied(prepared, cloud, monkeypatch) == b"model"
 
 
 @pytest.mark.parametrize("without", [(kind, action) for kind, actions in NEEDED.items() for action in actions])
 def test_each_of_them_is_needed(
-    opened: merge.OpenMerge, cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch, without: tuple[str, str]
+    prepared: merge.PreparedMerge, cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch, without: tuple[str, str]
 ) -> None:
     with pytest.raises(ClientError) as error:
-        copied(opened, cloud, monkeypatch, without)
+        copied(prepared, cloud, monkeypatch, without)
     assert error.value.response["Error"]["Code"] in REFUSED
 
 

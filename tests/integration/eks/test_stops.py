@@ -13,7 +13,7 @@ from traingrid.backends.eks.backend import Eks
 from traingrid.backends.eks.inventory import EksInventory
 from traingrid.backends.eks.pods import seconds_of
 from traingrid.grid.deployment import Deployment
-from traingrid.job.failures import of_end
+from traingrid.job.failures import failure_of_end
 from traingrid.kubernetes.client import JOB, POD, Client
 from traingrid.kubernetes.errors import ApiError, UnavailableError
 
@@ -244,7 +244,7 @@ def test_a_training_ends_with_its_container_although_a_container_of_another_prog
     finish(cluster, "Failed")  # the proxy ended with an error
     seen = eks.describe(NAME)
     assert seen
-    ended = of_end(seen)
+    ended = failure_of_end(seen)
     assert (seen.state, ended.name if ended else "") == (state, failure), seen.reason
     assert state == "Completed" or seen.reason == "AlgorithmError: exit code: 3"
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from tests.support.template_backend.jobs import MemoryService, NameTakenError, StoredJob, seen_of
+from tests.support.template_backend.jobs import MemoryService, NameTakenError, StoredJob, describe_stored_job
 from tests.support.template_backend.log import TemplateLogs
 from traingrid.aws.log_events import LogPosition
 from traingrid.backends.base import LaunchError, StopReason
@@ -11,7 +11,7 @@ from traingrid.backends.sagemaker.request import fingerprint, training_job_reque
 from traingrid.grid.deployment import Deployment
 from traingrid.job.failures import SERVICE_ERROR
 from traingrid.job.job import Job
-from traingrid.job.observed import Seen
+from traingrid.job.observed import TrainingJobDescription
 from traingrid.job.ownership import conflict, is_of_grid
 
 
@@ -28,7 +28,7 @@ class TemplateBackend:
         self._deployment, self._region, self._service = deployment, region, service
         self._logs = TemplateLogs(service)
 
-    def start(self, name: str, job: Job, tags: dict[str, str]) -> Seen | None:
+    def start(self, name: str, job: Job, tags: dict[str, str]) -> TrainingJobDescription | None:
         """Create the training job by one request, or attach to it."""
         try:
             self._service.create(StoredJob(request=self._request(name, job), tags={**job.tags, **tags}))
@@ -38,7 +38,7 @@ class TemplateBackend:
             raise LaunchError(SERVICE_ERROR, f"The service did not confirm {name}.", unresolved=True) from error
         return None
 
-    def attach(self, name: str, job: Job, _tags: dict[str, str]) -> Seen | None:
+    def attach(self, name: str, job: Job, _tags: dict[str, str]) -> TrainingJobDescription | None:
         """Return the training job if this job created it, which fingerprint and tags show."""
         training_job, expected = self.describe(name), self.fingerprint(name, job)
         if training_job is None:
@@ -48,12 +48,12 @@ class TemplateBackend:
             raise LaunchError(*conflict(grid, actual_tags, training_job, expected))
         return training_job
 
-    def describe(self, name: str) -> Seen | None:
+    def describe(self, name: str) -> TrainingJobDescription | None:
         """Return the state of a training job."""
         job = self._service.jobs.get(name)
-        return seen_of(job) if job else None
+        return describe_stored_job(job) if job else None
 
-    def tags(self, training_job: Seen) -> dict[str, str] | None:
+    def tags(self, training_job: TrainingJobDescription) -> dict[str, str] | None:
         """Return the tags of a training job, which its ARN names, because its name may be another one's by now."""
         return next((job.tags for job in self._service.jobs.values() if job.arn == training_job.arn), None)
 

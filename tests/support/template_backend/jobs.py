@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from traingrid.backends.sagemaker.request import fingerprint
-from traingrid.job.observed import Seen
+from traingrid.job.observed import TrainingJobDescription
 from traingrid.job.state import FINAL_STATES, JobState
 
 
@@ -73,6 +73,6 @@ class MemoryService:
         return True
 
 
-def seen_of(job: StoredJob) -> Seen:
+def describe_stored_job(job: StoredJob) -> TrainingJobDescription:
     """Return the description of a training job."""
-    return Seen(state=job.state, phase=job.state, arn=job.arn, fingerprint=fingerprint(job.request))
+    return TrainingJobDescription(state=job.state, phase=job.state, arn=job.arn, fingerprint=fingerprint(job.request))

@@ -52,7 +52,7 @@ def test_a_custom_loop_continues_with_more_ranks_from_the_same_position(
     # As if it had been stopped one step before the end, with losses that clearly differ from real ones.
     steps = done["step"] - 1
     stopped = {"epoch": 0, "step": steps, "step_in_epoch": steps, "loss_sum": 1000.0 * steps, "loss_steps": steps}
-    files.amend(saved, {"progress": done | stopped})
+    files.replace_state(saved, {"progress": done | stopped})
 
     settings = base / "input" / "config" / "hyperparameters.json"
     two_ranks = {"sagemaker_mpi_num_of_processes_per_host": "2"}

@@ -265,7 +265,7 @@ def test_half_of_the_images_are_mirrored_anew_in_every_step() -> None:
         losses.append([step([(images, labels)], 0.0).loss for _ in range(3)])
     assert losses[0] == losses[1]  # a training that is repeated mirrors the same images
     assert len(set(losses[0])) == 3
-    mirrored = augment.half_mirrored(images, tf.constant([1, 2], tf.int64))
+    mirrored = augment.mirror_half(images, tf.constant([1, 2], tf.int64))
     changed = [not np.array_equal(one, other) for one, other in zip(images, mirrored, strict=True)]
     assert 16 < sum(changed) < 48
     for source, result, is_mirrored in zip(images.numpy(), mirrored.numpy(), changed, strict=True):

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.rows import each_row
 from traingrid.algorithms.algorithm import Algorithm, ChannelUse, Use
-from traingrid.algorithms.built_in import VERSIONS, BuiltIn, built_in, is_known_image, of_image
+from traingrid.algorithms.built_in import VERSIONS, BuiltIn, algorithm_of_image, built_in, is_known_image
 from traingrid.algorithms.hyperparameter import Hyperparameter, one_of
 from traingrid.algorithms.xgboost import METRICS, UPDATERS
 from traingrid.manifest.limits import choices
@@ -36,8 +36,8 @@ def test_every_algorithm_and_version_has_rules() -> None:
 
 @pytest.mark.parametrize("found", ALL)
 def test_an_image_leads_back_to_its_algorithm(found: BuiltIn) -> None:
-    assert of_image(found.image) == found
-    assert of_image(f"xgboost:{found.version}") is None
+    assert algorithm_of_image(found.image) == found
+    assert algorithm_of_image(f"xgboost:{found.version}") is None
 
 
 @pytest.mark.parametrize("found", ALL)

@@ -12,7 +12,7 @@ import traingrid as tg
 from tests.support.sample_job import sample_job
 from traingrid import names
 from traingrid.api.control_plane import ControlPlane
-from traingrid.api.merge import open_merge
+from traingrid.api.merge import prepare_merge
 from traingrid.audit.copies import unneeded_copies
 from traingrid.audit.snapshot import SETTLED_SECONDS
 from traingrid.aws.s3 import Storage
@@ -113,7 +113,7 @@ def test_a_merge_reads_the_channels_that_the_training_found_in_its_folder(
     layout = S3Uri.parse(jobs[0].output) / "trained-0" / "input" / "channels.manifest"
     boto3.client("s3", "us-east-1").create_bucket(Bucket=layout.bucket)
     Storage("us-east-1").write_json(layout, {"train": "train-", "validation": "validation-"})
-    merged = open_merge(grid.plane, SUBMISSION, [0, 1], tg.MergeRequest(method="ensemble", region="us-east-1"))
+    merged = prepare_merge(grid.plane, SUBMISSION, [0, 1], tg.MergeRequest(method="ensemble", region="us-east-1"))
     folder = jobs[0].inputs["validation"].uri.removesuffix("validation/")
     assert merged.job.inputs["validation"].uri == f"{folder}validation-"
 
@@ -172,7 +172,7 @@ OPTIONS: dict[str, dict[str, object]] = {
 
 
 def key(grid: tg.Grid, *indexes: int, **options: object) -> str:
-    return open_merge(grid.plane, SUBMISSION, indexes, tg.MergeRequest(**options)).key  # type: ignore[arg-type]  # options
+    return prepare_merge(grid.plane, SUBMISSION, indexes, tg.MergeRequest(**options)).key  # type: ignore[arg-type]  # options
 
 
 def test_every_option_and_model_is_another_submission(grid: tg.Grid, deployment: Deployment) -> None:
@@ -207,7 +207,7 @@ def test_an_option_that_the_method_does_not_read_is_refused(
 
 
 def test_the_cost_of_the_transfer_is_that_of_other_regions(grid: tg.Grid) -> None:
-    found = open_merge(grid.plane, SUBMISSION, (), tg.MergeRequest())
+    found = prepare_merge(grid.plane, SUBMISSION, (), tg.MergeRequest())
     assert found.job.region == "us-east-1"
     assert found.transferred == len("model 2")
     assert found.job.hyperparameters["merge_method"] == "average"
@@ -218,7 +218,7 @@ def test_a_model_that_was_deleted_is_named(grid: tg.Grid, deployment: Deployment
         Bucket=bucket(names.output_bucket, deployment, "eu-west-1"), Key="2/output/model.tar.gz"
     )
     with pytest.raises(TraingridError, match=r"^There is no model of job 2 in s3://"):
-        open_merge(grid.plane, SUBMISSION, (), tg.MergeRequest())
+        prepare_merge(grid.plane, SUBMISSION, (), tg.MergeRequest())
 
 
 def test_an_option_that_the_grid_refuses_copies_nothing(grid: tg.Grid, deployment: Deployment) -> None:

@@ -50,7 +50,9 @@ def test_a_line_without_child_and_training_job_is_lost(child: str) -> None:
     world = a_world([a_line(0, "Pending")], [], children={(SUBMISSION, 0): child})
     assert found(world) == [("I1", "lost")]
     just_now = a_line(0, "Pending", updated_at="2026-11-20T11:58:00Z")
-    assert found(replace(world, lines={(SUBMISSION, 0): JobItem.read(just_now)})) == [], "the reconciler has two passes"
+    assert found(replace(world, lines={(SUBMISSION, 0): JobItem.from_item(just_now)})) == [], (
+        "the reconciler has two passes"
+    )
 
 
 def test_a_line_that_was_never_opened_is_lost_once_its_child_is_gone() -> None:

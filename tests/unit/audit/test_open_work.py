@@ -70,7 +70,7 @@ def inventory(monkeypatch: pytest.MonkeyPatch) -> Inventory:
     """The first Region's training jobs; the others have none."""
     first, others = Inventory(), Inventory()
     monkeypatch.setattr(read_snapshot, "inventory_of", lambda _, region: first if region == REGIONS[0] else others)
-    monkeypatch.setattr(read_snapshot, "_batch_jobs", lambda *_: {})
+    monkeypatch.setattr(read_snapshot, "_batch_job_ids_by_name", lambda *_: {})
     monkeypatch.setattr(read_snapshot, "Children", Children)
     return first
 

@@ -11,7 +11,7 @@ import boto3
 import pytest
 
 from traingrid.aws import clients
-from traingrid.aws.clients import brisk, client, once, renew
+from traingrid.aws.clients import client, client_without_retries, periodic_client, renew
 from traingrid.late_request import LateRequestError, refusing
 
 pytestmark = pytest.mark.usefixtures("aws")
@@ -22,7 +22,12 @@ def test_callers_share_a_client() -> None:
 
 
 def test_each_region_and_each_kind_of_retry_has_its_own_client() -> None:
-    made = [client("s3", "us-east-1"), client("s3", "eu-west-1"), once("s3", "us-east-1"), brisk("s3", "us-east-1")]
+    made = [
+        client("s3", "us-east-1"),
+        client("s3", "eu-west-1"),
+        client_without_retries("s3", "us-east-1"),
+        periodic_client("s3", "us-east-1"),
+    ]
     assert len({id(one) for one in made}) == 4
     assert [one.meta.config.retries["total_max_attempts"] for one in made] == [8, 8, 1, 3]
 
@@ -66,7 +71,7 @@ def test_threads_create_one_client(monkeypatch: pytest.MonkeyPatch) -> None:
         everyone.wait(120)
         return client("s3", "us-east-1")
 
-    monkeypatch.setattr(clients, "_created", create)
+    monkeypatch.setattr(clients, "_create_client", create)
     with ThreadPoolExecutor(8) as pool:
         assert set(pool.map(request, range(8))) == set(created)
     assert len(created) == 1
@@ -85,7 +90,7 @@ def test_a_forked_process_does_not_use_the_connections_of_its_parent() -> None:
 
 def test_a_late_request_is_signed_and_not_sent() -> None:
     signed = list[str]()
-    queue = once("sqs", "us-east-1")
+    queue = client_without_retries("sqs", "us-east-1")
     queue.meta.events.register("before-sign", lambda **_: signed.append("signed"))
     with refusing(lambda: bool(signed)), pytest.raises(LateRequestError):
         queue.create_queue(QueueName="late")

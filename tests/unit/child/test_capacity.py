@@ -302,7 +302,7 @@ def test_a_late_success_of_an_earlier_probe_ends_the_shortage_unless_it_changed_
     assert slow.shortage() is None
     next_probe = capacity_of(job, ledger, FakeTime(seconds=100 + PROBE_SECONDS), index=1)
     assert next_probe.shortage() is None
-    slow.found()  # its instances exist now, although another job probes
+    slow.record_instances()  # its instances exist now, although another job probes
     assert shortage_of(ledger, job).until == 0
 
 
@@ -319,7 +319,7 @@ def test_a_write_that_arrives_after_the_next_failure_has_no_effect(
         return write(read, new)
 
     monkeypatch.setattr(ledger, "replace_shortage", arrives_late)
-    slow.found()
+    slow.record_instances()
     assert shortage_of(ledger, job).failures == 2
     assert shortage_of(ledger, job).until == FIRST_MOMENT + 1020
 

@@ -15,7 +15,7 @@ from traingrid.child.main import exit_code
 from traingrid.child.supervisor import LetGoError
 from traingrid.job.candidates import Candidate
 from traingrid.job.job import Job, JobReplica
-from traingrid.job.observed import Seen
+from traingrid.job.observed import TrainingJobDescription
 from traingrid.job.state import JobState
 from traingrid.ledger.ledger import Ledger
 from traingrid.ledger.record_outcome import record_seen
@@ -24,7 +24,9 @@ from traingrid.ledger.user_requests import CANCEL_ALL
 EAST, WAIT = "us-east-1", 600
 NEXT = "traingrid-0123abcd-0-2"
 EKS, SAGEMAKER = Candidate(EAST, "eks"), Candidate(EAST, "sagemaker")
-PENDING = Seen(state=JobState.IN_PROGRESS, phase="Pending", arn="arn:x", created_at=float(FIRST_MOMENT))
+PENDING = TrainingJobDescription(
+    state=JobState.IN_PROGRESS, phase="Pending", arn="arn:x", created_at=float(FIRST_MOMENT)
+)
 
 
 @pytest.fixture
@@ -41,7 +43,7 @@ class Slow(FakeBackend):
         stopping: The number of descriptions in which it still stops.
     """
 
-    def __init__(self, *script: Seen, stopping: int = 5) -> None:
+    def __init__(self, *script: TrainingJobDescription, stopping: int = 5) -> None:
         super().__init__(*(script or (PENDING,)))
         self.stopping = stopping
 

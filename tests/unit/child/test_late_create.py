@@ -11,7 +11,7 @@ from traingrid.child.supervisor import LetGoError
 from traingrid.job.failures import INVALID_REQUEST
 from traingrid.job.job import Job
 from traingrid.job.state import JobState
-from traingrid.late_request import SEND_WITHIN_SECONDS, refuse_late
+from traingrid.late_request import SEND_WITHIN_SECONDS, raise_if_late
 from traingrid.ledger.facts import AttemptFacts
 from traingrid.ledger.ledger import Ledger
 
@@ -68,7 +68,7 @@ def test_a_child_that_did_not_run_for_minutes_claims_again_before_it_creates(job
         def start(self, name: str, job: Job, tags: dict[str, str]) -> object:  # type: ignore[override]  # as below
             claims.append(bool(known(ledger).open_requests))
             time.seconds += 0.0 if claims[1:] else SEND_WITHIN_SECONDS + 1
-            refuse_late()
+            raise_if_late()
             return super().start(name, job, tags)
 
     backend = Slow(TRAINING, COMPLETED)
@@ -83,7 +83,7 @@ def test_a_child_that_did_not_run_while_its_line_was_retried_creates_nothing(job
         def start(self, name: str, job: Job, tags: dict[str, str]) -> None:
             retried(ledger)
             time.seconds += SEND_WITHIN_SECONDS + 1
-            refuse_late()
+            raise_if_late()
 
     backend = Frozen(TRAINING)
     item = supervisor(job, backend, ledger, time=time, array_file="mine").run()

@@ -297,7 +297,7 @@ def test_a_raw_manifest_that_has_changed_since_the_first_child_read_it_is_refuse
     ],
 )
 def test_the_exit_code_reports_how_the_job_ended(item: dict[str, Any], code: int) -> None:
-    assert exit_code(JobItem.read(a_line(0) | item)) == code
+    assert exit_code(JobItem.from_item(a_line(0) | item)) == code
 
 
 def test_a_child_ends_on_sigterm_even_inside_a_finalizer(

@@ -17,7 +17,7 @@ from traingrid.child.main import exit_code
 from traingrid.child.supervisor import LetGoError
 from traingrid.job.failures import CONFLICT, DELETED, INVALID_REQUEST, OTHER_REQUEST, SERVICE_ERROR, THROTTLED
 from traingrid.job.job import Job
-from traingrid.job.observed import Seen
+from traingrid.job.observed import TrainingJobDescription
 from traingrid.job.ownership import tags_of
 from traingrid.job.state import JobState
 from traingrid.ledger.facts import AttemptFacts
@@ -29,7 +29,7 @@ from traingrid.ledger.user_requests import CANCEL_ALL
 class Dying(FakeBackend):
     """A service whose caller receives SIGTERM at the n-th call, once."""
 
-    def __init__(self, *script: Seen, lines: tuple[str, ...] = (), dies_at: int) -> None:
+    def __init__(self, *script: TrainingJobDescription, lines: tuple[str, ...] = (), dies_at: int) -> None:
         super().__init__(*script, lines=lines)
         self.calls_left = dies_at
 
@@ -38,7 +38,7 @@ class Dying(FakeBackend):
         if self.calls_left == 0:
             raise LetGoError
 
-    def start(self, name: str, job: Job, tags: dict[str, str]) -> Seen | None:
+    def start(self, name: str, job: Job, tags: dict[str, str]) -> TrainingJobDescription | None:
         self.call()
         seen = super().start(name, job, tags)
         self.call()
@@ -79,7 +79,7 @@ def test_a_job_is_launched_followed_and_recorded(job: Job, ledger: Ledger, log: 
 
 
 def test_a_failures_reason_is_recorded_and_its_next_step_logged(job: Job, ledger: Ledger, log: RecordedLog) -> None:
-    failed = Seen(state=JobState.FAILED, phase="Failed", reason="AlgorithmError: rank 1 died")
+    failed = TrainingJobDescription(state=JobState.FAILED, phase="Failed", reason="AlgorithmError: rank 1 died")
     item = supervisor(job, FakeBackend(TRAINING, failed), ledger).run()
     assert (item.state, item.reason) == ("Failed", "AlgorithmError: rank 1 died")
     assert (item.failure, exit_code(item)) == ("algorithm", 1)
@@ -225,7 +225,7 @@ def test_our_job_with_another_request_fails_the_job_and_is_cancellable(job: Job,
 
 def test_recognising_a_job_only_by_its_tag_is_logged_once(job: Job, ledger: Ledger, log: RecordedLog) -> None:
     class Rewording(FakeBackend):
-        def start(self, name: str, job: Job, tags: dict[str, str]) -> Seen | None:
+        def start(self, name: str, job: Job, tags: dict[str, str]) -> TrainingJobDescription | None:
             return super().start(name, job, tags) or replace(TRAINING, identified_by_tag=True)
 
     assert supervisor(job, Rewording(TRAINING, TRAINING, COMPLETED), ledger).run().state == "Completed"
@@ -358,7 +358,7 @@ def test_a_recorded_job_that_is_not_visible_yet_is_waited_for(job: Job, ledger: 
 
 def test_a_recorded_job_stays_recorded_during_an_outage(job: Job, ledger: Ledger) -> None:
     class Silent(FakeBackend):
-        def attach(self, name: str, job: Job, tags: dict[str, str]) -> Seen | None:
+        def attach(self, name: str, job: Job, tags: dict[str, str]) -> TrainingJobDescription | None:
             if self.refusals:
                 raise self.refusals.pop(0)
             return super().attach(name, job, tags)

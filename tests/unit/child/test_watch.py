@@ -16,7 +16,7 @@ from traingrid.backoff import backoff_seconds, look_seconds
 from traingrid.child.main import exit_code
 from traingrid.child.pace import Pace
 from traingrid.job.job import Job
-from traingrid.job.observed import Seen
+from traingrid.job.observed import TrainingJobDescription
 from traingrid.job.ownership import tags_of
 from traingrid.ledger.ledger import Ledger
 from traingrid.ledger.record_outcome import record_seen
@@ -33,7 +33,7 @@ def test_states_from_events_are_sufficient(job: Job, ledger: Ledger) -> None:
     looks = 0
     describe = backend.describe
 
-    def counted(name: str) -> Seen | None:
+    def counted(name: str) -> TrainingJobDescription | None:
         nonlocal looks
         looks += 1
         return describe(name)

@@ -33,7 +33,7 @@ def _retained(replace: Replace) -> None:
         Finding(region="eu-west-1", what="stack tg-old", verdict=Verdict.WRONG, why="old", fix="aws cloudformation"),
         Finding(region="eu-west-1", what="stack tg-good", verdict=Verdict.GOOD),
     ]
-    _grid(replace, "retained", brisk=None, kept=resources, left_stacks=left, is_there=False)
+    _grid(replace, "retained", periodic_client=None, kept=resources, left_stacks=left, is_there=False)
 
 
 def _doctor(replace: Replace) -> None:

@@ -192,7 +192,7 @@ def _merge(replace: Replace) -> None:
     ]
     opened = SimpleNamespace(copies=copies, job=sample_job("us-east-1"), transferred=5)
     replace_plane(replace)
-    replace("traingrid.cli.merge.open_merge", returns(opened))
+    replace("traingrid.cli.merge.prepare_merge", returns(opened))
 
 
 def _plan(replace: Replace) -> None:

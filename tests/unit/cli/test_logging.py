@@ -10,7 +10,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from traingrid.api.control_plane import ControlPlane
-from traingrid.aws.clients import ActingRole, brisk, client
+from traingrid.aws.clients import ActingRole, client, periodic_client
 from traingrid.cli import main
 from traingrid.log import configure_cli
 
@@ -114,7 +114,7 @@ def outage(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_debug_logs_the_retries_of_a_request_but_no_credentials(outage: None, capsys: Output) -> None:
     configure_cli(debug=True)
     with pytest.raises(ClientError):
-        brisk("sts", "us-east-1").get_caller_identity()
+        periodic_client("sts", "us-east-1").get_caller_identity()
     errors = capsys.readouterr().err
     assert errors.count("Retry needed, retrying request after delay of") == 2
     assert confidential(errors) == []

@@ -100,4 +100,4 @@ def test_details_of_other_outputs_are_refused(
     replace_plans(monkeypatch.setattr)
     (tmp_path / "x.csv").touch()
     result = CliRunner().invoke(cli, ["submit", str(tmp_path / "x.csv"), *options])
-    assert "--details prints the jobs of --plan" in str(result.exception)
+    assert "--details adds sentences to the table of --plan" in str(result.exception)

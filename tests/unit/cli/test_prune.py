@@ -99,7 +99,7 @@ def test_a_job_that_is_submitted_after_the_list_keeps_its_copy(
     moves: Moves, deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add(moves)
-    monkeypatch.setattr("traingrid.cli.prune._confirmed", lambda _output: submit(deployment))
+    monkeypatch.setattr("traingrid.cli.prune._is_confirmed", lambda _output: submit(deployment))
     result = prune()
     assert f"{TARGET}: kept, because job 0 of {SUBMISSION} needs it now" in result.stdout
     assert "1 of 1 copies could not be removed" in str(result.exception)
@@ -117,7 +117,7 @@ def test_a_copy_whose_item_is_damaged_after_the_list_is_named_and_the_others_are
         moves._table.put({"submission": "moves", "item": str(other), "source": 7})
         return True
 
-    monkeypatch.setattr("traingrid.cli.prune._confirmed", damage)
+    monkeypatch.setattr("traingrid.cli.prune._is_confirmed", damage)
     result = prune()
     assert f"{other}: not removed. The ledger's item (submission 'moves', item '{other}')" in result.stdout
     assert "1 of 2 copies could not be removed" in str(result.exception)

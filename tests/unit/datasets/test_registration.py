@@ -210,7 +210,7 @@ def test_replicas_that_register_at_once_are_all_recorded(s3: Any, monkeypatch: p
     monkeypatch.setattr(Datasets, "find", find)
     registration = registering(deployment)
     for region in BUCKETS:
-        registration._in_region(region)  # creating clients is not thread-safe
+        registration._storage_in(region)  # creating clients is not thread-safe
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(registration.register, both))
     (item,) = registered(deployment)

@@ -9,8 +9,8 @@ import pytest
 
 from tests.support.sample_deployment import sample_deployment
 from traingrid.cli.doctor import needs_of
-from traingrid.deploy.checkup.needs import ClusterNeed, Needs, of_clusters
-from traingrid.deploy.checkup.quotas import of_grid, of_jobs
+from traingrid.deploy.checkup.needs import ClusterNeed, Needs, cluster_needs
+from traingrid.deploy.checkup.quotas import grid_needs, job_needs
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import GridSettings
 from traingrid.manifest.line import NO_SUBMISSION, iter_jobs
@@ -35,12 +35,12 @@ def deployment() -> Deployment:
 def instances(deployment: Deployment, *lines: dict[str, Any]) -> dict[str, tuple[int, int]]:
     """Return the instances for the largest job, and for all jobs, by Region."""
     content = "\n".join(map(json.dumps, lines)).encode()
-    needs = of_jobs(iter_jobs(parse(content, deployment), deployment, NO_SUBMISSION))
+    needs = job_needs(iter_jobs(parse(content, deployment), deployment, NO_SUBMISSION))
     return {need.region: (need.largest, need.together) for need in needs}
 
 
 def test_a_region_that_trains_on_eks_by_default_needs_no_quota_of_sagemaker(deployment: Deployment) -> None:
-    assert {need.region for need in of_grid(deployment.grid)} == set(deployment.grid.regions) - {DUBLIN}
+    assert {need.region for need in grid_needs(deployment.grid)} == set(deployment.grid.regions) - {DUBLIN}
 
 
 def test_only_lines_that_may_run_on_sagemaker_need_its_quotas(deployment: Deployment) -> None:
@@ -64,7 +64,7 @@ def test_lines_need_their_kinds_and_queues_in_each_region_where_they_may_run_on_
         LINE,
         IN_DUBLIN | {"eks_kind": "job"},
     ]
-    found = of_clusters(parse("\n".join(map(json.dumps, lines)).encode(), deployment), deployment.grid)
+    found = cluster_needs(parse("\n".join(map(json.dumps, lines)).encode(), deployment), deployment.grid)
     assert found == [
         ClusterNeed(region=EAST, field="kind", value="mpijob", line=1),
         ClusterNeed(region=EAST, field="queue", value="gpus", line=1),

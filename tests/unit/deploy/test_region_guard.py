@@ -8,7 +8,7 @@ import pytest
 from tests.support.ledger_items import job_key
 from tests.support.reconciler_world import DENIED, Region, World, open_lines
 from tests.support.recorded_log import RecordedLog
-from traingrid.aws.clients import brisk
+from traingrid.aws.clients import periodic_client
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.deploy import region_guard
@@ -38,7 +38,7 @@ def test_errors_of_a_cluster_name_the_role_of_the_guard(
     asked = list[tuple[Any, ...]]()
     monkeypatch.setattr(region_guard, "inventory_of", lambda *arguments: asked.append(arguments))
     RegionGuard.of(deployment).inventory(NEAR)
-    assert asked == [(deployment, NEAR, brisk, f"arn:aws:iam::{deployment.account}:role/traingrid-guard")]
+    assert asked == [(deployment, NEAR, periodic_client, f"arn:aws:iam::{deployment.account}:role/traingrid-guard")]
 
 
 KEYS = {HOME: f"arn:aws:kms:{HOME}", FAR: f"arn:aws:kms:{FAR}"}

@@ -10,7 +10,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from traingrid.aws.clients import ActingRole, client, once, renew
+from traingrid.aws.clients import ActingRole, client, client_without_retries, renew
 from traingrid.aws.s3 import Storage
 from traingrid.backends.sagemaker.inventory import SageMakerInventory
 from traingrid.grid.deployment import Deployment
@@ -165,8 +165,8 @@ def test_credentials_are_shared_by_clients_and_renewed_before_they_expire(
             return {"Credentials": {**assume["Credentials"], "Expiration": expires}}
 
     role = two.acting_in("us-east-1")
-    monkeypatch.setattr("traingrid.aws.clients.brisk", lambda *_: Sts())
-    made = [client("s3", "us-east-1", role), once("s3", "us-east-1", role)]
+    monkeypatch.setattr("traingrid.aws.clients.periodic_client", lambda *_: Sts())
+    made = [client("s3", "us-east-1", role), client_without_retries("s3", "us-east-1", role)]
     for s3 in (*made, *made):
         s3.list_buckets()
     assert asked == [f"arn:aws:iam::{OTHER}:role/traingrid-use-us-east-1"] * 2
@@ -177,7 +177,7 @@ def test_renewing_credentials_in_a_thread_creates_no_client(two: Deployment, mon
     """boto3 cannot create clients in several threads, and a sweep lists all Regions in parallel."""
     s3 = client("s3", "us-east-1", two.acting_in("us-east-1"))
     made: list[str] = []
-    monkeypatch.setattr("traingrid.aws.clients._created", lambda _session, service, *_: made.append(service))
+    monkeypatch.setattr("traingrid.aws.clients._create_client", lambda _session, service, *_: made.append(service))
     with ThreadPoolExecutor(1) as pool:
         assert pool.submit(s3.list_buckets).result()["Buckets"] == []
     assert made == []

@@ -30,11 +30,11 @@ from traingrid.backends.base import LaunchError
 from traingrid.backends.eks.access import Access
 from traingrid.backends.eks.refusals import Refusals
 from traingrid.backends.eks.start_wait import start_wait
-from traingrid.backends.eks.state import seen_of
+from traingrid.backends.eks.state import describe_cluster_job
 from traingrid.grid.eks import EksCluster
 from traingrid.job import failures
-from traingrid.job.failures import FAILURES, FOR_GOOD, INVALID_REQUEST, PERMISSION, of_end, of_refusal
-from traingrid.job.observed import Seen
+from traingrid.job.failures import FAILURES, FOR_GOOD, INVALID_REQUEST, PERMISSION, failure_of_end, failure_of_refusal
+from traingrid.job.observed import TrainingJobDescription
 from traingrid.job.state import JobState
 from traingrid.kubernetes.errors import FORBIDDEN, ApiError
 
@@ -90,12 +90,12 @@ FAILED = [{"type": "Failed", "reason": "BackoffLimitExceeded", "message": "too m
 
 
 def of_failed_pod(made: dict[str, Any]) -> str:
-    failure = of_end(seen_of(found(made, conditions=FAILED)))
+    failure = failure_of_end(describe_cluster_job(found(made, conditions=FAILED)))
     return failure.name if failure else ""
 
 
 def of_end_of_job(row: dict[str, str]) -> str:
-    failure = of_end(Seen(state=JobState.FAILED, phase="Failed", reason=row["text"]))
+    failure = failure_of_end(TrainingJobDescription(state=JobState.FAILED, phase="Failed", reason=row["text"]))
     return failure.name if failure else ""
 
 
@@ -135,7 +135,7 @@ def of_child(row: dict[str, str]) -> str:
 
 CLASSES: dict[str, Callable[[dict[str, str]], str]] = {
     "end": of_end_of_job,
-    "refusal": lambda row: of_refusal(row["code"], row["text"]).name,
+    "refusal": lambda row: failure_of_refusal(row["code"], row["text"]).name,
     "pod": of_pod,
     "disruption": of_disruption,
     "container": of_container,
@@ -158,7 +158,9 @@ def wrong_classes() -> list[tuple[str, str, str]]:
     """Return the expected class, the class and the text of each text that gets another class."""
     found = [(row["failure"], CLASSES[row["kind"]](row), row["text"]) for row in TEXTS]
     found += [(failure, of_end_of_job({"text": text}), text) for text, failure in ALGORITHM_ERRORS]
-    found += [(INVALID_REQUEST.name, of_refusal("ValidationException", text).name, text) for text in BROKEN_RULES]
+    found += [
+        (INVALID_REQUEST.name, failure_of_refusal("ValidationException", text).name, text) for text in BROKEN_RULES
+    ]
     return [(expected, failure, text) for expected, failure, text in found if failure != expected]
 
 
@@ -200,7 +202,7 @@ def test_a_pod_that_the_kubelet_refuses_is_lost_before_and_after_its_start(reaso
     refused = pod(phase="Failed", reason=reason, message=text)
     failed = pod(1, phase="Failed", train=terminated(1, until=50))
     for pods in ([refused], [refused, failed]):
-        seen = seen_of(found(*pods, conditions=FAILED, hosts=len(pods)))
+        seen = describe_cluster_job(found(*pods, conditions=FAILED, hosts=len(pods)))
         assert reason in seen.reason
         assert seen.failure == "lost_node"
 
@@ -219,20 +221,20 @@ def test_an_upload_whose_end_the_kubelet_does_not_know_is_lost(phase: str) -> No
     lost = terminated(137, reason="ContainerStatusUnknown", message=text)
     uploading = pod(phase=phase, train=terminated(0), results=lost)
     for conditions in (FAILED, [{"type": "Complete"}]):
-        seen = seen_of(found(uploading, conditions=conditions))
+        seen = describe_cluster_job(found(uploading, conditions=conditions))
         assert (seen.state, seen.failure) == ("Failed", "lost_node")
         assert text in seen.reason
 
 
 @pytest.mark.parametrize("code", sorted(INVALID_CREDENTIAL_CODES))
 def test_refused_credentials_have_a_next_step(code: str) -> None:
-    assert of_refusal(code, "The security token included in the request is invalid.") is PERMISSION
+    assert failure_of_refusal(code, "The security token included in the request is invalid.") is PERMISSION
     assert PERMISSION.next_step
 
 
 def test_a_parameter_that_breaks_a_rule_is_an_invalid_request_whatever_its_name() -> None:
     for text in BROKEN_RULES:
-        assert of_refusal("ValidationException", text) is INVALID_REQUEST
+        assert failure_of_refusal("ValidationException", text) is INVALID_REQUEST
 
 
 @pytest.mark.parametrize("kind", CLASSES)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from traingrid.job.failures import FAILURES, may_try_again, of_end, of_refusal
-from traingrid.job.observed import Seen
+from traingrid.job.failures import FAILURES, failure_of_end, failure_of_refusal, may_try_again
+from traingrid.job.observed import TrainingJobDescription
 from traingrid.job.state import JobState
 
 CAPACITY, ALGORITHM = FAILURES["capacity"], FAILURES["algorithm"]
@@ -43,7 +43,7 @@ CAPACITY, ALGORITHM = FAILURES["capacity"], FAILURES["algorithm"]
     ],
 )
 def test_a_refused_creation_is_known_by_its_code_and_text(code: str, message: str, name: str) -> None:
-    assert of_refusal(code, message).name == name
+    assert failure_of_refusal(code, message).name == name
 
 
 @pytest.mark.parametrize(
@@ -69,14 +69,14 @@ def test_a_refused_creation_is_known_by_its_code_and_text(code: str, message: st
     ],
 )
 def test_an_end_is_known_by_its_status_and_reason(state: JobState, phase: str, reason: str, name: str) -> None:
-    failure = of_end(Seen(state=state, phase=phase, reason=reason))
+    failure = failure_of_end(TrainingJobDescription(state=state, phase=phase, reason=reason))
     assert failure is not None
     assert failure.name == name
 
 
 @pytest.mark.parametrize("state", [JobState.COMPLETED, JobState.IN_PROGRESS, JobState.STOPPING])
 def test_active_and_completed_jobs_have_no_failure(state: JobState) -> None:
-    assert of_end(Seen(state=state, phase="Interrupted")) is None
+    assert failure_of_end(TrainingJobDescription(state=state, phase="Interrupted")) is None
 
 
 def test_every_failure_has_a_sentence_and_an_exit_code() -> None:
@@ -119,12 +119,14 @@ def test_every_candidate_is_tried_once_before_retries_are_counted(
 def test_a_stopped_job_has_the_failure_for_which_it_was_stopped(
     state: JobState, phase: str, stopped_for: str, failure: str
 ) -> None:
-    found = of_end(Seen(state=state, phase=phase, reason="AlgorithmError: rank 1 died"), stopped_for)
+    found = failure_of_end(
+        TrainingJobDescription(state=state, phase=phase, reason="AlgorithmError: rank 1 died"), stopped_for
+    )
     assert found is FAILURES[failure]
 
 
 def test_a_completed_job_has_no_failure_although_it_was_to_be_stopped() -> None:
-    assert of_end(Seen(state=JobState.COMPLETED, phase="Completed"), "capacity") is None
+    assert failure_of_end(TrainingJobDescription(state=JobState.COMPLETED, phase="Completed"), "capacity") is None
 
 
 def test_an_unknown_failure_of_an_earlier_attempt_is_counted() -> None:

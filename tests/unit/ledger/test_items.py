@@ -45,7 +45,7 @@ PAUSE = {"submission": "grid", "item": "launching", "allowed": False, "at": OPEN
 
 
 def test_a_job_of_the_oldest_version_gets_the_defaults_of_later_fields() -> None:
-    item = JobItem.read(OLDEST_JOB)
+    item = JobItem.from_item(OLDEST_JOB)
     assert (item.submission, item.index, item.attempt, item.state) == ("0123abcd", 7, 1, JobState.PENDING)
     assert (item.name, item.line, item.ranks) == ("cats", 9, 16)
     assert item.regions == ("us-east-1",), "it has no replicas"
@@ -60,18 +60,18 @@ def test_a_job_of_the_oldest_version_gets_the_defaults_of_later_fields() -> None
 
 
 def test_a_submission_of_the_oldest_version_gets_the_defaults_of_later_fields() -> None:
-    claimed = SubmissionItem.read(OLDEST_SUBMISSION)
+    claimed = SubmissionItem.from_item(OLDEST_SUBMISSION)
     assert (claimed.is_submitted, claimed.is_by_hand, claimed.arrays, claimed.batch_job) == (False, False, (), "")
     assert (claimed.claim_ends_at, claimed.failed_tries, claimed.sha256, claimed.changed_at) == (0, 0, "", 1795168800)
     later = {"state": "Submitted", "batch_job": "array", "submitted_at": "2026-11-20T10:00:07Z"}
-    submitted = SubmissionItem.read(OLDEST_SUBMISSION | later)
+    submitted = SubmissionItem.from_item(OLDEST_SUBMISSION | later)
     assert submitted.arrays == (Array(batch_job="array", file="jobs.jsonl", count=12),), "it submitted a single array"
     assert (submitted.is_submitted, submitted.changed_at) == (True, 1795168807)
 
 
 def test_a_submission_by_hand_is_known_by_its_owner_and_had_a_child_for_each_place_of_its_array() -> None:
     stored = OLDEST_SUBMISSION | {"owner": "array", "batch_job": "array"}
-    unsized, sized = SubmissionItem.read(stored), SubmissionItem.read(stored | {"children": 2})
+    unsized, sized = SubmissionItem.from_item(stored), SubmissionItem.from_item(stored | {"children": 2})
     assert unsized.is_by_hand
     assert sized.arrays == (Array(batch_job="array", file="jobs.jsonl", count=2),)
     assert [sized.had_child(index, "UNKNOWN") for index in (1, 2)] == [True, False]
@@ -81,10 +81,10 @@ def test_a_submission_by_hand_is_known_by_its_owner_and_had_a_child_for_each_pla
 @pytest.mark.parametrize(
     ("read", "stored", "optional"),
     [
-        (JobItem.read, OLDEST_JOB, {"line", "ranks"}),
-        (SubmissionItem.read, OLDEST_SUBMISSION, {"item", "owner", "version"}),
-        (Cancel.read, CANCEL, set()),
-        (Pause.read, PAUSE, {"submission", "item"}),
+        (JobItem.from_item, OLDEST_JOB, {"line", "ranks"}),
+        (SubmissionItem.from_item, OLDEST_SUBMISSION, {"item", "owner", "version"}),
+        (Cancel.from_item, CANCEL, set()),
+        (Pause.from_item, PAUSE, {"submission", "item"}),
     ],
 )
 def test_an_item_without_a_required_field_is_an_error_that_names_item_and_field(
@@ -103,7 +103,7 @@ def test_an_earlier_attempt_without_a_required_field_is_an_error(field: str) -> 
     tried = {"attempt": 1, "region": "us-east-1", "state": "Failed"}
     del tried[field]
     with pytest.raises(ItemError, match=rf"item 'job#00007'\) has no field 'tried\[\]\.{field}'"):
-        JobItem.read(OLDEST_JOB | {"attempt": 2, "tried": [tried]})
+        JobItem.from_item(OLDEST_JOB | {"attempt": 2, "tried": [tried]})
 
 
 @pytest.mark.parametrize("field", ["batch_job", "file", "count"])
@@ -111,16 +111,16 @@ def test_an_array_without_a_required_field_is_an_error(field: str) -> None:
     array: dict[str, Any] = {"batch_job": "array", "file": "jobs.jsonl", "count": 12}
     del array[field]
     with pytest.raises(ItemError, match=rf"item 'submission'\) has no field 'arrays\[\]\.{field}'"):
-        SubmissionItem.read(OLDEST_SUBMISSION | {"arrays": [array]})
+        SubmissionItem.from_item(OLDEST_SUBMISSION | {"arrays": [array]})
 
 
 def test_fields_and_states_of_a_newer_version_are_accepted() -> None:
-    item = JobItem.read(OLDEST_JOB | {"state": "Hibernating", "colour": "red"})
+    item = JobItem.from_item(OLDEST_JOB | {"state": "Hibernating", "colour": "red"})
     assert (item.state, f"{item.state}") == ("Hibernating", "Hibernating")
     assert item.was_seen, "an unknown state is SageMaker's"
-    submission = SubmissionItem.read(OLDEST_SUBMISSION | {"colour": "red"})
+    submission = SubmissionItem.from_item(OLDEST_SUBMISSION | {"colour": "red"})
     assert submission.jobs == 12
-    assert Cancel.read(CANCEL | {"colour": "red"}) == Cancel(submission="0123abcd", scope="job#00007", at=OPENED)
+    assert Cancel.from_item(CANCEL | {"colour": "red"}) == Cancel(submission="0123abcd", scope="job#00007", at=OPENED)
 
 
 def test_items_of_an_unknown_kind_are_not_yielded(ledger: Ledger) -> None:
@@ -128,21 +128,21 @@ def test_items_of_an_unknown_kind_are_not_yielded(ledger: Ledger) -> None:
     ledger._table.put({"submission": "0123abcd", "item": "budget#1", "dollars": 7})
     ledger.claim_retry("0123abcd", {"by": "Ada"})
     ledger.set_launching({"by": "Ada", "reason": ""}, allowed=False)
-    assert list(ledger.everything()) == [SubmissionItem.read(OLDEST_SUBMISSION)]
+    assert list(ledger.everything()) == [SubmissionItem.from_item(OLDEST_SUBMISSION)]
 
 
 def test_a_resumed_grid_has_no_pause() -> None:
-    assert Pause.read(PAUSE) == Pause(at=OPENED)
-    assert Pause.read(PAUSE | {"allowed": True}) is None
+    assert Pause.from_item(PAUSE) == Pause(at=OPENED)
+    assert Pause.from_item(PAUSE | {"allowed": True}) is None
 
 
 def test_items_cannot_be_changed() -> None:
     with pytest.raises(FrozenInstanceError):
-        JobItem.read(OLDEST_JOB).state = JobState.FAILED  # type: ignore[misc]  # the tested error
+        JobItem.from_item(OLDEST_JOB).state = JobState.FAILED  # type: ignore[misc]  # the tested error
 
 
 def test_every_field_of_a_job_that_a_child_and_events_record_is_read(ledger: Ledger, job: Job) -> None:
-    """A field that `read` forgets would have its default for ever."""
+    """A field that `from_item` forgets would have its default for ever."""
     job = job.model_copy(update={"budget_dollars": 9.0, "dollars_per_hour": 2.0})
     opened = ledger.open_job("0123abcd", job, ["us-east-1", "eu-west-1"], "jobs")
     failed: AttemptFacts = {"region": "us-east-1", "state": JobState.FAILED, "failure": "capacity"}
@@ -179,21 +179,21 @@ def test_every_field_of_a_job_that_a_child_and_events_record_is_read(ledger: Led
 
 
 def test_only_stored_fields_are_listed() -> None:
-    item = JobItem.read(OLDEST_JOB | {"failure": ""})
+    item = JobItem.from_item(OLDEST_JOB | {"failure": ""})
     assert item.fields(("state", "failure", "reason")) == {"state": JobState.PENDING, "failure": ""}
 
 
 def test_the_failures_before_a_users_retry_do_not_count() -> None:
     previous = {"attempt": 1, "region": "us-east-1", "state": "Failed", "failure": "capacity"}
     tried = [previous, previous | {"reopened": "retry-1"}, previous | {"failure": "spot_interruption"}]
-    assert JobItem.read(OLDEST_JOB | {"tried": tried[:1]}).failures_since_retry == ["capacity"]
-    assert JobItem.read(OLDEST_JOB | {"tried": tried[:2]}).failures_since_retry == []
-    assert JobItem.read(OLDEST_JOB | {"tried": tried}).failures_since_retry == ["spot_interruption"]
+    assert JobItem.from_item(OLDEST_JOB | {"tried": tried[:1]}).failures_since_retry == ["capacity"]
+    assert JobItem.from_item(OLDEST_JOB | {"tried": tried[:2]}).failures_since_retry == []
+    assert JobItem.from_item(OLDEST_JOB | {"tried": tried}).failures_since_retry == ["spot_interruption"]
 
 
 def test_attempts_and_regions_include_the_current_and_the_earlier_ones() -> None:
     tried = [{"attempt": 1, "region": "eu-west-1", "state": "Failed", "failure": "capacity", "artifact": "s3://a"}]
-    item = JobItem.read(OLDEST_JOB | {"attempt": 2, "tried": tried, "billable_seconds": 0})
+    item = JobItem.from_item(OLDEST_JOB | {"attempt": 2, "tried": tried, "billable_seconds": 0})
     first, second = item.attempts()[1], item.attempts()[2]
     assert (first.region, first.failure, first.artifact, first.billable_seconds) == (
         "eu-west-1",

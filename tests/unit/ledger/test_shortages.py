@@ -140,4 +140,4 @@ def test_shortages_are_no_submissions_jobs_or_cancels(ledger: Ledger, job: Job) 
 )
 def test_an_incomplete_item_is_an_error_that_names_it(item: dict[str, str], field: str) -> None:
     with pytest.raises(ItemError, match=field):
-        Shortage.read({"submission": "capacity", **item})
+        Shortage.from_item({"submission": "capacity", **item})

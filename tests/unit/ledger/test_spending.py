@@ -30,5 +30,5 @@ EARLIER = {"attempt": 1, "region": "us-east-1", "state": "Stopped", "billable_se
 def test_only_attempts_on_sagemaker_cost_dollars(
     earlier: dict[str, str], current: dict[str, str], ended: float, running: float
 ) -> None:
-    item = JobItem.read(ITEM | current | {"tried": [EARLIER | earlier]})
+    item = JobItem.from_item(ITEM | current | {"tried": [EARLIER | earlier]})
     assert (ended_dollars(item), running_dollars(item, NOW)) == (ended, running)

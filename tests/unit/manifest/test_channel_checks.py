@@ -10,7 +10,7 @@ from botocore.validate import validate_parameters
 from tests.unit.manifest.test_forms import SUBMISSION, error_of, errors_of, job_of, jobs_of
 from traingrid.backends.sagemaker.request import fingerprint, training_job_request
 from traingrid.grid.model import GridSettings
-from traingrid.job.job import Channel, Job, in_region
+from traingrid.job.job import Channel, Job, job_in_region
 from traingrid.submission.files import normalised
 
 NAME = f"traingrid-{SUBMISSION}-0-1"
@@ -111,7 +111,7 @@ def test_a_file_channel_is_not_sharded_by_rank() -> None:
 def test_in_another_region_the_manifest_files_are_in_that_regions_bucket() -> None:
     replicas = {"eu-west-1": "s3://ragab-ml-dub/x"}
     job = job_of(input_mode="Pipe", streams="rank", processes_per_host=2, replicas=replicas)
-    moved = in_region(job, "eu-west-1")
+    moved = job_in_region(job, "eu-west-1")
     assert moved.inputs["train"] == Channel(uri="s3://ragab-ml-dub/x/train/", input_mode="Pipe")
     sources = sources_of(moved)
     assert sources["train_1"]["S3Uri"].startswith("s3://traingrid-output-123456789012-eu-west-1/")
@@ -304,7 +304,7 @@ def test_the_grids_own_image_receives_its_tensorboard_path() -> None:
     job = job_of(environment={"SEED": 7}, replicas={"eu-west-1": "s3://ragab-ml-dub/x"})
     environment = request_of(job)["Environment"]
     assert environment.items() >= {"SEED": "7", "TRAINGRID_TENSORBOARD": f"{OUTPUT}tensorboard/"}.items()
-    there = request_of(in_region(job, "eu-west-1"))["Environment"]["TRAINGRID_TENSORBOARD"]
+    there = request_of(job_in_region(job, "eu-west-1"))["Environment"]["TRAINGRID_TENSORBOARD"]
     assert there == f"s3://traingrid-output-123456789012-eu-west-1/{SUBMISSION}/0/tensorboard/"
 
 

@@ -10,7 +10,7 @@ from tests.support.sample_deployment import ACCOUNT
 from traingrid import names
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import NAME_LIMIT, GridSettings
-from traingrid.job.job import Job, in_region
+from traingrid.job.job import Job, job_in_region
 from traingrid.manifest.errors import LineError, ManifestError
 from traingrid.manifest.line import CAPACITY_WAIT_SECONDS, jobs_of_lines
 from traingrid.manifest.parse import parse
@@ -54,7 +54,7 @@ def job_of(deployment: Deployment, line: dict[str, Any] | str) -> Job:
 
 
 def places(job: Job) -> dict[str, tuple[str, ...]]:
-    return {region: in_region(job, region).backends for region in job.regions}
+    return {region: job_in_region(job, region).backends for region in job.regions}
 
 
 def refused(deployment: Deployment, **line: Any) -> list[LineError]:
@@ -70,7 +70,7 @@ def test_a_line_without_backend_trains_on_the_backend_of_each_of_its_regions(mix
 def test_the_order_of_a_line_applies_to_all_regions_as_far_as_they_have_the_backends(mixed: Deployment) -> None:
     job = job_of(mixed, REPLICATED | {"backend": ["eks", "sagemaker"]})
     assert places(job) == {EAST: ("eks", "sagemaker"), WEST: ("sagemaker",), DUBLIN: ("eks", "sagemaker")}
-    assert in_region(in_region(job, WEST), EAST) == job
+    assert job_in_region(job_in_region(job, WEST), EAST) == job
 
 
 def test_a_csv_separates_backends_by_blanks(mixed: Deployment) -> None:

@@ -15,7 +15,7 @@ from tests.support.sample_deployment import ACCOUNT, sample_deployment
 from traingrid.backends.sagemaker.request import fingerprint, training_job_request
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import GridSettings
-from traingrid.job.job import Channel, Job, in_region
+from traingrid.job.job import Channel, Job, job_in_region
 from traingrid.manifest.errors import LineError, ManifestError
 from traingrid.manifest.limits import most
 from traingrid.manifest.line import jobs_of_lines
@@ -166,7 +166,7 @@ REPLICAS = {"us-west-2": "s3://ragab-ml-pdx/x", "eu-west-1": "s3://ragab-ml-dub/
 def test_a_job_is_derived_for_a_region_that_holds_a_replica() -> None:
     job = job_of(replicas=REPLICAS, output=f"{OUTPUT}/team", spot=True)
     assert job.regions == ("us-east-1", "us-west-2", "eu-west-1")
-    there = in_region(job, "eu-west-1")
+    there = job_in_region(job, "eu-west-1")
     assert there.region == "eu-west-1"
     assert there.inputs["train"].uri == "s3://ragab-ml-dub/y/train/"
     assert there.image == f"{ACCOUNT}.dkr.ecr.eu-west-1.amazonaws.com/traingrid/training:1"
@@ -178,17 +178,17 @@ def test_a_job_is_derived_for_a_region_that_holds_a_replica() -> None:
 
 def test_a_derived_job_leads_back_to_the_first() -> None:
     job = job_of(replicas=REPLICAS)
-    assert in_region(in_region(job, "eu-west-1"), "us-east-1") == job
-    assert in_region(job, "us-east-1") is job
+    assert job_in_region(job_in_region(job, "eu-west-1"), "us-east-1") == job
+    assert job_in_region(job, "us-east-1") is job
     assert Job.model_validate_json(job.model_dump_json(exclude_defaults=True)) == job
     with pytest.raises(KeyError):
-        in_region(job, "eu-central-1")
+        job_in_region(job, "eu-central-1")
 
 
 def test_replicas_have_the_same_channels_as_their_line() -> None:
     inputs = {"train": {"uri": "s3://ragab-ml/t", "input_mode": "FastFile"}, "extra": "s3://ragab-ml/e"}
     replica = {"train": "s3://ragab-ml-pdx/t", "extra": "s3://ragab-ml-pdx/e/"}
-    there = in_region(job_of(inputs=inputs, replicas={"us-west-2": replica}), "us-west-2")
+    there = job_in_region(job_of(inputs=inputs, replicas={"us-west-2": replica}), "us-west-2")
     assert there.inputs["train"] == Channel(uri="s3://ragab-ml-pdx/t", input_mode="FastFile")
     assert there.inputs["extra"] == Channel(uri="s3://ragab-ml-pdx/e/")
     assert "same channels" in error_of(inputs=inputs, replicas={"us-west-2": "s3://ragab-ml-pdx/t"}).reason
@@ -196,7 +196,7 @@ def test_replicas_have_the_same_channels_as_their_line() -> None:
 
 def test_replicas_may_be_columns() -> None:
     (job,) = jobs_of("region,s3_uri,replica.us-west-2\nus-east-1,s3://ragab-ml/x,s3://ragab-ml-pdx/x\n")
-    assert in_region(job, "us-west-2").inputs["train"].uri == "s3://ragab-ml-pdx/x/train/"
+    assert job_in_region(job, "us-west-2").inputs["train"].uri == "s3://ragab-ml-pdx/x/train/"
 
 
 def test_an_algorithm_replaces_an_image() -> None:
@@ -205,7 +205,7 @@ def test_an_algorithm_replaces_an_image() -> None:
         hyperparameters={"depth": 3},
         replicas={"us-west-2": "s3://ragab-ml-pdx/x"},
     )
-    request = training_job_request("x", in_region(job, "us-west-2"), "arn", {})
+    request = training_job_request("x", job_in_region(job, "us-west-2"), "arn", {})
     named = "arn:aws:sagemaker:us-west-2:123456789012:algorithm/trees"
     assert request["AlgorithmSpecification"] == {"AlgorithmName": named, "TrainingInputMode": "File"}
     assert request["HyperParameters"] == {"depth": "3"}

@@ -14,7 +14,7 @@ from traingrid.backends.sagemaker.request import fingerprint, training_job_reque
 from traingrid.grid.deployment import Deployment
 from traingrid.job.channels import channels_in_request
 from traingrid.job.initial_model import InitialModel, initial_model_uri, needs_model_copy
-from traingrid.job.job import Job, in_region
+from traingrid.job.job import Job, job_in_region
 from traingrid.manifest.errors import ManifestError
 from traingrid.manifest.line import jobs_of_lines
 from traingrid.manifest.parse import parse
@@ -91,7 +91,7 @@ def test_the_model_survives_being_stored_with_the_line(deployment: Deployment) -
 
 def test_a_job_in_another_region_reads_a_copy_in_the_output_bucket_of_that_region(deployment: Deployment) -> None:
     job = beginning(deployment, replicas={THERE: f"s3://{SAMPLE_BUCKETS[THERE]}/x"})
-    moved = in_region(job, THERE)
+    moved = job_in_region(job, THERE)
     assert not needs_model_copy(job)
     assert needs_model_copy(moved)
     assert initial_model_uri(moved) == f"s3://traingrid-output-{ACCOUNT}-{THERE}/initial-models/{KEY}"

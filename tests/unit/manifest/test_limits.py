@@ -13,7 +13,7 @@ from traingrid.job.accelerators import accelerators
 from traingrid.job.ownership import tags_of
 from traingrid.manifest import limits as manifest_limits
 from traingrid.manifest.errors import ManifestError
-from traingrid.manifest.limits import broken_limit, choices, most
+from traingrid.manifest.limits import choices, limit_problem, most
 from traingrid.manifest.parse import parse
 
 NAMES = {
@@ -39,8 +39,8 @@ def test_limits_are_those_of_the_service_model(shape: str, greatest: int) -> Non
 
 @pytest.mark.parametrize("shape", ["HyperParameterValue", "TrainingEnvironmentValue", "TagValue", "ChannelName"])
 def test_a_text_of_maximum_length_passes_and_a_longer_one_does_not(shape: str) -> None:
-    assert broken_limit(shape, "x" * most(shape)) is None
-    assert "at most" in (broken_limit(shape, "x" * (most(shape) + 1)) or "")
+    assert limit_problem(shape, "x" * most(shape)) is None
+    assert "at most" in (limit_problem(shape, "x" * (most(shape) + 1)) or "")
 
 
 def forget() -> None:
@@ -79,19 +79,19 @@ def test_the_tag_pattern_has_its_java_meaning() -> None:
     for code in range(32, sys.maxunicode + 1):
         sign = chr(code)
         meant = unicodedata.category(sign)[0] in "LNZ" or sign in "_.:/=+-@"
-        assert (broken_limit("TagValue", sign) is None) == meant, hex(code)
+        assert (limit_problem("TagValue", sign) is None) == meant, hex(code)
 
 
 @pytest.mark.parametrize("sign", ["\x00", "\x1b", "\x7f", "\x85", "\x9b", "\ud800"])
 def test_control_characters_are_refused_everywhere(sign: str) -> None:
     for shape in ("HyperParameterValue", "TrainingEnvironmentValue", "TagValue", "S3Uri"):
-        assert broken_limit(shape, f"s3://b/{sign}x")
+        assert limit_problem(shape, f"s3://b/{sign}x")
 
 
 def test_only_variables_may_have_several_lines() -> None:
-    assert broken_limit("TrainingEnvironmentValue", "one\ntwo\tthree") is None
-    assert broken_limit("HyperParameterValue", "one\ttwo") is None
-    assert broken_limit("HyperParameterValue", "one\ntwo") == "must be a single line"
+    assert limit_problem("TrainingEnvironmentValue", "one\ntwo\tthree") is None
+    assert limit_problem("HyperParameterValue", "one\ttwo") is None
+    assert limit_problem("HyperParameterValue", "one\ntwo") == "must be a single line"
 
 
 def test_every_type_with_accelerators_is_counted() -> None:

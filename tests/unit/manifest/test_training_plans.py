@@ -13,7 +13,7 @@ from tests.support.sample_deployment import ACCOUNT
 from traingrid.backends.sagemaker.request import fingerprint, training_job_request
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import GridSettings
-from traingrid.job.job import Job, in_region
+from traingrid.job.job import Job, job_in_region
 from traingrid.manifest.errors import ManifestError
 from traingrid.manifest.line import jobs_of_lines
 from traingrid.manifest.parse import parse
@@ -70,14 +70,14 @@ def test_a_plain_arn_is_the_plan_of_the_lines_own_region(reserved: Deployment) -
 def test_each_region_of_a_line_has_its_own_plan(reserved: Deployment) -> None:
     job = job_of(reserved, json.dumps({**REPLICATED, "training_plan": {EAST: arn(name="december"), WEST: arn(WEST)}}))
     assert job.training_plan == arn(name="december")
-    there = in_region(job, WEST)
+    there = job_in_region(job, WEST)
     assert there.training_plan == arn(WEST)
-    assert in_region(there, EAST).training_plan == arn(name="december")
+    assert job_in_region(there, EAST).training_plan == arn(name="december")
 
 
 def test_a_region_without_a_plan_trains_on_demand(reserved: Deployment) -> None:
     job = job_of(reserved, json.dumps({**REPLICATED, "training_plan": arn()}))
-    assert "TrainingPlanArn" not in request(in_region(job, WEST))["ResourceConfig"]
+    assert "TrainingPlanArn" not in request(job_in_region(job, WEST))["ResourceConfig"]
     job = job_of(reserved, json.dumps({**REPLICATED, "training_plan": {WEST: arn(WEST)}}))
     assert job.training_plan == ""
 

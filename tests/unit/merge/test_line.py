@@ -11,7 +11,7 @@ from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import UsageError
 from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Channel
-from traingrid.merge.line import MergeRequest, copy_of, merge_line, models_folder, region_of
+from traingrid.merge.line import MergeRequest, copy_uri, merge_line, models_folder, region_of
 from traingrid.merge.models import Model
 
 FOLDER = S3Uri("data", "merges/0")
@@ -28,8 +28,8 @@ def with_grid(deployment: Deployment, **changes: Any) -> Deployment:
 
 
 def line(models: list[Model], deployment: Deployment, **request: Any) -> dict[str, Any]:
-    place = (models[0].job.region, deployment)
-    return merge_line(models, MergeRequest(**request), FOLDER, 10**9, place)
+    region = models[0].job.region
+    return merge_line(models, MergeRequest(**request), FOLDER, 10**9, region=region, deployment=deployment)
 
 
 def refusal(models: list[Model], deployment: Deployment, **request: Any) -> str:
@@ -84,7 +84,7 @@ def test_the_folder_of_copies_follows_from_the_contents(model: Make, deployment:
         for etags in (("a", "b"), ("a", "b"), ("a", "c"))
     }
     assert len(folders) == 2
-    assert copy_of(models[1], 1, FOLDER) == S3Uri("data", "merges/0/part-001-0a1b2c3d-1.tar.gz")
+    assert copy_uri(models[1], 1, FOLDER) == S3Uri("data", "merges/0/part-001-0a1b2c3d-1.tar.gz")
 
 
 def test_the_line_merges_on_one_host_without_accelerators(model: Make, deployment: Deployment) -> None:

@@ -9,7 +9,7 @@ from traingrid.job import metrics
 from traingrid.job.metrics import metric_regex
 from traingrid.metrics import points
 from traingrid.metrics.patterns import LINE_CHARACTERS, searched_part
-from traingrid.metrics.points import LineReader, Record, records_of_part, without_superseded
+from traingrid.metrics.points import LineReader, Record, drop_superseded, records_of_part
 from training_container.launcher import metric_feed
 from training_container.metric_history import line_reader
 from training_container.metric_history.line_reader import LineReader as ImageReader
@@ -25,7 +25,7 @@ def record(line: str, minute: int = 0) -> Record:
 
 def left(*runs: list[str]) -> list[tuple[str, float, int | None]]:
     """Return metric, value and position of each value that is left of runs."""
-    records = without_superseded([list(map(record, run)) for run in runs])
+    records = drop_superseded([list(map(record, run)) for run in runs])
     return [
         (name, value, one.step if one.step is not None else one.epoch)
         for one in records

@@ -177,7 +177,7 @@ before = peak()
 if sys.argv[3] == "upload":
     upload_folder(s3, folder, S3Uri("out", "model.tar.gz"))
 else:
-    stored = StoredObject(place=S3Uri("data", "large"), size=size, etag='"e"', path="large")
+    stored = StoredObject(uri=S3Uri("data", "large"), size=size, etag='"e"', path="large")
     Downloads(s3, {}).fetch([stored], folder, "Channel train")
 print(json.dumps([before, peak()]))
 """

@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError, NoCredenti
 from tests.unit.pod.conftest import NAME, channel, request
 from traingrid.aws.s3_uri import path_in_channel
 from traingrid.job import failures
-from traingrid.job.observed import Seen
+from traingrid.job.observed import TrainingJobDescription
 from traingrid.job.state import JobState
 from traingrid.pod import download
 from traingrid.pod.failure import PodError
@@ -41,7 +41,7 @@ def files(folder: Path) -> dict[str, str]:
 
 
 def failure_class(text: str) -> str:
-    failure = failures.of_end(Seen(state=JobState.FAILED, reason=text))
+    failure = failures.failure_of_end(TrainingJobDescription(state=JobState.FAILED, reason=text))
     assert failure
     return failure.name
 
@@ -221,7 +221,10 @@ def test_a_key_that_is_an_object_and_a_folder_is_an_error_of_the_data(
         put(key, "x")
     with pytest.raises(PodError, match=rf"s3://data/{keys[1]} .* Rename the object or the folder") as caught:
         prepare(host(request(channel())), s3)
-    assert failures.of_end(Seen(state=JobState.FAILED, phase="Failed", reason=str(caught.value))) is failures.DATA
+    assert (
+        failures.failure_of_end(TrainingJobDescription(state=JobState.FAILED, phase="Failed", reason=str(caught.value)))
+        is failures.DATA
+    )
 
 
 def test_a_prefix_with_only_folder_markers_is_empty(host: Make, s3: Any, put: Put) -> None:

@@ -18,7 +18,7 @@ from tests.unit.pod.conftest import NAME, request
 from traingrid.pod import results
 from traingrid.pod.checkpoint_upload import CheckpointRecord, CheckpointUpload
 from traingrid.pod.host import Host
-from traingrid.pod.objects import place_of
+from traingrid.pod.objects import split_uri
 from traingrid.pod.prepare import prepare
 from traingrid.pod.results import Ending, collect
 from traingrid.transfers import retries
@@ -175,8 +175,8 @@ def test_the_last_copy_of_checkpoints_is_repeated_after_a_wait(host: Make, monke
         ConnectionClosedError(endpoint_url="https://s3"),
         None,
     ]
-    copy: Any = SimpleNamespace(run=lambda **_: outcomes.pop(0), target="s3://out/checkpoints")
-    assert results._copied_completely(copy, host(), deadline=60.0) == ""
+    copy: Any = SimpleNamespace(copy_changes=lambda **_: outcomes.pop(0), target="s3://out/checkpoints")
+    assert results._copy_completely(copy, host(), deadline=60.0) == ""
     assert naps == [5.0, 5.0]
 
 
@@ -207,7 +207,7 @@ def copier(s3: Any, tmp_path: Path) -> Callable[..., CheckpointUpload]:
         folder = tmp_path / name
         folder.mkdir(exist_ok=True)
         return CheckpointUpload(
-            s3=client, folder=folder, target=place_of("s3://out/ckpt/"), record=record, is_main=is_main
+            s3=client, folder=folder, target=split_uri("s3://out/ckpt/"), record=record, is_main=is_main
         )
 
     return make
@@ -220,11 +220,11 @@ def test_only_changes_are_copied(copier: Copier, content: Content, s3: Any) -> N
     copy = copier()
     write(copy.folder / "one", "1")
     write(copy.folder / "deep/two", "2")
-    assert copy.run() is None
+    assert copy.copy_changes() is None
     assert content() == {"ckpt/one": "1", "ckpt/deep/two": "2"}
     s3.put_object(Bucket="out", Key="ckpt/one", Body=b"untouched")
     write(copy.folder / "deep/two", "22")
-    copy.run()
+    copy.copy_changes()
     assert content() == {"ckpt/one": "untouched", "ckpt/deep/two": "22"}
 
 
@@ -232,10 +232,10 @@ def test_a_restarted_process_continues(copier: Copier, content: Content, s3: Any
     copy = copier()
     write(copy.folder / "one", "1")
     write(copy.folder / "two", "2")
-    copy.run()
+    copy.copy_changes()
     (copy.folder / "two").unlink()
     s3.put_object(Bucket="out", Key="ckpt/mark", Body=b"")
-    copier().run()
+    copier().copy_changes()
     assert content() == {"ckpt/one": "1", "ckpt/mark": ""}
 
 
@@ -243,10 +243,10 @@ def test_a_broken_record_causes_copies_but_no_deletions(copier: Copier, content:
     copy = copier()
     write(copy.folder / "one", "1")
     write(copy.folder / "two", "2")
-    copy.run()
+    copy.copy_changes()
     (copy.folder / "two").unlink()
     (tmp_path / "a.json").write_text("[")
-    copier().run()
+    copier().copy_changes()
     assert content() == {"ckpt/one": "1", "ckpt/two": "2"}
 
 
@@ -254,18 +254,18 @@ def test_a_deleted_file_is_deleted_in_s3(copier: Copier, content: Content) -> No
     copy = copier()
     write(copy.folder / "step-1/weights", "1")
     write(copy.folder / "step-2/weights", "2")
-    copy.run()
+    copy.copy_changes()
     (copy.folder / "step-1/weights").unlink()
-    copy.run()
+    copy.copy_changes()
     assert content() == {"ckpt/step-2/weights": "2"}
 
 
 def test_a_missing_folder_deletes_nothing(copier: Copier, content: Content) -> None:
     copy = copier()
     write(copy.folder / "one", "1")
-    copy.run()
+    copy.copy_changes()
     copy.folder.rename(copy.folder.with_name("moved"))
-    assert copy.run() is None
+    assert copy.copy_changes() is None
     assert content() == {"ckpt/one": "1"}
 
 
@@ -274,7 +274,7 @@ def test_a_folder_that_cannot_be_listed_deletes_nothing(
 ) -> None:
     copy = copier()
     write(copy.folder / "deep/one", "1")
-    copy.run()
+    copy.copy_changes()
     scandir = os.scandir
 
     def refuse(path: str) -> Any:
@@ -283,7 +283,7 @@ def test_a_folder_that_cannot_be_listed_deletes_nothing(
         return scandir(path)
 
     monkeypatch.setattr(os, "scandir", refuse)
-    assert isinstance(copy.run(), PermissionError)
+    assert isinstance(copy.copy_changes(), PermissionError)
     assert content() == {"ckpt/deep/one": "1"}
 
 
@@ -291,12 +291,12 @@ def test_a_host_does_not_delete_the_file_of_another(copier: Copier, content: Con
     first, second = copier("a"), copier("b", is_main=False)
     write(second.folder / "shared", "second")
     write(second.folder / "own", "own")
-    second.run()
+    second.copy_changes()
     write(first.folder / "shared", "first")
-    first.run()
+    first.copy_changes()
     for name in ("shared", "own"):
         (second.folder / name).unlink()
-    second.run()
+    second.copy_changes()
     assert content() == {"ckpt/shared": "first"}
 
 
@@ -323,9 +323,9 @@ def test_restored_files_are_not_copied_again(host: Make, s3: Any, log: Path, con
 def test_a_file_that_is_being_written_waits_for_the_next_pass(copier: Copier, content: Content) -> None:
     copy = copier()
     write(copy.folder / "one", "half", when=time.time())
-    copy.run()
+    copy.copy_changes()
     assert content() == {}
-    copy.run(final=True)
+    copy.copy_changes(final=True)
     assert content() == {"ckpt/one": "half"}
 
 
@@ -347,9 +347,9 @@ def test_a_file_that_changes_during_its_copy_is_copied_again(copier: Copier, con
 
     copy = copier(client=Writing())
     write(copy.folder / "one", "half")
-    copy.run()
+    copy.copy_changes()
     assert content() == {"ckpt/one": "half"}
-    copy.run()
+    copy.copy_changes()
     assert content() == {"ckpt/one": "complete"}
 
 
@@ -364,7 +364,7 @@ def test_a_file_that_vanishes_is_no_error(copier: Copier, content: Content, s3: 
 
     copy = copier(client=Vanishing())
     write(copy.folder / "one", "1")
-    assert copy.run() is None
+    assert copy.copy_changes() is None
     assert content() == {}
 
 
@@ -372,8 +372,8 @@ def test_a_failed_copy_is_repeated(copier: Copier, content: Content, s3: Any) ->
     lost = EndpointConnectionError(endpoint_url="https://s3")
     copy = copier(client=Refusing(s3, "upload_file", lost))
     write(copy.folder / "one", "1")
-    assert copy.run() is lost
-    assert copy.run() is None
+    assert copy.copy_changes() is lost
+    assert copy.copy_changes() is None
     assert content() == {"ckpt/one": "1"}
 
 
@@ -383,11 +383,11 @@ def test_a_refused_deletion_is_reported_once(copier: Copier, s3: Any, caplog: py
     copy = copier(client=client)
     for name in ("one", "two"):
         write(copy.folder / name, name)
-    copy.run()
+    copy.copy_changes()
     for name in ("one", "two"):
         (copy.folder / name).unlink()
-    assert copy.run() is None
-    assert copy.run() is None
+    assert copy.copy_changes() is None
+    assert copy.copy_changes() is None
     assert caplog.text.count("was not deleted") == 1
     assert len(client.errors) == 2
 
@@ -395,9 +395,9 @@ def test_a_refused_deletion_is_reported_once(copier: Copier, s3: Any, caplog: py
 def test_a_deletion_during_an_outage_is_repeated(copier: Copier, content: Content, s3: Any) -> None:
     copy = copier(client=Refusing(s3, "delete_object", EndpointConnectionError(endpoint_url="https://s3")))
     write(copy.folder / "one", "1")
-    copy.run()
+    copy.copy_changes()
     (copy.folder / "one").unlink()
-    copy.run()
+    copy.copy_changes()
     assert content() == {"ckpt/one": "1"}
-    copy.run()
+    copy.copy_changes()
     assert content() == {}

@@ -10,7 +10,7 @@ from tests.support.ledger_items import existing, job_key
 from tests.support.reconciler_world import SILENT, World
 from traingrid import names
 from traingrid.job.job import Job
-from traingrid.job.observed import Seen
+from traingrid.job.observed import TrainingJobDescription
 from traingrid.job.state import JobState
 from traingrid.ledger.facts import AttemptFacts
 from traingrid.ledger.ledger import Ledger
@@ -119,7 +119,9 @@ def test_the_start_of_a_job_whose_event_was_lost_is_read_once(
     def described(region: str, _backend: str) -> Any:
         found = backend(region, _backend)
         plain = found.describe
-        found.describe = lambda one: replace(plain(one) or Seen(state=JobState.IN_PROGRESS), started_at=started)
+        found.describe = lambda one: replace(
+            plain(one) or TrainingJobDescription(state=JobState.IN_PROGRESS), started_at=started
+        )
         return found
 
     reconciler.backend = described

@@ -10,7 +10,7 @@ from tests.support.training_jobs import COMPLETED, STOPPED, TRAINING, FakeBacken
 from traingrid.job.facts import JobFacts
 from traingrid.job.failures import CONFLICT, OTHER_REQUEST
 from traingrid.job.job import Job
-from traingrid.job.observed import Seen
+from traingrid.job.observed import TrainingJobDescription
 from traingrid.job.state import JobState
 from traingrid.ledger.items import JobItem
 from traingrid.ledger.ledger import Ledger
@@ -81,7 +81,7 @@ OVERTIME = replace(STOPPED, phase="MaxRuntimeExceeded")
     ids=["completed", "overtime", "deleted", "stopped"],
 )
 def test_an_end_replaces_the_reason_of_a_wait(  # noqa: PLR0917  # fixtures and parameters
-    ledger: Ledger, job: Job, recorded: JobFacts, seen: Seen, failure: str, cancelled: bool
+    ledger: Ledger, job: Job, recorded: JobFacts, seen: TrainingJobDescription, failure: str, cancelled: bool
 ) -> None:
     item = item_after_end(ledger, job, recorded, seen, cancelled=cancelled)
     reason = "Cancelled by Ada" if cancelled and seen is STOPPED else seen.reason
@@ -109,7 +109,9 @@ def test_a_line_whose_child_failed_while_it_waited_has_the_reason_of_the_child(l
     )
 
 
-def item_after_end(ledger: Ledger, job: Job, recorded: JobFacts, seen: Seen, *, cancelled: bool = False) -> JobItem:
+def item_after_end(
+    ledger: Ledger, job: Job, recorded: JobFacts, seen: TrainingJobDescription, *, cancelled: bool = False
+) -> JobItem:
     """Close a line without a child, of which the ledger has the recorded facts, and its service the seen state."""
     ledger.open_job(SUBMISSION, job)
     ledger.record_job(job_key(), recorded)

@@ -9,7 +9,7 @@ from tests.support.ledger_items import SUBMISSION
 from traingrid.job.state import JobState
 from traingrid.ledger.items import JobItem
 from traingrid.ledger.submission_item import SubmissionItem
-from traingrid.ledger.submissions import by_submission
+from traingrid.ledger.submissions import group_by_submission
 from traingrid.ledger.user_requests import Cancel
 from traingrid.reconciler.notification_text import Event, Message, message
 
@@ -44,7 +44,7 @@ def a_message(reason: str = "", name: str = "cats", **head: Any) -> Message:
     facts: Any = {"state": "Submitted", "manifest": "s3://b/manifests/y.csv", "jobs": 4, "claimed_at": OPENED, **head}
     item = SubmissionItem(submission=SUBMISSION, **facts)
     cancel = Cancel(submission=SUBMISSION, scope="all", at=OPENED, by="Ada", reason="too\nslow")
-    submission = by_submission([item, job, cancel])[SUBMISSION]
+    submission = group_by_submission([item, job, cancel])[SUBMISSION]
     event = Event(head=item, submission=submission, kind="first_failure", occurrence=0, spent=12.345)
     return message("traingrid", "us-east-1", event)
 

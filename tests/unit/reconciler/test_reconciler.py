@@ -358,7 +358,7 @@ def test_every_call_of_the_reconciler_times_out_within_a_minute(
         if sends > 1:  # otherwise it is for submitting, which a reconciler never does
             made.append((service, sends * (config.connect_timeout + config.read_timeout)))
 
-    monkeypatch.setattr(clients, "_client", kept)
+    monkeypatch.setattr(clients, "_shared_client", kept)
     reconciler = Reconciler.of(deployment)
     for region in deployment.grid.regions:
         reconciler.inventory(region)

@@ -41,15 +41,15 @@ def array(status: str, summary: dict[str, int], **more: Any) -> dict[str, Any]:
 def test_a_child_that_its_array_has_not_made_yet_is_not_gone(aws: None, summary: dict[str, int]) -> None:
     made = [{"jobId": "array:0", "status": "FAILED", "stoppedAt": 5000}] if summary else []
     found = children(array("PENDING", summary), *made).of(HEAD, {0: None, 1: None})
-    assert (found[1].id, found[1].status, found[1].gone) == ("array:1", "PENDING", False)
-    assert found[0].gone == bool(made)
+    assert (found[1].id, found[1].status, found[1].is_gone) == ("array:1", "PENDING", False)
+    assert found[0].is_gone == bool(made)
 
 
 def test_a_child_that_an_array_has_never_made_is_gone_with_the_array(aws: None) -> None:
     ended = array("FAILED", {}, stoppedAt=5000, statusReason="terminated")
     child = children(ended).of(HEAD, {1: None})[1]
-    assert (child.gone, child.status, child.reason, child.ended_at) == (True, "UNKNOWN", "terminated", 5.0)
+    assert (child.is_gone, child.status, child.reason, child.ended_at) == (True, "UNKNOWN", "terminated", 5.0)
 
 
 def test_a_child_of_an_array_that_batch_no_longer_knows_is_gone(aws: None) -> None:
-    assert children().of(HEAD, {0: None})[0].gone
+    assert children().of(HEAD, {0: None})[0].is_gone

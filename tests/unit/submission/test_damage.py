@@ -101,7 +101,7 @@ def local(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> LocalGrid:
     monkeypatch.setattr(MetricHistory, "read", lambda *_: [])
     monkeypatch.setattr(retry_plan, "inventory_of", lambda *_: Silent())
     monkeypatch.setattr(read_snapshot, "inventory_of", lambda *_: Silent())
-    monkeypatch.setattr(read_snapshot, "_batch_jobs", lambda *_: {})
+    monkeypatch.setattr(read_snapshot, "_batch_job_ids_by_name", lambda *_: {})
     monkeypatch.setattr(read_snapshot, "Children", lambda *_: AllRun())
     local = LocalGrid(ledger)
     jobs = local.submit(["one", "two", "three"])
@@ -248,9 +248,9 @@ def test_a_damaged_rejection_is_reported(local: LocalGrid, damage: tuple[dict[st
 @each_row(
     "damage",
     [
-        *((f"copy {name}", (MoveItem.read, row)) for name, row in rows(COPIED, REQUIRED_OF_COPY)),
-        *((f"copy {name}", (MoveItem.read, row)) for name, row in entries("earlier", COPIED, set())),
-        *((f"dataset {name}", (DatasetItem.read, row)) for name, row in rows(REGISTERED, REQUIRED_OF_DATASET)),
+        *((f"copy {name}", (MoveItem.from_item, row)) for name, row in rows(COPIED, REQUIRED_OF_COPY)),
+        *((f"copy {name}", (MoveItem.from_item, row)) for name, row in entries("earlier", COPIED, set())),
+        *((f"dataset {name}", (DatasetItem.from_item, row)) for name, row in rows(REGISTERED, REQUIRED_OF_DATASET)),
     ],
 )
 def test_a_damaged_copy_or_dataset_is_an_error_that_names_it(
@@ -264,13 +264,16 @@ def test_a_damaged_copy_or_dataset_is_an_error_that_names_it(
 @each_row(
     "kind",
     [
-        ("job", (JobItem.read, {"submission": SUBMISSION, "item": "job#00001", **JOB}, items._JOB_TYPES)),
-        ("submission", (SubmissionItem.read, {"item": "submission", **OF_SUBMISSION}, submission_item._TYPES)),
-        ("cancel", (Cancel.read, {"submission": SUBMISSION, "item": "cancel#all", **CANCELLED}, user_requests._TYPES)),
-        ("pause", (Pause.read, {"submission": GRID, "item": LAUNCHING, **PAUSED}, grid_items._PAUSE_TYPES)),
-        ("shortage", (Shortage.read, {"submission": SHORTAGES, "item": "a#b#spot", **SHORT}, shortages._TYPES)),
-        ("rejection", (Rejection.read, {**REJECTED.stored()}, rejections._TYPES)),
-        ("copy", (MoveItem.read, {"submission": "moves", "item": "s3://b/c", **COPIED}, moves._TYPES)),
+        ("job", (JobItem.from_item, {"submission": SUBMISSION, "item": "job#00001", **JOB}, items._JOB_TYPES)),
+        ("submission", (SubmissionItem.from_item, {"item": "submission", **OF_SUBMISSION}, submission_item._TYPES)),
+        (
+            "cancel",
+            (Cancel.from_item, {"submission": SUBMISSION, "item": "cancel#all", **CANCELLED}, user_requests._TYPES),
+        ),
+        ("pause", (Pause.from_item, {"submission": GRID, "item": LAUNCHING, **PAUSED}, grid_items._PAUSE_TYPES)),
+        ("shortage", (Shortage.from_item, {"submission": SHORTAGES, "item": "a#b#spot", **SHORT}, shortages._TYPES)),
+        ("rejection", (Rejection.from_item, {**REJECTED.stored()}, rejections._TYPES)),
+        ("copy", (MoveItem.from_item, {"submission": "moves", "item": "s3://b/c", **COPIED}, moves._TYPES)),
     ],
 )
 def test_a_recorded_time_in_the_future_is_damage(
@@ -292,14 +295,14 @@ def test_a_recorded_time_in_the_future_is_damage(
 @each_row(
     "repair",
     [
-        ("shortage", (Shortage.read, {"submission": SHORTAGES, "item": "a#b#spot"}, "Delete the item")),
-        ("key of a shortage", (Shortage.read, {"submission": SHORTAGES, "item": "a#b"}, "Delete the item")),
-        ("cancel", (Cancel.read, {"submission": SUBMISSION, "item": "cancel#all"}, "`traingrid cancel`")),
+        ("shortage", (Shortage.from_item, {"submission": SHORTAGES, "item": "a#b#spot"}, "Delete the item")),
+        ("key of a shortage", (Shortage.from_item, {"submission": SHORTAGES, "item": "a#b"}, "Delete the item")),
+        ("cancel", (Cancel.from_item, {"submission": SUBMISSION, "item": "cancel#all"}, "`traingrid cancel`")),
         ("pause", (Pause.of, {"submission": GRID, "item": LAUNCHING}, "`traingrid pause`")),
         ("daily scan", (HistoryScan.of, {"submission": GRID, "item": HISTORY, "pages": "x"}, "The next pass")),
         ("mark", (OpenMark.of, {"submission": OPEN_SUBMISSIONS, "item": SUBMISSION}, "The next pass")),
-        ("copy", (MoveItem.read, {"submission": "moves", "item": "s3://b/c"}, "Restore the item")),
-        ("job", (JobItem.read, {"submission": SUBMISSION, "item": "job#00001"}, "Restore the item")),
+        ("copy", (MoveItem.from_item, {"submission": "moves", "item": "s3://b/c"}, "Restore the item")),
+        ("job", (JobItem.from_item, {"submission": SUBMISSION, "item": "job#00001"}, "Restore the item")),
     ],
 )
 def test_the_next_step_of_a_damaged_item_repairs_it(
@@ -313,7 +316,7 @@ def test_the_next_step_of_a_damaged_item_repairs_it(
 
 def test_the_claim_of_a_notice_in_the_future_is_damage() -> None:
     notice = {"occurrence": 0, "claimed_at": int(time.time()) + 7200}
-    (part,) = each(SubmissionItem.read, [{"item": "submission", **OF_SUBMISSION, "notice_end": notice}])
+    (part,) = each(SubmissionItem.from_item, [{"item": "submission", **OF_SUBMISSION, "notice_end": notice}])
     assert isinstance(part, Damaged)
 
 

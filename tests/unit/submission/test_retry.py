@@ -17,7 +17,7 @@ from tests.support.module_time import replace_time
 from tests.support.recording_queue import RecordingQueue
 from tests.support.sample_deployment import SAMPLE_BUCKETS
 from traingrid.api.control_plane import ControlPlane
-from traingrid.aws.clients import once
+from traingrid.aws.clients import client_without_retries
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import ObjectVersion, S3Uri
 from traingrid.backends.joint_inventory import PartlyListedError
@@ -182,7 +182,7 @@ def test_a_changed_default_is_named_as_the_cause_of_a_changed_line(retrier: Retr
 
 @pytest.mark.usefixtures("aws")
 def test_a_slice_is_submitted_before_the_reconciler_closes_its_lines() -> None:
-    config = once("batch", "us-east-1").meta.config
+    config = client_without_retries("batch", "us-east-1").meta.config
     assert retrying.SLICE_SECONDS + config.connect_timeout + config.read_timeout < GRACE_SECONDS
 
 
@@ -503,7 +503,7 @@ def test_a_retry_moves_to_the_next_backend_after_a_failure_of_capacity_only(
     ledger.record_job(job_key(), {"state": JobState.FAILED, "failure": failure})
     corrected, item = job.model_copy(update={"backends": backends}), existing(ledger.job(SUBMISSION, 0))
     todo = ToRetry(submission=SUBMISSION, jobs=[corrected], ended={0: item}, left={}, late=[], changed={})
-    assert retrier._reopened(todo, 1, lambda: False, corrected)
+    assert retrier._reopen(todo, 1, lambda: False, corrected)
     retried = existing(ledger.job(SUBMISSION, 0))
     assert [attempt.backend for attempt in retried.attempts().values()] == [*attempts]
 

@@ -104,7 +104,7 @@ def test_a_version_that_was_deleted_for_good_has_no_lines(
 def test_without_a_recorded_version_only_lines_with_the_accepted_hashes_are_read(
     storage: Storage, head: SubmissionItem, file: S3Uri, regions: Regions, damaged: list[Damaged]
 ) -> None:
-    unpinned = SubmissionItem.read(stored(head, Array(batch_job="b", file=file.key, count=4)))
+    unpinned = SubmissionItem.from_item(stored(head, Array(batch_job="b", file=file.key, count=4)))
     before = list(regions(unpinned))
     storage.write(file, moved(storage.read(file)), "application/jsonl")
     after = list(regions(unpinned))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.unit.sweep.conftest import FakeGrid, KilledError, finished, loss, spec, sweep_of
-from traingrid.api.sweep import without_result
+from traingrid.api.sweep import no_result_error
 from traingrid.errors import TraingridError, UsageError
 from traingrid.job.state import JobState
 from traingrid.submission.status import UNREADABLE, JobStatus
@@ -140,7 +140,7 @@ def test_a_sweep_whose_trials_all_fail_submits_no_more(grid: FakeGrid) -> None:
     grid.outcome = lambda job: replace(job, state=JobState.FAILED, metrics={}, reason="AlgorithmError: no GPU.")
     state = state_of(finished(grid, spec()).journal.refresh())
     assert len(state.trials) == 3
-    error = without_result(spec(), state)
+    error = no_result_error(spec(), state)
     assert error.what == (
         "No trial of the sweep rates has completed: 3 trials failed or stopped. "
         "The first reason: AlgorithmError: no GPU."
@@ -151,7 +151,7 @@ def test_a_sweep_whose_metric_never_appears_submits_no_more(grid: FakeGrid) -> N
     wanted = spec(objective={"metric": "accuracy", "direction": "maximize"})
     state = state_of(finished(grid, wanted).journal.refresh())
     assert len(state.trials) == 3
-    error = without_result(wanted, state)
+    error = no_result_error(wanted, state)
     assert error.what == "The 3 completed trials of the sweep rates have no metric accuracy."
     assert error.next_step.startswith("They report loss.")
 
@@ -166,7 +166,7 @@ def test_a_trial_without_a_model_is_not_the_best(grid: FakeGrid) -> None:
     ordered = best_first(trials.values(), objective)
     assert ordered[-1] == trials[0]
     assert state_of(sweep_of(grid, spec()).journal.refresh()).best(objective) == ordered[0]
-    error = without_result(spec(), SweepState(trials={0: trials[0]}))
+    error = no_result_error(spec(), SweepState(trials={0: trials[0]}))
     assert error.what == "No completed trial of the sweep rates with the metric loss has a model."
 
 

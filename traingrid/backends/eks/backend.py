@@ -21,14 +21,14 @@ from traingrid.backends.eks.jobs import ClusterJobs
 from traingrid.backends.eks.log import EksLogs
 from traingrid.backends.eks.mpi_job import mpi_job
 from traingrid.backends.eks.refusals import Refusals
-from traingrid.backends.eks.state import seen_of, tags_in
+from traingrid.backends.eks.state import describe_cluster_job, tags_in
 from traingrid.backends.eks.training_object import TrainingObject
 from traingrid.backends.eks.watch import ChangeWatch
 from traingrid.backends.sagemaker.request import fingerprint, training_job_request
 from traingrid.grid.deployment import Deployment
 from traingrid.job.failures import INVALID_REQUEST, SERVICE_ERROR
 from traingrid.job.job import Job
-from traingrid.job.observed import Seen
+from traingrid.job.observed import TrainingJobDescription
 from traingrid.job.ownership import conflict, is_of_grid
 from traingrid.kubernetes.client import JOB, MPI_JOB, SERVICE, Object
 from traingrid.kubernetes.cluster import NoClusterError
@@ -54,7 +54,7 @@ class Eks:
         self._refusals = Refusals(access=self._jobs.access)
         self._watches: dict[str, ChangeWatch] = {}
 
-    def start(self, name: str, job: Job, tags: dict[str, str]) -> Seen | None:
+    def start(self, name: str, job: Job, tags: dict[str, str]) -> TrainingJobDescription | None:
         """See `Backend.start`."""
         with self._launching(name):
             cluster_job = self._jobs.find(name)
@@ -65,20 +65,20 @@ class Eks:
                 if cluster_job is None:  # deleted just now, or the reply to the creation was lost
                     text = f"The cluster in {self._region} did not confirm that it created {name}."
                     raise LaunchError(SERVICE_ERROR, text, unresolved=True)
-            return self._own(cluster_job, self.fingerprint(name, job))
+            return self._require_own(cluster_job, self.fingerprint(name, job))
 
-    def attach(self, name: str, job: Job, tags: dict[str, str]) -> Seen | None:  # noqa: ARG002  # part of the protocol
+    def attach(self, name: str, job: Job, tags: dict[str, str]) -> TrainingJobDescription | None:  # noqa: ARG002  # part of the protocol
         """See `Backend.attach`. While the cluster refuses access, the training job may still run, so this waits."""
         try:
             with self._launching(name):
                 cluster_job = self._jobs.find(name)
-                return self._own(cluster_job, self.fingerprint(name, job)) if cluster_job else None
+                return self._require_own(cluster_job, self.fingerprint(name, job)) if cluster_job else None
         except LaunchError as error:
             if isinstance(error.__cause__, ApiError | NoClusterError) and not error.failure.retried:
                 raise LaunchError(SERVICE_ERROR, error.what, unresolved=True) from error
             raise
 
-    def describe(self, name: str) -> Seen | None:
+    def describe(self, name: str) -> TrainingJobDescription | None:
         """See `Backend.describe`.
 
         Stops a training job that does not start in time, and an MPIJob of which a worker has failed, ends pods
@@ -92,7 +92,7 @@ class Eks:
         if self._jobs.stop_hanging(cluster_job) or self._jobs.end_left_running(cluster_job):
             cluster_job = self._jobs.find(name) or cluster_job
         self._jobs.complete_stop(cluster_job)
-        return seen_of(self._jobs.notes.added_to(cluster_job))
+        return describe_cluster_job(self._jobs.notes.added_to(cluster_job))
 
     def has_news(self, name: str, /) -> bool:
         """See `Backend.has_news`. The first call starts the watch."""
@@ -105,7 +105,7 @@ class Eks:
             self._watches = {name: ChangeWatch(self._jobs.client, cluster_job.kind, cluster_job.object)}
         return self._watches[name].has_changed
 
-    def tags(self, training_job: Seen) -> dict[str, str] | None:
+    def tags(self, training_job: TrainingJobDescription) -> dict[str, str] | None:
         """See `Backend.tags`."""
         *_, name, uid = training_job.arn.split("/")
         cluster_job = self._jobs.find(name)
@@ -115,7 +115,7 @@ class Eks:
         """See `Backend.stop`."""
         cluster_job = self._jobs.find(name)
         if cluster_job and cluster_job.ended_at is None:
-            training_job = seen_of(cluster_job)
+            training_job = describe_cluster_job(cluster_job)
             because = training_job.reason if why == "capacity" else ""
             self._jobs.stop(cluster_job, why, because)
 
@@ -191,12 +191,12 @@ class Eks:
                 SERVICE_ERROR, f"{text} {self._refusals.launch_error(name, error)}", unresolved=True
             ) from error
 
-    def _own(self, cluster_job: ClusterJob, expected: str) -> Seen:
+    def _require_own(self, cluster_job: ClusterJob, expected: str) -> TrainingJobDescription:
         """Return the existing training job if this job created it; otherwise raise.
 
         The child that created it may have died before it created the Service.
         """
-        training_job, tags = seen_of(cluster_job), tags_in(cluster_job)
+        training_job, tags = describe_cluster_job(cluster_job), tags_in(cluster_job)
         if training_job.fingerprint != expected or not is_of_grid(tags, self._grid):
             raise LaunchError(*conflict(self._grid, tags, training_job, expected))
         if not cluster_job.is_over:
@@ -224,7 +224,7 @@ class Eks:
             tags={**job.tags, **tags},
             pod_image=self._deployment.pod_image,
         )
-        if reason := _unsupported(training_object):
+        if reason := _unsupported_problem(training_object):
             raise LaunchError(INVALID_REQUEST, f"{name} cannot run on Amazon EKS: {reason}.")
         return training_object
 
@@ -237,7 +237,7 @@ class Eks:
         return request
 
 
-def _unsupported(training_object: TrainingObject) -> str:
+def _unsupported_problem(training_object: TrainingObject) -> str:
     """Return why pods cannot run a job whose grid.yaml has changed since its manifest was checked; or an empty text."""
     if not training_object.job.image or training_object.job.is_algorithm:
         return "it runs an algorithm of SageMaker"

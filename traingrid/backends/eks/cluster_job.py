@@ -88,18 +88,20 @@ class ClusterJob:
         return bool(spec.get("suspend") or (spec.get("runPolicy") or {}).get("suspend"))
 
     @property
-    def completed(self) -> Mapping[str, Any]:
+    def completion_condition(self) -> Mapping[str, Any]:
         """The condition of a training job that ended without an error; empty if it did not, or was deleted before.
 
-        The controller may count pods that have ended on SIGTERM after the deletion, or in its second. So pods must
-        show that they were not interrupted.
+        The controller also counts pods that end on SIGTERM after the deletion, or in the same second as the deletion.
+        So pods must show that they were not interrupted.
         """
         condition = self._condition(_COMPLETE)
-        has_ended_before = bool(self.pods) and not any(pod.was_interrupted for pod in self.pods)
-        return {} if self._is_after_deletion(condition) and not has_ended_before else condition
+        ended_uninterrupted = bool(self.pods) and not any(pod.was_interrupted for pod in self.pods)
+        if self._is_after_deletion(condition) and not ended_uninterrupted:
+            return {}
+        return condition
 
     @property
-    def failed(self) -> Mapping[str, Any]:
+    def failure_condition(self) -> Mapping[str, Any]:
         """The condition of a training job that failed by itself; empty if it did not, or was deleted before."""
         condition = self._condition(_FAILED)
         return {} if self._is_after_deletion(condition) else condition
@@ -112,7 +114,7 @@ class ClusterJob:
         because Kueue and the controllers delete pods, too; also then, the operator deletes the workers of an MPIJob.
         """
         for pod in self.pods:
-            counted = self.completed and not (self.kind is MPI_JOB and pod.host > 0)
+            counted = self.completion_condition and not (self.kind is MPI_JOB and pod.host > 0)
             if pod.was_interrupted and (pod.disruption or counted):
                 why = pod.disruption or "it was deleted"
                 return f"The pod {pod.name} of host {pod.host + 1} was ended by the cluster: {why}"
@@ -121,17 +123,17 @@ class ClusterJob:
     @property
     def pods_left(self) -> list[Pod]:
         """The pods that have not ended."""
-        return [pod for pod in self.pods if not pod.ended]
+        return [pod for pod in self.pods if not pod.has_ended]
 
     @property
     def unscheduled(self) -> Pod | None:
         """The first pod that waits for a node; None if there is none."""
-        return next((pod for pod in self.pods_left if not pod.scheduled), None)
+        return next((pod for pod in self.pods_left if not pod.is_scheduled), None)
 
     @property
     def is_over(self) -> bool:
         """True if it has ended, or will end as soon as its pods have."""
-        return bool(self.deleted_at is not None or self.completed or self.failed)
+        return bool(self.deleted_at is not None or self.completion_condition or self.failure_condition)
 
     @property
     def started_at(self) -> float | None:
@@ -143,17 +145,19 @@ class ClusterJob:
         if noted is not None:
             return noted
         # The pods of a training job that has ended may be gone with their nodes.
-        return seconds_of(self.status.get("startTime")) if self.completed or self.failed else None
+        return seconds_of(self.status.get("startTime")) if self.completion_condition or self.failure_condition else None
 
     @property
     def ended_at(self) -> float | None:
-        """The time at which it ended, as exactly as it is known, in seconds since 1970; None while it runs."""
+        """The best known time at which the job ended, in seconds since 1970; None while it runs."""
         if not self.is_over or self.pods_left:
             return None
         ends = [pod.ended_at for pod in self.pods if pod.ended_at is not None]
-        condition = self.completed or self.failed
-        times = [seconds_of(condition.get("lastTransitionTime")), self.deleted_at]
-        return max(ends) if ends else next((end for end in times if end is not None), None)
+        if ends:
+            return max(ends)
+        condition = self.completion_condition or self.failure_condition
+        changed_at = seconds_of(condition.get("lastTransitionTime"))
+        return self.deleted_at if changed_at is None else changed_at
 
     @property
     def _metadata(self) -> Mapping[str, Any]:

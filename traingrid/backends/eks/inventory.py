@@ -7,7 +7,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from traingrid import names
-from traingrid.aws.clients import Maker, gentle
+from traingrid.aws.clients import Maker, background_client
 from traingrid.backends.eks import labels
 from traingrid.backends.eks.cluster_job import ClusterJob
 from traingrid.backends.eks.jobs import KINDS, ClusterJobs
@@ -16,7 +16,7 @@ from traingrid.backends.eks.orphaned_pods import OrphanedPods
 from traingrid.backends.eks.owned_pods import PodsByOwner
 from traingrid.backends.eks.pods import ENDED_PHASES, Pod
 from traingrid.backends.eks.start_wait import PATIENCE_SECONDS, start_wait
-from traingrid.backends.eks.state import seen_of, tags_in
+from traingrid.backends.eks.state import describe_cluster_job, tags_in
 from traingrid.backends.eks.stored_request import StoredRequest, damaged, stored_request
 from traingrid.backends.eks.worker_failure import may_hang
 from traingrid.backends.inventory import ACTIVE_STATES, ALL, Details, Window
@@ -50,7 +50,7 @@ class EksInventory:
         role: The ARN of the process's role, if it is not that of the deployment's `part`.
     """
 
-    def __init__(self, deployment: Deployment, region: str, make: Maker = gentle, role: str = "") -> None:
+    def __init__(self, deployment: Deployment, region: str, make: Maker = background_client, role: str = "") -> None:
         self._grid, self._region = deployment.grid.name, region
         self._jobs = ClusterJobs(deployment, region, make, role)
         self._orphans = OrphanedPods(self._grid, self._jobs)
@@ -79,7 +79,7 @@ class EksInventory:
         objects = [listed for listed in self._objects() if not labels.is_kept(listed.entry["metadata"], now)]
         if objects:
             pods = self._pods(objects, _LIVE_PODS)
-            yield from (job for job in self._training_jobs(objects, pods) if not job.active)
+            yield from (job for job in self._training_jobs(objects, pods) if not job.is_active)
 
     def details(self, job: TrainingJob) -> Details | None:
         """See `Inventory.details`."""
@@ -88,7 +88,7 @@ class EksInventory:
         cluster_job = self._jobs.find(job.name)
         if cluster_job is None:
             return None
-        training_job = seen_of(cluster_job)
+        training_job = describe_cluster_job(cluster_job)
         return Details(
             state=training_job.state,
             started_at=training_job.started_at,
@@ -200,7 +200,7 @@ class EksInventory:
         identity = names.parse_training_job(self._grid, cluster_job.name)
         if identity is None:
             return None
-        training_job, created = seen_of(cluster_job), cluster_job.created_at
+        training_job, created = describe_cluster_job(cluster_job), cluster_job.created_at
         return TrainingJob(
             name=cluster_job.name,
             identity=identity,

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
 
-from traingrid.aws.clients import Maker, brisk
+from traingrid.aws.clients import Maker, periodic_client
 from traingrid.backends.eks import labels
 from traingrid.backends.eks.access import Access
 from traingrid.backends.eks.cluster_job import ClusterJob
@@ -28,7 +28,7 @@ from traingrid.kubernetes.token import Tokens
 
 KINDS = (JOB, MPI_JOB)
 """The kinds of training jobs. A name is looked up in both, because a grid may change its kind."""
-_BRISK = Patience(connect=5.0, read=10.0, tries=2)
+_PERIODIC = Patience(connect=5.0, read=10.0, tries=2)
 _CHANGES = 5
 """The number of times that a change is tried while other processes change the same object."""
 
@@ -60,7 +60,7 @@ class ClusterJobs:
         role, name = self.deployment.acting_in(self.region), self.settings.cluster
         cluster = cluster_of(name, self.region, self._make, role)
         tokens = Tokens(name, self.region, self._make, role)
-        patience = _BRISK if self._make is brisk else Patience()
+        patience = _PERIODIC if self._make is periodic_client else Patience()
         return Client(cluster, self.settings.namespace, tokens, patience, explain=self.access.explain)
 
     def find(self, name: str, *, whole: bool = False) -> ClusterJob | None:
@@ -75,7 +75,7 @@ class ClusterJobs:
         if kind_and_object is None:
             return None
         pods = PodsByOwner(self.client.all(JOB), self.client.all(POD)).of(kind_and_object[1]) if whole else None
-        return self.found(*kind_and_object, pods)
+        return self.read_cluster_job(*kind_and_object, pods)
 
     def pods(self, name: str) -> list[Object]:
         """Return the pods of a training job; none if the cluster does not have it."""
@@ -86,7 +86,7 @@ class ClusterJobs:
         objects = ((kind, self.client.find(kind, name)) for kind in KINDS)
         return next(((kind, entry) for kind, entry in objects if entry is not None), None)
 
-    def found(self, kind: Kind, entry: Object, listed: list[Object] | None = None) -> ClusterJob:
+    def read_cluster_job(self, kind: Kind, entry: Object, listed: list[Object] | None = None) -> ClusterJob:
         """Return the training job of an object, with its pods and the events that explain why it waits.
 
         Args:
@@ -185,7 +185,7 @@ class ClusterJobs:
         Returns:
             True if there were any.
         """
-        if cluster_job.deleted_at is None or not _not_deleting(cluster_job):
+        if cluster_job.deleted_at is None or not _remaining_pods(cluster_job):
             return False
 
         def end_pods(current: ClusterJob) -> None:
@@ -196,7 +196,7 @@ class ClusterJobs:
                     self.notes.remember(current, start, error)
             if current.kind is MPI_JOB:  # a Job that would start the launcher again
                 self.client.delete(JOB, launcher_name(current.name))
-            for pod in _not_deleting(current):
+            for pod in _remaining_pods(current):
                 self.client.delete(POD, pod.name, uid=pod.uid)
 
         self._change(cluster_job, end_pods)
@@ -236,6 +236,6 @@ class ClusterJobs:
         self.client.patch(cluster_job.kind, cluster_job.name, {"metadata": {"annotations": annotations}})
 
 
-def _not_deleting(cluster_job: ClusterJob) -> list[Pod]:
+def _remaining_pods(cluster_job: ClusterJob) -> list[Pod]:
     """Return the pods that have not ended and are not being deleted."""
-    return [pod for pod in cluster_job.pods_left if not pod.deleting]
+    return [pod for pod in cluster_job.pods_left if not pod.is_deleting]

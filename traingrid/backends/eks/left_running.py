@@ -29,8 +29,8 @@ def left_running(cluster_job: ClusterJob, now: float) -> list[Pod]:
     if cluster_job.is_over:
         return []
     all_trained = len(cluster_job.pods) >= cluster_job.hosts and all(
-        pod.has_trained or pod.ended for pod in cluster_job.pods
+        pod.has_trained or pod.has_ended for pod in cluster_job.pods
     )
-    left = [pod for pod in cluster_job.pods_left if pod.left_running and not pod.deleting]
+    left = [pod for pod in cluster_job.pods_left if pod.left_running and not pod.is_deleting]
     decided = [pod for pod in left if all_trained or pod.exit_code]
     return [pod for pod in decided if pod.training and now - pod.training[1] >= PATIENCE_SECONDS]

@@ -164,7 +164,7 @@ class PodLogs:
         try:
             for line in self._client.log(pod, TRAIN, start, tail):
                 time_text, _, text = line.partition(" ")
-                time = _in_utc(time_text)
+                time = _utc_text(time_text)
                 if time:
                     yield _Line(time, text)
                 else:
@@ -200,7 +200,7 @@ def unreadable(name: str, error: Exception) -> LogUnreadableError:
     )
 
 
-def _in_utc(time: str) -> str:
+def _utc_text(time: str) -> str:
     """Return a time with nine digits after the point and in UTC, so that times compare as texts; empty if it is none.
 
     The API may omit zeros.

@@ -136,7 +136,7 @@ class Notes:
 
         An event from before the start belongs to pods that Kueue has suspended.
         """
-        if not cluster_job.completed or len(cluster_job.pods) >= cluster_job.hosts:
+        if not cluster_job.completion_condition or len(cluster_job.pods) >= cluster_job.hosts:
             return ""
         start = seconds_of((cluster_job.object.get("status") or {}).get("startTime")) or cluster_job.created_at
         main = launcher_name(cluster_job.name) if cluster_job.kind is MPI_JOB else f"{cluster_job.name}-"

@@ -43,7 +43,7 @@ class OrphanedPods:
         """
         for name, orphans in pods.without(objects):
             identity = names.parse_training_job(self._grid, name)
-            live = [pod for pod in map(Pod, orphans) if not pod.ended]
+            live = [pod for pod in map(Pod, orphans) if not pod.has_ended]
             if identity is None or not live:
                 continue
             yield TrainingJob(
@@ -91,11 +91,11 @@ class OrphanedPods:
         pods = (client.find(POD, name) for name in job.orphaned_pods)
         orphans = (pod for pod in pods if pod and pod["spec"].get("subdomain") == job.name)
         left = (Pod(pod) for pod in orphans if not any(may_be_of(pod, entry) for entry in objects))
-        return [pod for pod in left if not pod.ended]
+        return [pod for pod in left if not pod.has_ended]
 
 
 def _state_of(live: list[Pod]) -> JobState:
-    return JobState.STOPPING if all(pod.deleting for pod in live) else JobState.IN_PROGRESS
+    return JobState.STOPPING if all(pod.is_deleting for pod in live) else JobState.IN_PROGRESS
 
 
 def _is_made_for(pod: Pod, name: str) -> bool:

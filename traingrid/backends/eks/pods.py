@@ -87,29 +87,29 @@ class Pod:
         return host_index(self.raw)
 
     @property
-    def deleting(self) -> bool:
+    def is_deleting(self) -> bool:
         """True if it is being deleted."""
         return bool(self.raw["metadata"].get("deletionTimestamp"))
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         """True if all of its containers have ended."""
         return self._status.get("phase") in ENDED_PHASES
 
     @property
-    def failed(self) -> bool:
+    def has_failed(self) -> bool:
         """True if it ended with an error, which does not include an error of its results."""
         return self._status.get("phase") == "Failed"
 
     @property
-    def scheduled(self) -> bool:
+    def is_scheduled(self) -> bool:
         """True if it has a node."""
         return bool(self.raw["spec"].get("nodeName")) or self._is("PodScheduled")
 
     @property
     def wait(self) -> str:
         """The scheduler's reason why it has no node yet."""
-        return "" if self.scheduled else str(self._condition("PodScheduled").get("message") or "")
+        return "" if self.is_scheduled else str(self._condition("PodScheduled").get("message") or "")
 
     @property
     def started_at(self) -> float | None:
@@ -204,7 +204,7 @@ class Pod:
         The phase Failed depends on all containers but sidecars (getPhase in pkg/kubelet/kubelet_pods.go of Kubernetes).
         """
         is_other = not (self.disruption or self.exceeded_storage or self._is_late)
-        return self.failed and self.exit_code == 0 and is_other
+        return self.has_failed and self.exit_code == 0 and is_other
 
     @property
     def exceeded_runtime(self) -> bool:
@@ -285,7 +285,7 @@ class Pod:
         keeps it, the deletionTimestamp is that of this second request (BeforeDelete in
         staging/src/k8s.io/apiserver/pkg/registry/rest/delete.go of Kubernetes; older versions keep the first one).
         """
-        return self.deleting and self.has_trained and not self.raw["metadata"].get("deletionGracePeriodSeconds")
+        return self.is_deleting and self.has_trained and not self.raw["metadata"].get("deletionGracePeriodSeconds")
 
     @property
     def was_interrupted(self) -> bool:
@@ -386,7 +386,7 @@ class Pod:
     def _ended(self, container: str) -> Mapping[str, Any]:
         """Return how a container ended; of a pod that has ended, also of a container that was to be restarted."""
         state = self._state(container).get("terminated")
-        last = (self._container(container).get("lastState") or {}).get("terminated") if self.ended else None
+        last = (self._container(container).get("lastState") or {}).get("terminated") if self.has_ended else None
         return state or last or {}
 
     def _is(self, condition: str) -> bool:

@@ -8,7 +8,15 @@ from traingrid import names
 from traingrid.aws.outage import is_expired, is_outage
 from traingrid.backends.base import LaunchError
 from traingrid.backends.eks.access import DEPLOY, Access, is_missing_permission
-from traingrid.job.failures import INVALID_REQUEST, PERMISSION, QUOTA, SERVICE_ERROR, THROTTLED, Failure, of_refusal
+from traingrid.job.failures import (
+    INVALID_REQUEST,
+    PERMISSION,
+    QUOTA,
+    SERVICE_ERROR,
+    THROTTLED,
+    Failure,
+    failure_of_refusal,
+)
 from traingrid.kubernetes.cluster import NoClusterError
 from traingrid.kubernetes.errors import FORBIDDEN, NOT_FOUND, TOO_MANY, UNAUTHORIZED, ApiError, UnavailableError
 
@@ -40,10 +48,10 @@ class Refusals:
         if isinstance(error, UnavailableError):
             return self._unavailable(name, error)
         if isinstance(error, ApiError):
-            return self._refused(name, error)
+            return self._launch_error(name, error)
         if isinstance(error, BotoCoreError | ClientError) and is_outage(error) and not is_expired(error):
             return self._outage(name, error, SERVICE_ERROR)
-        if isinstance(error, ClientError) and of_refusal(error.response["Error"]["Code"]) is PERMISSION:
+        if isinstance(error, ClientError) and failure_of_refusal(error.response["Error"]["Code"]) is PERMISSION:
             place = f"{self.access.cluster.cluster} in {self.access.region}"
             text = f"AWS does not let {self._role} describe the cluster {place}: {str(error).rstrip('.')}."
             return LaunchError(PERMISSION, f"{text} Run {DEPLOY}, which restores the policies of the role.")
@@ -62,9 +70,9 @@ class Refusals:
         step = self.access.entry_step
         return LaunchError(SERVICE_ERROR, f"{text} If this lasts, {step[:1].lower()}{step[1:]}", unresolved=True)
 
-    def _refused(self, name: str, error: ApiError) -> LaunchError:
+    def _launch_error(self, name: str, error: ApiError) -> LaunchError:
         where, namespace = self.access.where, self.access.cluster.namespace
-        if error.code == FORBIDDEN and (forbidden := self._forbidden(name, error)):
+        if error.code == FORBIDDEN and (forbidden := self._forbidden_error(name, error)):
             return forbidden
         if error.code == NOT_FOUND and error.kind == "namespaces":
             return LaunchError(INVALID_REQUEST, f"{where} has no namespace {namespace}. {self.access.objects_step}")
@@ -77,7 +85,7 @@ class Refusals:
         text = f"{where} rejected {name}: {error.reply}."
         return LaunchError(INVALID_REQUEST, f"{text} {self._rejected_step(name, error)}")
 
-    def _forbidden(self, name: str, error: ApiError) -> LaunchError | None:
+    def _forbidden_error(self, name: str, error: ApiError) -> LaunchError | None:
         """Return the LaunchError of a 403; None if a policy of admission refused the object."""
         where, namespace, step = self.access.where, self.access.cluster.namespace, self.access.objects_step
         message = error.message.rstrip(".")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from traingrid.backends.eks import labels
 from traingrid.backends.eks.left_running import PATIENCE_SECONDS
 from traingrid.backends.eks.start_wait import start_wait
-from traingrid.backends.eks.unscheduled import wait_of
+from traingrid.backends.eks.unscheduled import wait_reason
 from traingrid.job.observed import QUEUED
 
 if TYPE_CHECKING:
@@ -36,18 +36,18 @@ def phase_of(cluster_job: ClusterJob, now: float) -> tuple[str, str]:
         reason = f"It waits {where}. `kubectl get workloads -n {cluster_job.namespace}` shows its place."
         return QUEUED, reason
     if not cluster_job.pods:
-        return _without_pods(cluster_job)
+        return _reason_without_pods(cluster_job)
     pods = cluster_job.pods
     if waiting := cluster_job.unscheduled:
-        return "Pending", wait_of(cluster_job, waiting)
+        return "Pending", wait_reason(cluster_job, waiting)
     if wait := start_wait(cluster_job):
         return "Starting" if wait.has_failed else _phase(pods, cluster_job.hosts), wait.sentence(
             cluster_job.namespace, now
         )
-    return _phase(pods, cluster_job.hosts), _left_running(cluster_job)
+    return _phase(pods, cluster_job.hosts), _left_running_reason(cluster_job)
 
 
-def overdue(cluster_job: ClusterJob, now: float) -> str:
+def overdue_reason(cluster_job: ClusterJob, now: float) -> str:
     """Return why a training job lasts longer than its `max_runtime`; empty if it does not.
 
     The cluster keeps a pod whose kubelet is silent, because its containers may still run; and so does the line.
@@ -66,14 +66,14 @@ def overdue(cluster_job: ClusterJob, now: float) -> str:
 
 def _phase(pods: list[Pod], hosts: int) -> str:
     """Return SageMaker's SecondaryStatus of hosts that all have nodes."""
-    if len(pods) < hosts or not all(pod.is_preparing or pod.ended for pod in pods):
+    if len(pods) < hosts or not all(pod.is_preparing or pod.has_ended for pod in pods):
         return "Starting"
-    if not all(pod.is_training or pod.ended for pod in pods):
+    if not all(pod.is_training or pod.has_ended for pod in pods):
         return "Downloading"
-    return "Uploading" if all(pod.has_trained or pod.ended for pod in pods) else "Training"
+    return "Uploading" if all(pod.has_trained or pod.has_ended for pod in pods) else "Training"
 
 
-def _left_running(cluster_job: ClusterJob) -> str:
+def _left_running_reason(cluster_job: ClusterJob) -> str:
     """Return why a pod does not end after its training, if a container that is not ours keeps it; else empty."""
     for pod in cluster_job.pods_left:
         if name := pod.left_running:
@@ -83,7 +83,7 @@ def _left_running(cluster_job: ClusterJob) -> str:
     return ""
 
 
-def _without_pods(cluster_job: ClusterJob) -> tuple[str, str]:
+def _reason_without_pods(cluster_job: ClusterJob) -> tuple[str, str]:
     warned = [event for event in cluster_job.events if event.get("reason") in _NOT_CREATED]
     if not warned:
         return "Starting", ""

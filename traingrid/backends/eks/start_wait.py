@@ -92,7 +92,7 @@ def start_wait(cluster_job: ClusterJob) -> StartWait | None:
 
 
 def _wait_of(pod: Pod, cluster_job: ClusterJob) -> StartWait | None:
-    if not pod.scheduled or pod.deleting or pod.is_training:
+    if not pod.is_scheduled or pod.is_deleting or pod.is_training:
         return None
     failed = next((container for container in pod.containers if _reason(container) not in FIRST_REASONS), None)
     if failed is not None:

@@ -9,7 +9,7 @@ from traingrid.backends.eks import labels
 from traingrid.backends.eks.cluster_job import ClusterJob
 from traingrid.backends.eks.pod_template import PREPARE, RESULTS, TRAIN
 from traingrid.backends.eks.pods import Pod
-from traingrid.backends.eks.running import overdue, phase_of
+from traingrid.backends.eks.running import overdue_reason, phase_of
 from traingrid.job.failures import (
     CAPACITY,
     CAPACITY_WAIT_EXCEEDED,
@@ -17,9 +17,9 @@ from traingrid.job.failures import (
     LOST_NODE,
     MAX_RUNTIME,
     MEMORY,
-    of_program,
+    failure_of_program,
 )
-from traingrid.job.observed import Seen
+from traingrid.job.observed import TrainingJobDescription
 from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.kubernetes.client import MPI_JOB
 from traingrid.strict_json import json_object
@@ -31,7 +31,7 @@ _NOT_STARTED = ("StartError", "ContainerCannotRun")
 
 @dataclass(frozen=True, kw_only=True)
 class _State:
-    """The part of `Seen` that this module decides."""
+    """The part of `TrainingJobDescription` that this module decides."""
 
     state: JobState
     phase: str
@@ -40,15 +40,15 @@ class _State:
     artifact: str = ""
 
 
-def seen_of(cluster_job: ClusterJob, now: float | None = None) -> Seen:
-    """Return the description of a training job.
+def describe_cluster_job(cluster_job: ClusterJob, now: float | None = None) -> TrainingJobDescription:
+    """Return the description of a training job in a cluster.
 
     Args:
         now: The present time, in seconds since 1970; None for that of this machine.
     """
     now = time.time() if now is None else now
-    decided, late = _state_of(cluster_job, now), overdue(cluster_job, now)
-    return Seen(
+    decided, late = _state_of(cluster_job, now), overdue_reason(cluster_job, now)
+    return TrainingJobDescription(
         state=decided.state,
         phase=decided.phase,
         reason=late if late and decided.state == JobState.IN_PROGRESS else decided.reason,
@@ -63,11 +63,13 @@ def seen_of(cluster_job: ClusterJob, now: float | None = None) -> Seen:
     )
 
 
-def end_of_worker(cluster_job: ClusterJob, failed: Sequence[Pod]) -> Seen | None:
+def end_of_worker(cluster_job: ClusterJob, failed: Sequence[Pod]) -> TrainingJobDescription | None:
     """Return the end of an MPIJob of which these workers have failed; None if they do not show the reason."""
     for pod in sorted(failed, key=lambda pod: (pod.failed_at, pod.host)):
         if decided := _failed_pod(cluster_job, pod):
-            return Seen(state=decided.state, phase=decided.phase, reason=decided.reason, failure=decided.failure)
+            return TrainingJobDescription(
+                state=decided.state, phase=decided.phase, reason=decided.reason, failure=decided.failure
+            )
     return None
 
 
@@ -113,10 +115,10 @@ def tags_in(cluster_job: ClusterJob) -> dict[str, str]:
 
 
 def _state_of(cluster_job: ClusterJob, now: float) -> _State:
-    return _noted(cluster_job) or _decided(cluster_job, now)
+    return _noted_end(cluster_job) or _decide_state(cluster_job, now)
 
 
-def _noted(cluster_job: ClusterJob) -> _State | None:
+def _noted_end(cluster_job: ClusterJob) -> _State | None:
     """Return the end in the annotation `ENDED`; None without a valid one, because other programs can write it, too.
 
     It must be one that the object, and the pods that are left, do not refute.
@@ -150,22 +152,26 @@ def _has_failed_by_itself(cluster_job: ClusterJob) -> bool:
     return any(pod.exit_code and not (pod.was_interrupted or pod.disruption) for pod in _deciding_pods(cluster_job))
 
 
-def _decided(cluster_job: ClusterJob, now: float) -> _State:
-    if cluster_job.completed:
+def _decide_state(cluster_job: ClusterJob, now: float) -> _State:
+    if cluster_job.completion_condition:
         if cluster_job.pods_left:
             return _State(state=JobState.IN_PROGRESS, phase="Uploading")
-        return _completed(cluster_job)
-    if cluster_job.deleted_at is not None and not cluster_job.failed:
+        return _completion_state(cluster_job)
+    if cluster_job.deleted_at is not None and not cluster_job.failure_condition:
         if cluster_job.pods_left:
             return _State(state=JobState.STOPPING, phase="Stopping")
-        return _by_pods(cluster_job) or _stopped(cluster_job)
-    if cluster_job.failed:
-        return _State(state=JobState.IN_PROGRESS, phase="Uploading") if cluster_job.pods_left else _failed(cluster_job)
+        return _end_by_pods(cluster_job) or _stop_state(cluster_job)
+    if cluster_job.failure_condition:
+        return (
+            _State(state=JobState.IN_PROGRESS, phase="Uploading")
+            if cluster_job.pods_left
+            else _failure_state(cluster_job)
+        )
     phase, reason = phase_of(cluster_job, now)
     return _State(state=JobState.IN_PROGRESS, phase=phase, reason=reason)
 
 
-def _completed(cluster_job: ClusterJob) -> _State:
+def _completion_state(cluster_job: ClusterJob) -> _State:
     for pod in cluster_job.pods:
         if pod.results.error:
             return _upload_failed(pod)
@@ -200,7 +206,7 @@ def _artifact(cluster_job: ClusterJob) -> str:
     return next((pod.results.artifact for pod in cluster_job.pods if pod.results.artifact), "")
 
 
-def _by_pods(cluster_job: ClusterJob) -> _State | None:
+def _end_by_pods(cluster_job: ClusterJob) -> _State | None:
     """Return the end of a deleted training job whose pods ended by themselves; None if the deletion ended one.
 
     The Job controller releases the pods of a Job that is being deleted, and does not count how they end any more.
@@ -212,14 +218,14 @@ def _by_pods(cluster_job: ClusterJob) -> _State | None:
         return not pod.was_interrupted and end is not None and (end < deleted_at or not stopped_for)
 
     own = [pod for pod in cluster_job.pods if is_own(pod)]
-    failed = [pod for pod in own if pod.failed and not pod.uploaded_late]
+    failed = [pod for pod in own if pod.has_failed and not pod.uploaded_late]
     for pod in sorted(failed, key=lambda pod: (pod.failed_at, pod.host)):
         if decided := _failed_pod(cluster_job, pod):
             return decided
-    return _completed(cluster_job) if len(own) >= cluster_job.hosts and not failed else None
+    return _completion_state(cluster_job) if len(own) >= cluster_job.hosts and not failed else None
 
 
-def _stopped(cluster_job: ClusterJob) -> _State:
+def _stop_state(cluster_job: ClusterJob) -> _State:
     why, because = (
         cluster_job.annotations.get(labels.STOPPED_FOR, ""),
         cluster_job.annotations.get(labels.STOPPED_BECAUSE, ""),
@@ -239,26 +245,26 @@ def _stopped(cluster_job: ClusterJob) -> _State:
     return _State(state=JobState.STOPPED, phase="Stopped", reason=reason)
 
 
-def _failed(cluster_job: ClusterJob) -> _State:
+def _failure_state(cluster_job: ClusterJob) -> _State:
     """Return the failure of the host that failed first, apart from those that were stopped because of it."""
     stopped_for = cluster_job.annotations.get(labels.STOPPED_FOR, "")
     # Of a worker, whose pod may be gone. The deletion follows the note at once, so one without it is of another writer.
     if cluster_job.deleted_at is not None and stopped_for in FAILURES and stopped_for != CAPACITY.name:
-        return _stopped(cluster_job)
+        return _stop_state(cluster_job)
     is_noted = labels.TRAINED in cluster_job.annotations and not _has_failed_by_itself(cluster_job)
     if is_noted or has_trained_in_time(cluster_job):
-        return _completed(cluster_job)
+        return _completion_state(cluster_job)
     is_late = any(pod.uploaded_late for pod in _deciding_pods(cluster_job))
 
     def is_failed(pod: Pod) -> bool:
         # The controllers delete the other pods as soon as they count one that uploaded late as failed.
-        was_deleted_for_it = is_late and pod.deleting and pod.was_interrupted and not pod.disruption
-        return (pod.failed or bool(pod.results.error)) and not was_deleted_for_it
+        was_deleted_for_it = is_late and pod.is_deleting and pod.was_interrupted and not pod.disruption
+        return (pod.has_failed or bool(pod.results.error)) and not was_deleted_for_it
 
-    for pod in sorted(filter(is_failed, cluster_job.pods), key=lambda pod: (pod.deleting, pod.failed_at, pod.host)):
+    for pod in sorted(filter(is_failed, cluster_job.pods), key=lambda pod: (pod.is_deleting, pod.failed_at, pod.host)):
         if decided := _failed_pod(cluster_job, pod):
             return decided
-    condition = cluster_job.failed
+    condition = cluster_job.failure_condition
     if is_late or condition.get("reason") == "DeadlineExceeded":
         return _overtime(cluster_job)
     message = str(condition.get("message") or condition.get("reason") or "")
@@ -313,14 +319,14 @@ def _disk_full(cluster_job: ClusterJob, pod: Pod) -> str:
 
 
 def _exit(pod: Pod) -> _State:
-    """Return the failed training in SageMaker's words (`traingrid.job.failures.of_end`)."""
+    """Return the failed training in SageMaker's words (`traingrid.job.failures.failure_of_end`)."""
     if pod.exit_reason in _NOT_STARTED:
         return _failure(f"ClientError: CannotStartContainerError: {pod.exit_message or pod.exit_reason}")
     text = pod.results.failure.strip()
     if killed := pod.out_of_memory(TRAIN):
         return _too_little_memory(f"{killed}: {text}" if text else killed)
     reason = f"AlgorithmError: {text}, exit code: {pod.exit_code}".replace(": , ", ": ")
-    return _failure(reason, of_program(text).name)  # without the exit code: others send SIGKILL, too
+    return _failure(reason, failure_of_program(text).name)  # without the exit code: others send SIGKILL, too
 
 
 def _upload_failed(pod: Pod) -> _State:

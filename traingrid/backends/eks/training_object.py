@@ -47,5 +47,5 @@ class TrainingObject:
 
     @property
     def arn(self) -> str:
-        """The ARN of the training job as its program sees it; `Seen.arn` has the object's uid in addition."""
+        """The ARN of the training job as its program sees it; its description's ARN also has the object's uid."""
         return f"{self.cluster_arn}/{self.cluster.namespace}/{self.kind}s/{self.name}"

@@ -44,7 +44,7 @@ their maximum size, or in which no node could be added, by other texts."""
 _DETAILS = re.compile(r", (?:requirements|resources)=.*", re.DOTALL)
 
 
-def wait_of(cluster_job: ClusterJob, pod: Pod) -> str:
+def wait_reason(cluster_job: ClusterJob, pod: Pod) -> str:
     """Return why a pod has no node, and the next step, as sentences.
 
     Args:

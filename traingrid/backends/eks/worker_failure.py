@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from traingrid.backends.eks.cluster_job import ClusterJob
 from traingrid.backends.eks.state import end_of_worker
-from traingrid.job.failures import LOST_NODE, of_end
+from traingrid.job.failures import LOST_NODE, failure_of_end
 from traingrid.kubernetes.client import MPI_JOB
 
 
@@ -36,7 +36,7 @@ def may_hang(cluster_job: ClusterJob) -> bool:
         cluster_job.kind is MPI_JOB
         and cluster_job.deleted_at is None
         and not cluster_job.is_suspended
-        and not cluster_job.completed
+        and not cluster_job.completion_condition
     )
     return runs and bool(workers.get("failed") or _failed_without_end(cluster_job))
 
@@ -50,16 +50,16 @@ def worker_failure(cluster_job: ClusterJob) -> WorkerFailure | None:
     if not may_hang(cluster_job) or not cluster_job.pods_left:
         return None
     launcher = [pod for pod in cluster_job.pods if pod.host == 0]
-    if any(pod.is_training or pod.ended for pod in launcher) and not _failed_without_end(cluster_job):
+    if any(pod.is_training or pod.has_ended for pod in launcher) and not _failed_without_end(cluster_job):
         return None
     # A pod that is being deleted is replaced by the operator.
-    failed = [pod for pod in cluster_job.pods if pod.host > 0 and pod.failed and not pod.deleting]
+    failed = [pod for pod in cluster_job.pods if pod.host > 0 and pod.has_failed and not pod.is_deleting]
     if training_job := end_of_worker(cluster_job, failed):
-        failure = of_end(training_job)
+        failure = failure_of_end(training_job)
         return WorkerFailure(failure=failure.name if failure else LOST_NODE.name, reason=training_job.reason)
-    message = str(cluster_job.failed.get("message") or "")
+    message = str(cluster_job.failure_condition.get("message") or "")
     return WorkerFailure(failure=LOST_NODE.name, reason=f"The cluster ended a pod: {message}") if message else None
 
 
 def _failed_without_end(cluster_job: ClusterJob) -> bool:
-    return bool(cluster_job.failed) and not cluster_job.status.get("completionTime")
+    return bool(cluster_job.failure_condition) and not cluster_job.status.get("completionTime")

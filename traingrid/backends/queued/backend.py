@@ -11,9 +11,9 @@ import time
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from traingrid.aws.clients import Maker, client, once
+from traingrid.aws.clients import Maker, client, client_without_retries
 from traingrid.backends.base import LaunchError
-from traingrid.backends.queued.jobs import ServiceJobs, seen_of, training_job_names
+from traingrid.backends.queued.jobs import ServiceJobs, describe_service_job, training_job_names
 from traingrid.backends.queued.request import MAX_PAYLOAD_BYTES, service_job_request
 from traingrid.backends.sagemaker.backend import SageMaker
 from traingrid.backends.sagemaker.creation import Creation
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from traingrid.backends.base import StopReason
     from traingrid.grid.deployment import Deployment
     from traingrid.job.job import Job
-    from traingrid.job.observed import Seen
+    from traingrid.job.observed import TrainingJobDescription
 
 _REFUSED = "ClientException"
 """Batch's error for a request that it never accepts, and perhaps for a repeated client token: according to the API
@@ -44,7 +44,7 @@ class Queued:
         deployment: The deployment, with the execution role of the jobs.
         region: A training Region of the grid that has a service queue.
         make: Makes the clients that describe and terminate jobs.
-        make_once: Makes clients without retries: the one that submits service jobs, and the one that reads logs.
+        make_without_retries: Makes the client that submits service jobs, and the client that reads logs.
 
     Attributes:
         sagemaker: The Region's training jobs, as SageMaker describes them.
@@ -52,19 +52,25 @@ class Queued:
 
     service, operation = "AWS Batch", "SubmitServiceJob"
 
-    def __init__(self, deployment: Deployment, region: str, make: Maker = client, make_once: Maker = once) -> None:
-        self._deployment, self._region, self._make_once = deployment, region, make_once
-        self.sagemaker = SageMaker(deployment, region, make, make_once)
+    def __init__(
+        self,
+        deployment: Deployment,
+        region: str,
+        make: Maker = client,
+        make_without_retries: Maker = client_without_retries,
+    ) -> None:
+        self._deployment, self._region, self._make_without_retries = deployment, region, make_without_retries
+        self.sagemaker = SageMaker(deployment, region, make, make_without_retries)
         self._jobs = ServiceJobs(deployment.grid.service_queue(region), region, make)
         self._creation = Creation(deployment, region, self)
-        self._logs = SageMakerLogs(deployment, region, make_once, self._jobs.log_names)
+        self._logs = SageMakerLogs(deployment, region, make_without_retries, self._jobs.log_names)
         self._refused_at: dict[str, float] = {}
 
-    def start(self, name: str, job: Job, tags: dict[str, str]) -> Seen | None:
+    def start(self, name: str, job: Job, tags: dict[str, str]) -> TrainingJobDescription | None:
         """See `Backend.start`."""
         return self._creation.start(name, job, tags)
 
-    def attach(self, name: str, job: Job, tags: dict[str, str]) -> Seen | None:
+    def attach(self, name: str, job: Job, tags: dict[str, str]) -> TrainingJobDescription | None:
         """See `Backend.attach`."""
         return self._creation.attach(name, job, tags)
 
@@ -72,15 +78,15 @@ class Queued:
         """See `Backend.fingerprint`."""
         return self._creation.fingerprint(name, job)
 
-    def describe(self, name: str) -> Seen | None:
+    def describe(self, name: str) -> TrainingJobDescription | None:
         """See `Backend.describe`; `name` is the service job's name."""
         service_job = self._jobs.description(name)
         if service_job is None:
             return None
         training_jobs = map(self.sagemaker.describe, training_job_names(service_job))
-        return seen_of(service_job, next(filter(None, training_jobs), None))
+        return describe_service_job(service_job, next(filter(None, training_jobs), None))
 
-    def tags(self, training_job: Seen) -> dict[str, str] | None:
+    def tags(self, training_job: TrainingJobDescription) -> dict[str, str] | None:
         """See `Backend.tags`. Returns the service job's tags, which Batch copies to its training jobs."""
         if not training_job.service_job:
             return self.sagemaker.tags(training_job)
@@ -112,7 +118,7 @@ class Queued:
             raise LaunchError(INVALID_REQUEST, f"{text}; {rule}. Set `launch: direct` for the line.")
         self._submitting.submit_service_job(**service_request)
 
-    def existing_despite(self, name: str, refusal: LaunchError, error: ClientError) -> Seen:
+    def existing_despite(self, name: str, refusal: LaunchError, error: ClientError) -> TrainingJobDescription:
         """See `CreatingService.existing_despite`."""
         if error.response["Error"]["Code"] != _REFUSED:
             raise refusal from error
@@ -125,7 +131,7 @@ class Queued:
 
     @cached_property
     def _submitting(self) -> Any:
-        return self._make_once("batch", self._region)
+        return self._make_without_retries("batch", self._region)
 
 
 class QueuedOrDirect:
@@ -134,10 +140,10 @@ class QueuedOrDirect:
     def __init__(self, queued: Queued) -> None:
         self._queued = queued
 
-    def describe(self, name: str) -> Seen | None:
+    def describe(self, name: str) -> TrainingJobDescription | None:
         """See `Describer.describe`. A name is never used for both, because each attempt of a line has its own name."""
         return self._queued.sagemaker.describe(name) or self._queued.describe(name)
 
-    def tags(self, training_job: Seen) -> dict[str, str] | None:
+    def tags(self, training_job: TrainingJobDescription) -> dict[str, str] | None:
         """See `Describer.tags`."""
         return self._queued.tags(training_job)

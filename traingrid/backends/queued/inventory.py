@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import chain
 
 from traingrid import names
-from traingrid.aws.clients import Maker, gentle
+from traingrid.aws.clients import Maker, background_client
 from traingrid.backends.inventory import ACTIVE_STATES, ALL, Details, Window
 from traingrid.backends.queued.jobs import ACTIVE, STARTED, ServiceJobs, state_of, training_job_names
 from traingrid.backends.sagemaker.inventory import SageMakerInventory
@@ -23,7 +23,7 @@ class QueuedInventory:
         make: Makes the clients of SageMaker and Batch.
     """
 
-    def __init__(self, deployment: Deployment, region: str, queue: str, make: Maker = gentle) -> None:
+    def __init__(self, deployment: Deployment, region: str, queue: str, make: Maker = background_client) -> None:
         self._grid, self._region = deployment.grid.name, region
         self._sagemaker = SageMakerInventory(deployment, region, make)
         self._jobs = ServiceJobs(queue, region, make)

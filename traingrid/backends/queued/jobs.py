@@ -7,7 +7,7 @@ from typing import Any
 from traingrid import names
 from traingrid.aws.clients import Maker, client
 from traingrid.backends.sagemaker.request import fingerprint
-from traingrid.job.observed import QUEUED, Seen
+from traingrid.job.observed import QUEUED, TrainingJobDescription
 from traingrid.job.state import JobState
 from traingrid.strict_json import JsonError, json_object
 
@@ -39,7 +39,7 @@ class ServiceJobs:
         """Return the id of the service job with a name, or None if Batch knows none (yet or any longer)."""
         if name not in self._ids:
             # The filter ignores case. If two jobs have the name, the first submitted one is used.
-            ids = [job["jobId"] for job in self._listed(filters=_by_name(name)) if job["jobName"] == name]
+            ids = [job["jobId"] for job in self._listed(filters=_list_by_name(name)) if job["jobName"] == name]
             if not ids:
                 return None
             self._ids[name] = str(ids[-1])
@@ -68,7 +68,7 @@ class ServiceJobs:
         Args:
             statuses: Return only jobs in these statuses; by default all that Batch still knows.
         """
-        by_name: list[dict[str, Any]] = [{"filters": _by_name(f"{prefix}*")}]
+        by_name: list[dict[str, Any]] = [{"filters": _list_by_name(f"{prefix}*")}]
         lists = [{"jobStatus": status} for status in statuses] or by_name
         ids = set()
         for which in lists:
@@ -111,8 +111,8 @@ def state_of(job: Mapping[str, Any]) -> JobState:
     return JobState.STOPPING if terminated else JobState.IN_PROGRESS
 
 
-def seen_of(job: Mapping[str, Any], trained: Seen | None) -> Seen:
-    """Return the known state of a queued training job.
+def describe_service_job(job: Mapping[str, Any], trained: TrainingJobDescription | None) -> TrainingJobDescription:
+    """Return the description of a queued training job.
 
     A failed or stopped training job is not final until the service job has ended: if it got no instances or was
     preempted for another share, Batch creates the next training job of the same service job.
@@ -128,14 +128,16 @@ def seen_of(job: Mapping[str, Any], trained: Seen | None) -> Seen:
         job["status"] not in ACTIVE,
     )
     service_job = str(job["jobId"])
-    if trained and (over or not trained.ended or trained.state == JobState.COMPLETED):
+    if trained and (over or not trained.has_ended or trained.state == JobState.COMPLETED):
         # SageMaker's description may differ in form from the request, but Batch stores the original request.
         return replace(trained, fingerprint=expected or trained.fingerprint, service_job=service_job)
     reason = (
         str(job.get("statusReason", "")).removeprefix(_FROM_SAGEMAKER) if over and state != JobState.COMPLETED else ""
     )
     phase = state if over else QUEUED if job["status"] in WAITING else "Ending" if trained else "Starting"
-    return Seen(state=state, phase=phase, reason=reason, fingerprint=expected, service_job=service_job)
+    return TrainingJobDescription(
+        state=state, phase=phase, reason=reason, fingerprint=expected, service_job=service_job
+    )
 
 
 def _fingerprint_in(payload: str) -> str:
@@ -150,5 +152,5 @@ def _begins(name: str, prefix: str) -> bool:
     return name.lower().startswith(prefix.lower())
 
 
-def _by_name(name: str) -> list[dict[str, Any]]:
+def _list_by_name(name: str) -> list[dict[str, Any]]:
     return [{"name": "JOB_NAME", "values": [name]}]

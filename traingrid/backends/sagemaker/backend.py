@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from traingrid.aws.clients import Maker, client, once
+from traingrid.aws.clients import Maker, client, client_without_retries
 from traingrid.backends.sagemaker.creation import Creation
-from traingrid.backends.sagemaker.jobs import TrainingJobs, seen_of
+from traingrid.backends.sagemaker.jobs import TrainingJobs, description_from_reply
 from traingrid.backends.sagemaker.log import SageMakerLogs
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from traingrid.backends.base import LaunchError, StopReason
     from traingrid.grid.deployment import Deployment
     from traingrid.job.job import Job
-    from traingrid.job.observed import Seen
+    from traingrid.job.observed import TrainingJobDescription
 
 
 class SageMaker:
@@ -29,22 +29,28 @@ class SageMaker:
         deployment: The deployment, with the execution role of the jobs.
         region: A training Region of the grid.
         make: Makes the client that describes and stops training jobs.
-        make_once: Makes clients without retries: the one that creates training jobs, and the one that reads logs.
+        make_without_retries: Makes the client that creates training jobs, and the client that reads logs.
     """
 
     service, operation = "SageMaker", "CreateTrainingJob"
 
-    def __init__(self, deployment: Deployment, region: str, make: Maker = client, make_once: Maker = once) -> None:
-        self._deployment, self._region, self._make_once = deployment, region, make_once
+    def __init__(
+        self,
+        deployment: Deployment,
+        region: str,
+        make: Maker = client,
+        make_without_retries: Maker = client_without_retries,
+    ) -> None:
+        self._deployment, self._region, self._make_without_retries = deployment, region, make_without_retries
         self._jobs = TrainingJobs(deployment, region, make)
         self._creation = Creation(deployment, region, self)
-        self._logs = SageMakerLogs(deployment, region, make_once)
+        self._logs = SageMakerLogs(deployment, region, make_without_retries)
 
-    def start(self, name: str, job: Job, tags: dict[str, str]) -> Seen | None:
+    def start(self, name: str, job: Job, tags: dict[str, str]) -> TrainingJobDescription | None:
         """See `Backend.start`."""
         return self._creation.start(name, job, tags)
 
-    def attach(self, name: str, job: Job, tags: dict[str, str]) -> Seen | None:
+    def attach(self, name: str, job: Job, tags: dict[str, str]) -> TrainingJobDescription | None:
         """See `Backend.attach`."""
         return self._creation.attach(name, job, tags)
 
@@ -52,12 +58,12 @@ class SageMaker:
         """See `Backend.fingerprint`."""
         return self._creation.fingerprint(name, job)
 
-    def describe(self, name: str) -> Seen | None:
+    def describe(self, name: str) -> TrainingJobDescription | None:
         """See `Backend.describe`."""
         reply = self._jobs.description(name)
-        return None if reply is None else seen_of(reply)
+        return None if reply is None else description_from_reply(reply)
 
-    def tags(self, training_job: Seen) -> dict[str, str] | None:
+    def tags(self, training_job: TrainingJobDescription) -> dict[str, str] | None:
         """See `Backend.tags`."""
         return self._jobs.tags(training_job.arn)
 
@@ -79,10 +85,10 @@ class SageMaker:
         """See `CreatingService.send`."""
         self._creating.create_training_job(**request)
 
-    def existing_despite(self, _name: str, refusal: LaunchError, error: ClientError) -> Seen:
+    def existing_despite(self, _name: str, refusal: LaunchError, error: ClientError) -> TrainingJobDescription:
         """See `CreatingService.existing_despite`: SageMaker refuses only requests without effect."""
         raise refusal from error
 
     @cached_property
     def _creating(self) -> Any:
-        return self._make_once("sagemaker", self._region, self._deployment.acting_in(self._region))
+        return self._make_without_retries("sagemaker", self._region, self._deployment.acting_in(self._region))

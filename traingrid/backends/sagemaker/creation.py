@@ -12,10 +12,10 @@ from traingrid.backends.base import LaunchError
 from traingrid.backends.sagemaker.request import confined, fingerprint, training_job_request
 from traingrid.errors import UsageError
 from traingrid.grid.deployment import Deployment
-from traingrid.job.channels import by_rank
-from traingrid.job.failures import DATA, PERMISSION, PERMISSION_DELAY, SERVICE_ERROR, Failure, of_refusal
+from traingrid.job.channels import channels_split_by_rank
+from traingrid.job.failures import DATA, PERMISSION, PERMISSION_DELAY, SERVICE_ERROR, Failure, failure_of_refusal
 from traingrid.job.job import Job
-from traingrid.job.observed import Describer, Seen
+from traingrid.job.observed import Describer, TrainingJobDescription
 from traingrid.job.ownership import conflict
 from traingrid.job.rank_manifests import write_rank_manifests
 
@@ -39,7 +39,7 @@ class CreatingService(Describer, Protocol):
     def send(self, request: dict[str, Any], job: Job) -> None:
         """Send a CreateTrainingJob request once."""
 
-    def existing_despite(self, name: str, refusal: LaunchError, error: ClientError) -> Seen:
+    def existing_despite(self, name: str, refusal: LaunchError, error: ClientError) -> TrainingJobDescription:
         """Return the training job that exists although its request was refused; raise `refusal` without one."""
 
 
@@ -57,7 +57,7 @@ class Creation:
         self._denials = 0
         self._storage: Storage | None = None
 
-    def start(self, name: str, job: Job, tags: dict[str, str]) -> Seen | None:
+    def start(self, name: str, job: Job, tags: dict[str, str]) -> TrainingJobDescription | None:
         """See `Backend.start`."""
         request = self.request(name, job, tags)
         try:
@@ -65,15 +65,15 @@ class Creation:
             if training_job is None:
                 self._write_manifests(name, job)
                 training_job = self._create(name, request, job)
-            return training_job and self._own(training_job, name, fingerprint(request), tags)
+            return training_job and self._require_own(training_job, name, fingerprint(request), tags)
         except (BotoCoreError, ClientError) as error:
             raise self._outage(name, error) from error
 
-    def attach(self, name: str, job: Job, tags: dict[str, str]) -> Seen | None:
+    def attach(self, name: str, job: Job, tags: dict[str, str]) -> TrainingJobDescription | None:
         """See `Backend.attach`."""
         try:
             training_job = self._service.describe(name)
-            return training_job and self._own(training_job, name, self.fingerprint(name, job), tags)
+            return training_job and self._require_own(training_job, name, self.fingerprint(name, job), tags)
         except (BotoCoreError, ClientError) as error:
             raise self._outage(name, error) from error
 
@@ -88,7 +88,9 @@ class Creation:
         key = grid.output_key(self._deployment.account_of(self._region), self._region)
         return confined(request, grid.training, grid.regions[self._region], key)
 
-    def _own(self, training_job: Seen, name: str, expected: str, tags: dict[str, str]) -> Seen:
+    def _require_own(
+        self, training_job: TrainingJobDescription, name: str, expected: str, tags: dict[str, str]
+    ) -> TrainingJobDescription:
         """Return an existing training job if its fingerprint is `expected`; otherwise raise."""
         if training_job.fingerprint == expected:
             return training_job
@@ -102,7 +104,7 @@ class Creation:
 
     def _write_manifests(self, name: str, job: Job) -> None:
         """Write the ManifestFiles that the request refers to: one for each rank's stream."""
-        if not by_rank(job.inputs, job.streams):
+        if not channels_split_by_rank(job.inputs, job.streams):
             return
         self._storage = self._storage or Storage(self._region, role=self._deployment.acting_in(self._region))
         try:
@@ -113,11 +115,11 @@ class Creation:
             if is_outage(error):
                 raise  # a later call repeats all of this
             code, message = error.response["Error"]["Code"], error.response["Error"].get("Message", "")
-            failure = PERMISSION if of_refusal(code) is PERMISSION else DATA
+            failure = PERMISSION if failure_of_refusal(code) is PERMISSION else DATA
             text = f"The ManifestFiles of {name} cannot be written: S3 in {self._region}: {code}: {message}."
             raise LaunchError(failure, text) from error
 
-    def _create(self, name: str, request: dict[str, Any], job: Job) -> Seen | None:
+    def _create(self, name: str, request: dict[str, Any], job: Job) -> TrainingJobDescription | None:
         """Send the request once; if its outcome is unknown, look for the training job."""
         try:
             self._service.send(request, job)
@@ -134,7 +136,7 @@ class Creation:
             return self._service.existing_despite(name, LaunchError(self._class_of(code, message), text), error)
         return None
 
-    def _existing(self, name: str, trouble: str, error: Exception) -> Seen:
+    def _existing(self, name: str, trouble: str, error: Exception) -> TrainingJobDescription:
         training_job = self._service.describe(name)
         if training_job is None:  # a job that was just created is not visible everywhere at once
             raise LaunchError(SERVICE_ERROR, f"{self._where} {trouble}.", unresolved=True) from error
@@ -146,7 +148,7 @@ class Creation:
         A child cannot know when the grid was deployed: templates contain no time, and reading a role's age would need
         a permission in IAM.
         """
-        failure = of_refusal(code, message)
+        failure = failure_of_refusal(code, message)
         if failure is not PERMISSION or self._denials >= DELAYS:
             return failure
         self._denials += 1
@@ -160,7 +162,9 @@ class Creation:
         """
         if is_expired(error) or not is_outage(error):
             return error
-        failure = of_refusal(error.response["Error"]["Code"]) if isinstance(error, ClientError) else SERVICE_ERROR
+        failure = (
+            failure_of_refusal(error.response["Error"]["Code"]) if isinstance(error, ClientError) else SERVICE_ERROR
+        )
         text = f"AWS in {self._region} cannot return the state of {name} or its data now: {error}."
         return LaunchError(failure, text, unresolved=True)
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from traingrid import names
-from traingrid.aws.clients import Maker, gentle
+from traingrid.aws.clients import Maker, background_client
 from traingrid.backends.inventory import ALL, Details, ListingTimeoutError, Window
 from traingrid.backends.sagemaker.jobs import TrainingJobs, seconds_in
 from traingrid.backends.training_job import TrainingJob
@@ -25,7 +25,7 @@ class SageMakerInventory:
         make: Makes the client of SageMaker.
     """
 
-    def __init__(self, deployment: Deployment, region: str, make: Maker = gentle) -> None:
+    def __init__(self, deployment: Deployment, region: str, make: Maker = background_client) -> None:
         self._grid = deployment.grid.name
         self._region = region
         self._jobs = TrainingJobs(deployment, region, make)

@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 from traingrid.aws.clients import Maker
 from traingrid.backends.sagemaker.request import fingerprint
 from traingrid.grid.deployment import Deployment
-from traingrid.job.observed import Seen
+from traingrid.job.observed import TrainingJobDescription
 from traingrid.job.state import JobState
 
 _UNKNOWN_CODES = ("ValidationException", "ResourceNotFound")
@@ -60,9 +60,9 @@ class TrainingJobs:
         return True
 
 
-def seen_of(reply: Mapping[str, Any]) -> Seen:
-    """Return the state of a training job by DescribeTrainingJob's reply."""
-    return Seen(
+def description_from_reply(reply: Mapping[str, Any]) -> TrainingJobDescription:
+    """Return the description of a training job in a DescribeTrainingJob reply."""
+    return TrainingJobDescription(
         state=JobState(reply["TrainingJobStatus"]),
         phase=reply["SecondaryStatus"],
         arn=reply["TrainingJobArn"],

@@ -84,14 +84,14 @@ def confined(request: Mapping[str, Any], training: Training, region: Region, key
     if training.remote_debug and "MetricDefinitions" in request["AlgorithmSpecification"]:
         # AWS does not support it for algorithms, which are the requests without MetricDefinitions (`_algorithm`).
         changed["RemoteDebugConfig"] = {"EnableRemoteDebug": True}
-    if training.network_isolation or _of_marketplace(request):
-        changed |= {"EnableNetworkIsolation": True, **_without_network(request)}
+    if training.network_isolation or _is_of_marketplace(request):
+        changed |= {"EnableNetworkIsolation": True, **_isolation_changes(request)}
         if not changed["Environment"]:
             del changed["Environment"]
     return changed
 
 
-def _of_marketplace(request: Mapping[str, Any]) -> bool:
+def _is_of_marketplace(request: Mapping[str, Any]) -> bool:
     """Return True for an algorithm of another account, which can only be one of AWS Marketplace.
 
     SageMaker requires network isolation for it
@@ -101,7 +101,7 @@ def _of_marketplace(request: Mapping[str, Any]) -> bool:
     return arn.startswith("arn:") and arn.split(":")[4] != role.split(":")[4]
 
 
-def _without_network(request: Mapping[str, Any]) -> dict[str, Any]:
+def _isolation_changes(request: Mapping[str, Any]) -> dict[str, Any]:
     """Return the changes to a request for a container without network: SageMaker provides its code as a channel.
 
     Such a container cannot access S3 either. The channel's name and the path in the hyperparameter are those of the

@@ -80,7 +80,7 @@ def reaches(region: str, role: ActingRole) -> bool:
     return True
 
 
-def not_looked_at(region: str, account: str) -> Finding:
+def unchecked_finding(region: str, account: str) -> Finding:
     """Return the finding that a Region of another account was not checked."""
     why = "the caller cannot assume a role there: the grid is not deployed there, or the caller lacks the permission"
     fix = f"AWS_PROFILE=<a profile of account {account}> traingrid doctor"
@@ -110,7 +110,7 @@ def switched_on(home: str, regions: Collection[str], role: ActingRole | None = N
         yield looked(region, "Region", partial(look, region), "ec2:DescribeRegions")
 
 
-def bootstrapped(account: str, region: str, role: ActingRole | None = None, *, trust: str = "") -> Finding:
+def check_bootstrap(account: str, region: str, role: ActingRole | None = None, *, trust: str = "") -> Finding:
     """Check that a Region is bootstrapped for this CDK.
 
     Args:

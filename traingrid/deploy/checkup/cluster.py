@@ -35,7 +35,7 @@ Described = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class CheckedCluster:
-    """A cluster and its place.
+    """A cluster that is checked, with its grid and Region.
 
     Attributes:
         settings: The Region's `eks` section.
@@ -58,7 +58,7 @@ class CheckedCluster:
         role: ActingRole | None = None,
         needs: Iterable[ClusterNeed] = (),
     ) -> CheckedCluster | None:
-        """Return the place of a Region's cluster; None for a Region without `eks`.
+        """Return the cluster of a Region; None for a Region without `eks`.
 
         Args:
             needs: The kinds and queues that lines of a manifest require of all clusters.
@@ -85,7 +85,7 @@ class CheckedCluster:
 
     def kubectl(self, arguments: str) -> str:
         """Return a command of kubectl for this cluster, after the one that adds its context."""
-        return self._in_context(self.commands.kubectl(arguments))
+        return self._command_in_context(self.commands.kubectl(arguments))
 
     def as_administrator(self, arguments: str) -> str:
         """Return such a command for an administrator of the cluster."""
@@ -94,9 +94,9 @@ class CheckedCluster:
     @property
     def apply_access(self) -> str:
         """The command that creates the namespace and the permissions of the grid."""
-        return f"{_ADMINISTRATOR}: {self._in_context(self.commands.apply_access)}"
+        return f"{_ADMINISTRATOR}: {self._command_in_context(self.commands.apply_access)}"
 
-    def _in_context(self, command: str) -> str:
+    def _command_in_context(self, command: str) -> str:
         return f"{self.commands.kubeconfig} && {command}"
 
     def finding(self, subject: str, verdict: Verdict = Verdict.GOOD, why: str = "", fix: str = "") -> Finding:
@@ -118,39 +118,39 @@ class CheckedCluster:
         }
 
 
-def described(place: CheckedCluster) -> tuple[Finding, Described]:
+def described(cluster: CheckedCluster) -> tuple[Finding, Described]:
     """Check that the cluster exists, is active and new enough; also return its description, empty if unknown."""
     description: Described = {}
-    subject = f"cluster {place.settings.cluster}"
+    subject = f"cluster {cluster.settings.cluster}"
 
     def look() -> Finding:
         try:
             description.update(
-                client("eks", place.region, place.role).describe_cluster(name=place.settings.cluster)["cluster"]
+                client("eks", cluster.region, cluster.role).describe_cluster(name=cluster.settings.cluster)["cluster"]
             )
         except ClientError as error:
             if error.response["Error"]["Code"] != _NOT_FOUND:
                 raise
-            fix = f"create it, or correct `cluster` in `eks` of {place.region} in grid.yaml"
-            return place.finding(subject, Verdict.WRONG, "does not exist", fix)
-        return _usable(place, subject, description)
+            fix = f"create it, or correct `cluster` in `eks` of {cluster.region} in grid.yaml"
+            return cluster.finding(subject, Verdict.WRONG, "does not exist", fix)
+        return _usable(cluster, subject, description)
 
-    return looked(place.region, subject, look, "eks:DescribeCluster"), description
+    return looked(cluster.region, subject, look, "eks:DescribeCluster"), description
 
 
-def _usable(place: CheckedCluster, subject: str, description: Mapping[str, Any]) -> Finding:
+def _usable(cluster: CheckedCluster, subject: str, description: Mapping[str, Any]) -> Finding:
     version, status = description.get("version", ""), description.get("status", "")
     if status not in ("ACTIVE", "UPDATING"):
-        wait = f"`aws eks wait cluster-active {place.commands.options}`"
+        wait = f"`aws eks wait cluster-active {cluster.commands.options}`"
         fix = f"wait for it ({wait}), or find the cause in the console of EKS"
-        return place.finding(subject, Verdict.WRONG, f"its status is {status}", fix)
+        return cluster.finding(subject, Verdict.WRONG, f"its status is {status}", fix)
     if version and _numbers(version) < LEAST_VERSION:
         least = ".".join(map(str, LEAST_VERSION))
         major, minor = _numbers(version)
-        command = f"aws eks update-cluster-version {place.commands.options} --kubernetes-version {major}.{minor + 1}"
+        command = f"aws eks update-cluster-version {cluster.commands.options} --kubernetes-version {major}.{minor + 1}"
         why = f"its version is {version}, but pods need the sidecars of {least}"
-        return place.finding(subject, Verdict.WRONG, why, f"{command}, one version after the other until {least}")
-    return place.finding(subject, why=f"{status}, version {version}")
+        return cluster.finding(subject, Verdict.WRONG, why, f"{command}, one version after the other until {least}")
+    return cluster.finding(subject, why=f"{status}, version {version}")
 
 
 def _numbers(version: str) -> tuple[int, int]:
@@ -158,110 +158,116 @@ def _numbers(version: str) -> tuple[int, int]:
     return int(major), int(minor)
 
 
-def preconditions(place: CheckedCluster, description: Mapping[str, Any]) -> Iterator[Finding]:
+def preconditions(cluster: CheckedCluster, description: Mapping[str, Any]) -> Iterator[Finding]:
     """Check the settings of a cluster that a deployment and its functions require.
 
     Args:
         description: Its description by EKS.
     """
-    yield _endpoint(place, description.get("resourcesVpcConfig") or {})
-    yield _authentication_mode(place, (description.get("accessConfig") or {}).get("authenticationMode", "CONFIG_MAP"))
-    yield looked(place.region, _agent(place), partial(_pod_identity_agent, place, description), "eks:DescribeAddon")
+    yield _endpoint(cluster, description.get("resourcesVpcConfig") or {})
+    yield _authentication_mode(cluster, (description.get("accessConfig") or {}).get("authenticationMode", "CONFIG_MAP"))
+    yield looked(
+        cluster.region, _agent(cluster), partial(_pod_identity_agent, cluster, description), "eks:DescribeAddon"
+    )
 
 
-def _endpoint(place: CheckedCluster, network: Mapping[str, Any]) -> Finding:
+def _endpoint(cluster: CheckedCluster, network: Mapping[str, Any]) -> Finding:
     """Check that all processes of the grid can reach the API, as far as the cluster's settings decide about it.
 
     The reconciler is a function without a VPC unless `network.reconciler` is set, and children have changing public
     addresses unless they are in your network or behind a gateway
     (https://docs.aws.amazon.com/eks/latest/userguide/cluster-endpoint.html).
     """
-    subject, change = f"endpoint of {place.settings.cluster}", f"aws eks update-cluster-config {place.commands.options}"
+    subject, change = (
+        f"endpoint of {cluster.settings.cluster}",
+        f"aws eks update-cluster-config {cluster.commands.options}",
+    )
     admitted = network.get("publicAccessCidrs") or [_ANYWHERE]
     kind = "private" if not network.get("endpointPublicAccess", True) else "public"
     kind += f" for {', '.join(admitted)} only" if kind == "public" and _ANYWHERE not in admitted else ""
-    if kind != "public" and not place.grid.network.reconciler:
+    if kind != "public" and not cluster.grid.network.reconciler:
         setting = "endpointPublicAccess=true" if kind == "private" else f"publicAccessCidrs={_ANYWHERE}"
         why = f"{kind}, so that the reconciler, which runs outside of your networks, cannot reach it"
         fix = f"set `reconciler: true` in an existing `network`, or: {change} --resources-vpc-config {setting}"
-        return place.finding(subject, Verdict.WRONG, why, fix)
-    if place.grid.network.kind == "existing":
-        who = "children and the reconciler" if place.grid.network.reconciler else "children"
+        return cluster.finding(subject, Verdict.WRONG, why, fix)
+    if cluster.grid.network.kind == "existing":
+        who = "children and the reconciler" if cluster.grid.network.reconciler else "children"
         why = f"{kind}; not checked: {who} need a route from your network to it, and to the API of EKS in this Region"
-        return place.finding(subject, Verdict.UNKNOWN, why)
-    return place.finding(subject, why=kind)
+        return cluster.finding(subject, Verdict.UNKNOWN, why)
+    return cluster.finding(subject, why=kind)
 
 
-def _authentication_mode(place: CheckedCluster, mode: str) -> Finding:
-    subject = f"authentication mode of {place.settings.cluster}"
+def _authentication_mode(cluster: CheckedCluster, mode: str) -> Finding:
+    subject = f"authentication mode of {cluster.settings.cluster}"
     if mode in _WITH_ENTRIES:
-        return place.finding(subject, why=mode)
-    change = (
-        f"aws eks update-cluster-config {place.commands.options} --access-config authenticationMode=API_AND_CONFIG_MAP"
-    )
+        return cluster.finding(subject, why=mode)
+    both = "authenticationMode=API_AND_CONFIG_MAP"
+    change = f"aws eks update-cluster-config {cluster.commands.options} --access-config {both}"
     why = f"{mode} has no access entries, which a deployment creates"
-    return place.finding(subject, Verdict.WRONG, why, f"{change}  # cannot be undone")
+    return cluster.finding(subject, Verdict.WRONG, why, f"{change}  # cannot be undone")
 
 
-def _agent(place: CheckedCluster) -> str:
-    return f"Pod Identity Agent of {place.settings.cluster}"
+def _agent(cluster: CheckedCluster) -> str:
+    return f"Pod Identity Agent of {cluster.settings.cluster}"
 
 
-def _pod_identity_agent(place: CheckedCluster, description: Mapping[str, Any]) -> Finding:
+def _pod_identity_agent(cluster: CheckedCluster, description: Mapping[str, Any]) -> Finding:
     """Check that nodes give pods the credentials of their role; Auto Mode includes it.
 
     https://docs.aws.amazon.com/eks/latest/userguide/pod-id-agent-setup.html
     """
     if (description.get("computeConfig") or {}).get("enabled"):
-        return place.finding(_agent(place), why="built into EKS Auto Mode")
-    addon = {"clusterName": place.settings.cluster, "addonName": names.POD_IDENTITY_AGENT}
+        return cluster.finding(_agent(cluster), why="built into EKS Auto Mode")
+    addon = {"clusterName": cluster.settings.cluster, "addonName": names.POD_IDENTITY_AGENT}
     try:
-        status = client("eks", place.region, place.role).describe_addon(**addon)["addon"]["status"]
+        status = client("eks", cluster.region, cluster.role).describe_addon(**addon)["addon"]["status"]
     except ClientError as error:
         if error.response["Error"]["Code"] != _NOT_FOUND:
             raise
-        add = f"aws eks create-addon --region {place.region} --cluster-name {place.settings.cluster}"
+        add = f"aws eks create-addon --region {cluster.region} --cluster-name {cluster.settings.cluster}"
         why = "the add-on is not installed, so pods have no access to data and results"
-        return place.finding(_agent(place), Verdict.WRONG, why, f"{add} --addon-name {names.POD_IDENTITY_AGENT}")
+        return cluster.finding(_agent(cluster), Verdict.WRONG, why, f"{add} --addon-name {names.POD_IDENTITY_AGENT}")
     if status in ("ACTIVE", "UPDATING"):
-        return place.finding(_agent(place), why=status)
-    fix = f"find the cause in the add-ons of {place.settings.cluster} in the console of EKS"
-    return place.finding(_agent(place), Verdict.WRONG, f"the status of the add-on is {status}", fix)
+        return cluster.finding(_agent(cluster), why=status)
+    fix = f"find the cause in the add-ons of {cluster.settings.cluster} in the console of EKS"
+    return cluster.finding(_agent(cluster), Verdict.WRONG, f"the status of the add-on is {status}", fix)
 
 
-def access(place: CheckedCluster) -> Iterator[Finding]:
+def access(cluster: CheckedCluster) -> Iterator[Finding]:
     """Check the access entries and the Pod Identity association that a deployment has created."""
-    for principal, part in place.principals().items():
+    for principal, part in cluster.principals().items():
         subject = f"access entry of {principal}"
-        yield looked(place.region, subject, partial(_entry, place, subject, principal, part), "eks:DescribeAccessEntry")
-    subject = f"role of pods in {place.settings.namespace}"
+        yield looked(
+            cluster.region, subject, partial(_entry, cluster, subject, principal, part), "eks:DescribeAccessEntry"
+        )
+    subject = f"role of pods in {cluster.settings.namespace}"
     permissions = "eks:ListPodIdentityAssociations and eks:DescribePodIdentityAssociation"
-    yield looked(place.region, subject, partial(_association, place, subject), permissions)
+    yield looked(cluster.region, subject, partial(_association, cluster, subject), permissions)
 
 
-def _entry(place: CheckedCluster, subject: str, principal: str, part: Part) -> Finding:
-    arn, group = names.role_arn(place.account, principal), names.kubernetes_group(place.grid.name, part)
-    eks = client("eks", place.region, place.role)
+def _entry(cluster: CheckedCluster, subject: str, principal: str, part: Part) -> Finding:
+    arn, group = names.role_arn(cluster.account, principal), names.kubernetes_group(cluster.grid.name, part)
+    eks = client("eks", cluster.region, cluster.role)
 
     def look() -> Finding:
-        entry = eks.describe_access_entry(clusterName=place.settings.cluster, principalArn=arn)["accessEntry"]
+        entry = eks.describe_access_entry(clusterName=cluster.settings.cluster, principalArn=arn)["accessEntry"]
         groups = entry.get("kubernetesGroups") or []
         if group in groups:
-            return place.finding(subject, why=group)
+            return cluster.finding(subject, why=group)
         why = f"it has {', '.join(groups) or 'no group'} instead of {group}"
-        return place.finding(subject, Verdict.WRONG, why, REVERT_DRIFT)
+        return cluster.finding(subject, Verdict.WRONG, why, REVERT_DRIFT)
 
-    return _unless_missing(place.finding(subject, Verdict.WRONG, "does not exist", REVERT_DRIFT), look)
+    return _unless_missing(cluster.finding(subject, Verdict.WRONG, "does not exist", REVERT_DRIFT), look)
 
 
-def _association(place: CheckedCluster, subject: str) -> Finding:
-    settings, eks = place.settings, client("eks", place.region, place.role)
+def _association(cluster: CheckedCluster, subject: str) -> Finding:
+    settings, eks = cluster.settings, client("eks", cluster.region, cluster.role)
     selection = {
         "clusterName": settings.cluster,
         "namespace": settings.namespace,
         "serviceAccount": settings.service_account,
     }
-    execution = names.execution_role_arn(place.grid.name, place.account, place.region)
+    execution = names.execution_role_arn(cluster.grid.name, cluster.account, cluster.region)
 
     def look() -> Finding:
         listed = eks.list_pod_identity_associations(**selection)["associations"]
@@ -270,11 +276,11 @@ def _association(place: CheckedCluster, subject: str) -> Finding:
         association = {"clusterName": settings.cluster, "associationId": listed[0]["associationId"]}
         role = eks.describe_pod_identity_association(**association)["association"]["roleArn"]
         if role == execution:
-            return place.finding(subject, why=names.execution_role(place.grid.name, place.region))
-        return place.finding(subject, Verdict.WRONG, f"it is {role} instead of {execution}", REVERT_DRIFT)
+            return cluster.finding(subject, why=names.execution_role(cluster.grid.name, cluster.region))
+        return cluster.finding(subject, Verdict.WRONG, f"it is {role} instead of {execution}", REVERT_DRIFT)
 
     why = f"the service account {settings.service_account} has no Pod Identity association"
-    missing = place.finding(subject, Verdict.WRONG, why, REVERT_DRIFT)
+    missing = cluster.finding(subject, Verdict.WRONG, why, REVERT_DRIFT)
     return _unless_missing(missing, look)
 
 

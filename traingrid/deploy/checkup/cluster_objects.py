@@ -31,27 +31,29 @@ _MPI_JOBS = "MPIJob v2beta1"
 _COSTLY = ((BATCH, "jobs"), (KUBEFLOW, "mpijobs"), ("", "pods"))
 
 
-def client_of(place: CheckedCluster) -> Client:
+def client_of(cluster: CheckedCluster) -> Client:
     """Return a client of a cluster with the caller's credentials, or those of `use` in another account."""
-    name = place.settings.cluster
-    tokens = Tokens(name, place.region, client, place.role)
-    return Client(cluster_of(name, place.region, client, place.role), place.settings.namespace, tokens, _CHECK_PATIENCE)
+    name = cluster.settings.cluster
+    tokens = Tokens(name, cluster.region, client, cluster.role)
+    return Client(
+        cluster_of(name, cluster.region, client, cluster.role), cluster.settings.namespace, tokens, _CHECK_PATIENCE
+    )
 
 
-def objects(place: CheckedCluster, open_client: Callable[[CheckedCluster], Client] = client_of) -> Iterator[Finding]:
+def objects(cluster: CheckedCluster, open_client: Callable[[CheckedCluster], Client] = client_of) -> Iterator[Finding]:
     """Check the API of a cluster, and the objects that training jobs need.
 
     A cluster that EKS is creating, or could not create, has no API yet. `cluster.described` reports it.
     """
-    subject = f"API of {place.settings.cluster}"
+    subject = f"API of {cluster.settings.cluster}"
     opened: list[_Objects] = []
 
     def look() -> Finding:
-        opened.append(_Objects(place, open_client(place)))
+        opened.append(_Objects(cluster, open_client(cluster)))
         return opened[0].api(subject)
 
     try:
-        reached = looked(place.region, subject, look, "eks:DescribeCluster")
+        reached = looked(cluster.region, subject, look, "eks:DescribeCluster")
     except NoClusterError:
         return
     yield reached
@@ -62,25 +64,25 @@ def objects(place: CheckedCluster, open_client: Callable[[CheckedCluster], Clien
 class _Objects:
     """The checks in one cluster."""
 
-    def __init__(self, place: CheckedCluster, client: Client) -> None:
-        self._place, self._client, self._settings = place, client, place.settings
-        self._apply = place.apply_access
+    def __init__(self, cluster: CheckedCluster, client: Client) -> None:
+        self._cluster, self._client, self._settings = cluster, client, cluster.settings
+        self._apply = cluster.apply_access
 
     def api(self, subject: str) -> Finding:
         """Check that the API server answers here, and accepts the caller's token."""
-        place, settings = self._place, self._settings
+        cluster, settings = self._cluster, self._settings
         try:
             self._client.find(NAMESPACE, settings.namespace)
         except ApiError as error:
             if error.code == UNAUTHORIZED:
-                who = f"the role {place.role.arn.rpartition('/')[2]}" if place.role else "your credentials"
+                who = f"the role {cluster.role.arn.rpartition('/')[2]}" if cluster.role else "your credentials"
                 why = f"it does not accept {who}, so the objects in it are not checked"
-                return place.finding(subject, Verdict.UNKNOWN, why, self._let_in())
+                return cluster.finding(subject, Verdict.UNKNOWN, why, self._let_in())
             if isinstance(error, UnavailableError):
                 why = f"it does not answer here: {error.message}"
                 why = f"{why}; whether children and the reconciler reach it is unknown"
-                return place.finding(subject, Verdict.UNKNOWN, why)
-        return place.finding(subject, why="answers here")
+                return cluster.finding(subject, Verdict.UNKNOWN, why)
+        return cluster.finding(subject, why="answers here")
 
     def _let_in(self) -> str:
         """Return the command that gives the caller access to the API.
@@ -88,12 +90,12 @@ class _Objects:
         The deployment creates the access entry of the role in another account. An update replaces the groups of an
         entry (https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateAccessEntry.html).
         """
-        place = self._place
-        if place.role:
+        cluster = self._cluster
+        if cluster.role:
             return REVERT_DRIFT
-        caller, group = principal(place.grid.home), names.kubernetes_group(place.grid.name, "use")
+        caller, group = principal(cluster.grid.home), names.kubernetes_group(cluster.grid.name, "use")
         create, describe, update = (
-            place.commands.access_entry(action, caller) for action in ("create", "describe", "update")
+            cluster.commands.access_entry(action, caller) for action in ("create", "describe", "update")
         )
         groups = f"$({describe} --query accessEntry.kubernetesGroups --output text)"
         instead = f"if it has an access entry already: {update} --kubernetes-groups {groups} {group}"
@@ -102,35 +104,35 @@ class _Objects:
     def all(self) -> Iterator[Finding]:
         """Check all objects."""
         settings = self._settings
-        yield self._looked(f"namespace {settings.namespace}", "get namespaces", self._namespace)
+        yield self._look(f"namespace {settings.namespace}", "get namespaces", self._namespace)
         yield self._exists(SERVICE_ACCOUNT, settings.service_account, "service account", self._apply)
         for part in _GROUPS:
-            subject = f"permissions of {names.kubernetes_group(self._place.grid.name, part)}"
-            yield self._looked(subject, "get roles and rolebindings", partial(self._group, subject, part))
-        if setting := self._place.required("kind").get("mpijob"):
+            subject = f"permissions of {names.kubernetes_group(self._cluster.grid.name, part)}"
+            yield self._look(subject, "get roles and rolebindings", partial(self._group, subject, part))
+        if setting := self._cluster.required("kind").get("mpijob"):
             yield from self._mpi(setting)
-        for queue, setting in self._place.required("queue").items():
-            yield self._looked(f"LocalQueue {queue}", "get localqueues", partial(self._queue, queue, setting))
+        for queue, setting in self._cluster.required("queue").items():
+            yield self._look(f"LocalQueue {queue}", "get localqueues", partial(self._queue, queue, setting))
         for claim in sorted({*settings.s3_volumes.values(), *settings.file_system_volumes.values()}):
-            yield self._looked(f"claim {claim}", "get persistentvolumeclaims", partial(self._claim, claim))
+            yield self._look(f"claim {claim}", "get persistentvolumeclaims", partial(self._claim, claim))
 
-    def _looked(self, subject: str, needed: str, look: Callable[[], Finding]) -> Finding:
+    def _look(self, subject: str, needed: str, look: Callable[[], Finding]) -> Finding:
         """Return the finding of a check, or UNKNOWN if the caller may not look or the server does not answer."""
         try:
             return look()
         except ApiError as error:
             fix = f"allow the caller to {needed} in {self._settings.cluster}" if error.code == FORBIDDEN else ""
-            return self._place.finding(subject, Verdict.UNKNOWN, str(error).rstrip("."), fix)
+            return self._cluster.finding(subject, Verdict.UNKNOWN, str(error).rstrip("."), fix)
 
     def _exists(self, kind: Kind, name: str, noun: str, fix: str) -> Finding:
         subject = f"{noun} {name}"
 
         def look() -> Finding:
             if self._client.find(kind, name):
-                return self._place.finding(subject)
-            return self._place.finding(subject, Verdict.WRONG, "does not exist", fix)
+                return self._cluster.finding(subject)
+            return self._cluster.finding(subject, Verdict.WRONG, "does not exist", fix)
 
-        return self._looked(subject, f"get {kind.plural}", look)
+        return self._look(subject, f"get {kind.plural}", look)
 
     def _namespace(self) -> Finding:
         """Check that the namespace exists and admits pods that run as root.
@@ -140,15 +142,15 @@ class _Objects:
         name = self._settings.namespace
         subject, namespace = f"namespace {name}", self._client.find(NAMESPACE, name)
         if namespace is None:
-            return self._place.finding(subject, Verdict.WRONG, "does not exist", self._apply)
+            return self._cluster.finding(subject, Verdict.WRONG, "does not exist", self._apply)
         if "deletionTimestamp" in namespace["metadata"]:
-            fix = f"find the objects that keep it: {self._place.kubectl(f'describe namespace {name}')}"
-            return self._place.finding(subject, Verdict.WRONG, "is being deleted", fix)
+            fix = f"find the objects that keep it: {self._cluster.kubectl(f'describe namespace {name}')}"
+            return self._cluster.finding(subject, Verdict.WRONG, "is being deleted", fix)
         if (namespace["metadata"].get("labels") or {}).get(_ENFORCED) == "restricted":
             why = "enforces the Pod Security Standard restricted, which refuses pods that run as root"
-            fix = self._place.as_administrator(f"label --overwrite namespace {name} {_ENFORCED}=baseline")
-            return self._place.finding(subject, Verdict.WRONG, why, fix)
-        return self._place.finding(subject)
+            fix = self._cluster.as_administrator(f"label --overwrite namespace {name} {_ENFORCED}=baseline")
+            return self._cluster.finding(subject, Verdict.WRONG, why, fix)
+        return self._cluster.finding(subject)
 
     def _group(self, subject: str, part: Part) -> Finding:
         """Check that a group has all its permissions, and that only children create training jobs."""
@@ -158,24 +160,24 @@ class _Objects:
         except ApiError as error:
             if error.code not in _NO_REVIEW:
                 raise
-            return self._compared(subject, part)
+            return self._compare(subject, part)
         if missing:
             verb, _, resource = missing[0]
             more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
             why = f"it may not {verb} {resource}{more} in {self._settings.namespace}"
-            return self._place.finding(subject, Verdict.WRONG, why, self._apply)
+            return self._cluster.finding(subject, Verdict.WRONG, why, self._apply)
         if created:
             why = "it may create jobs or pods, although the reconciler must not cause costs"
-            bindings = self._place.as_administrator("get rolebindings,clusterrolebindings -A -o wide")
+            bindings = self._cluster.as_administrator("get rolebindings,clusterrolebindings -A -o wide")
             fix = f"remove it from the bindings of other Roles; to list them, {bindings}"
-            return self._place.finding(subject, Verdict.WRONG, why, fix)
-        return self._place.finding(subject, why="as the API server reports")
+            return self._cluster.finding(subject, Verdict.WRONG, why, fix)
+        return self._cluster.finding(subject, why="as the API server reports")
 
     def _may(self, part: Part, verb: str, group: str, resource: str) -> bool:
         plural, _, subresource = resource.partition("/")
         attributes = {"namespace": self._settings.namespace, "verb": verb, "group": group, "resource": plural}
         attributes |= {"subresource": subresource} if subresource else {}
-        groups = [names.kubernetes_group(self._place.grid.name, part), "system:authenticated"]
+        groups = [names.kubernetes_group(self._cluster.grid.name, part), "system:authenticated"]
         review = {
             "apiVersion": ACCESS_REVIEW.version,
             "kind": ACCESS_REVIEW.kind,
@@ -184,26 +186,26 @@ class _Objects:
         status = self._client.create(ACCESS_REVIEW, review).get("status") or {}
         return bool(status.get("allowed"))
 
-    def _compared(self, checked: str, part: Part) -> Finding:
+    def _compare(self, checked: str, part: Part) -> Finding:
         """Compare the Role and the RoleBinding of a group with those of `traingrid eks access`."""
-        name, group = role_name(self._place.grid.name, part), names.kubernetes_group(self._place.grid.name, part)
+        name, group = role_name(self._cluster.grid.name, part), names.kubernetes_group(self._cluster.grid.name, part)
         role, binding = self._client.find(ROLE, name), self._client.find(ROLE_BINDING, name)
         if role is None or binding is None:
             missing = "Role" if role is None else "RoleBinding"
-            return self._place.finding(checked, Verdict.WRONG, f"the {missing} {name} does not exist", self._apply)
+            return self._cluster.finding(checked, Verdict.WRONG, f"the {missing} {name} does not exist", self._apply)
         subjects = {subject.get("name") for subject in binding.get("subjects") or []}
         lacking = [required for required in _accesses(RULES[part]) if not _grants(role, *required)]
         if lacking or group not in subjects or (binding.get("roleRef") or {}).get("name") != name:
             why = f"the Role {name} or its RoleBinding differs from that of this version"
-            return self._place.finding(checked, Verdict.WRONG, why, self._apply)
-        return self._place.finding(checked, why=f"as in the Role {name}")
+            return self._cluster.finding(checked, Verdict.WRONG, why, self._apply)
+        return self._cluster.finding(checked, why=f"as in the Role {name}")
 
     def _mpi(self, setting: str) -> Iterator[Finding]:
         """Check that the cluster serves MPIJobs, which `setting` requires, and the version of their operator."""
-        served = self._looked(_MPI_JOBS, "list mpijobs", partial(self._mpi_jobs, setting))
+        served = self._look(_MPI_JOBS, "list mpijobs", partial(self._mpi_jobs, setting))
         yield served
         if served.verdict is not Verdict.WRONG:
-            yield self._looked("mpi-operator", "list deployments", partial(mpi_operator, self._place, self._client))
+            yield self._look("mpi-operator", "list deployments", partial(mpi_operator, self._cluster, self._client))
 
     def _mpi_jobs(self, setting: str) -> Finding:
         try:
@@ -212,16 +214,16 @@ class _Objects:
             if error.code != NOT_FOUND:
                 raise
             why = f"the cluster does not serve it, but {setting} is mpijob"
-            fix = f"change {setting} to job, or {installation(self._place)}"
-            return self._place.finding(_MPI_JOBS, Verdict.WRONG, why, fix)
-        return self._place.finding(_MPI_JOBS)
+            fix = f"change {setting} to job, or {installation(self._cluster)}"
+            return self._cluster.finding(_MPI_JOBS, Verdict.WRONG, why, fix)
+        return self._cluster.finding(_MPI_JOBS)
 
     def _queue(self, queue: str, setting: str) -> Finding:
         subject = f"LocalQueue {queue}"
         queue_object = next(filter(None, (self._client.find(kind, queue) for kind in QUEUES)), None)
         if queue_object is None:
             fix = f"create it in {self._settings.namespace} (https://kueue.sigs.k8s.io/docs/concepts/local_queue/)"
-            return self._place.finding(subject, Verdict.WRONG, "does not exist", f"{fix}, or correct {setting}")
+            return self._cluster.finding(subject, Verdict.WRONG, "does not exist", f"{fix}, or correct {setting}")
         conditions = (queue_object.get("status") or {}).get("conditions") or []
         if bad := [
             condition
@@ -230,19 +232,19 @@ class _Objects:
         ]:
             why = f"it is not active: {bad[0].get('message', '')}".rstrip(": ")
             command = f"describe localqueue --namespace {self._settings.namespace} {queue}"
-            return self._place.finding(subject, Verdict.WRONG, why, self._place.kubectl(command))
-        return self._place.finding(subject)
+            return self._cluster.finding(subject, Verdict.WRONG, why, self._cluster.kubectl(command))
+        return self._cluster.finding(subject)
 
     def _claim(self, claim: str) -> Finding:
         subject, claim_object = f"claim {claim}", self._client.find(CLAIM, claim)
         if claim_object is None:
             fix = f"create it in {self._settings.namespace}, or correct s3_volumes and file_system_volumes"
-            return self._place.finding(subject, Verdict.WRONG, "does not exist", fix)
+            return self._cluster.finding(subject, Verdict.WRONG, "does not exist", fix)
         phase = (claim_object.get("status") or {}).get("phase", "Pending")
         if phase == "Bound":
-            return self._place.finding(subject, why=phase)
-        fix = self._place.kubectl(f"describe pvc --namespace {self._settings.namespace} {claim}")
-        return self._place.finding(subject, Verdict.WRONG, f"it is {phase}, not Bound", fix)
+            return self._cluster.finding(subject, why=phase)
+        fix = self._cluster.kubectl(f"describe pvc --namespace {self._settings.namespace} {claim}")
+        return self._cluster.finding(subject, Verdict.WRONG, f"it is {phase}, not Bound", fix)
 
 
 def _accesses(rules: Iterable[Rule]) -> Iterator[tuple[str, str, str]]:

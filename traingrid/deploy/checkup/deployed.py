@@ -68,7 +68,7 @@ def things_of(
     )
     for alias, settings in grid.images.items():
         if settings.build and settings.target not in deployment.images:
-            yield _not_built(region, alias, settings, read=bool(training_images))
+            yield _missing_image_finding(region, alias, settings, read=bool(training_images))
             continue
         uri = deployment.image_uri(alias, region)
         if names.repository_uri(account, region, "") in uri:
@@ -120,7 +120,7 @@ def _role(name: str, region: str, role: ActingRole | None) -> Finding:
     return looked(region, f"role {name}", policies, "iam:ListRolePolicies and iam:ListAttachedRolePolicies")
 
 
-def _not_built(region: str, alias: str, image: Image, *, read: bool) -> Finding:
+def _missing_image_finding(region: str, alias: str, image: Image, *, read: bool) -> Finding:
     """Return the finding of an image that is not among the built ones; `read` is False if these are unknown."""
     if read:
         why = f"the deployed grid has not built the target {image.target} of {image.build}"

@@ -8,7 +8,7 @@ from ipaddress import IPv4Network, ip_network
 from typing import TYPE_CHECKING
 
 from traingrid.aws import file_systems
-from traingrid.aws.file_systems import out_of_reach
+from traingrid.aws.file_systems import mount_problem
 from traingrid.deploy.checkup.finding import Finding, Verdict, looked
 
 if TYPE_CHECKING:
@@ -50,10 +50,10 @@ def _look(file_system: str, kind: str, settings: Region, region: str, role: Acti
         why, fix = f"does not exist in {region} with the type {kind}", f"correct file_systems of {region} in grid.yaml"
         return _wrong(good, why, fix)
     jobs = file_systems.subnets(settings.subnets, region, role)
-    if why := out_of_reach(mountable, jobs):
+    if why := mount_problem(mountable, jobs):
         fix = f"create it, or a mount target, in the VPC of {region}, or correct subnets and security_groups there"
         return _wrong(good, why, fix)
-    if kind == "EFS" and (alone := _without_mount_target(mountable, jobs)):
+    if kind == "EFS" and (alone := _subnet_without_mount_target(mountable, jobs)):
         why = f"it has no mount target in {alone.zone}, the zone of {alone.name}"
         fix = f"aws efs create-mount-target --region {region} --file-system-id {file_system} --subnet-id {alone.name}"
         return _wrong(good, why, f"{fix} --security-groups {' '.join(mountable.interfaces[0].groups)}")
@@ -73,7 +73,7 @@ def _wrong(good: Finding, why: str, fix: str) -> Finding:
     return Finding(region=good.region, what=good.what, verdict=Verdict.WRONG, why=why, fix=fix)
 
 
-def _without_mount_target(mountable: MountableFileSystem, jobs: Sequence[Subnet]) -> Subnet | None:
+def _subnet_without_mount_target(mountable: MountableFileSystem, jobs: Sequence[Subnet]) -> Subnet | None:
     """Return a subnet in whose zone an EFS file system has no mount target, or None.
 
     The name of the file system resolves to the mount target of the client's own zone

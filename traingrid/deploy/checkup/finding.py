@@ -17,7 +17,7 @@ deployment only applies differences between two templates
 (https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/drift-aware-change-sets.html)."""
 
 GRID_FILE = "GRID-FILE"
-"""The placeholder for the path of the grid's file in a command; `of_grid_file` replaces it."""
+"""The placeholder for the path of the grid's file in a command; `grid_file_command` replaces it."""
 
 _OF_ALL_STACKS = re.compile(r"npx cdk (deploy|destroy) --all")
 _OF_THE_GRID = re.compile(r"traingrid (?=doctor|eks access)")
@@ -39,7 +39,7 @@ def build_again(rebuild: int) -> str:
     return f"{edit} && {DEPLOY}"
 
 
-def of_grid_file(fix: str, grid_file: Path) -> str:
+def grid_file_command(fix: str, grid_file: Path) -> str:
     """Return a command with the path of the grid's file, where the file is edited and as an option.
 
     Without the option, traingrid and the CDK read grid.yaml.

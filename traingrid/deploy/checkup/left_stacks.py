@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid import names
-from traingrid.aws.clients import brisk, client
+from traingrid.aws.clients import client, periodic_client
 from traingrid.deploy.checkup.finding import Finding, Verdict, looked
-from traingrid.threads import in_order
+from traingrid.threads import map_in_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +39,7 @@ def left_stacks(grid: GridSettings, account: str) -> Iterator[Finding]:
     if looking.verdict is not Verdict.GOOD:
         yield looking
         return
-    stacks = in_order(lambda region: _stacks(grid.name, region), regions, _AT_ONCE)
+    stacks = map_in_order(lambda region: _stacks(grid.name, region), regions, _AT_ONCE)
     for region, stack_names in zip(regions, stacks, strict=True):
         for name in stack_names:
             yield Finding(
@@ -52,7 +52,7 @@ def left_stacks(grid: GridSettings, account: str) -> Iterator[Finding]:
 
 
 def _stacks(grid: str, region: str) -> list[str]:
-    cloudformation = brisk("cloudformation", region)
+    cloudformation = periodic_client("cloudformation", region)
     return [
         name
         for name in (names.region_stack(grid, region), names.registry_stack(grid, region))

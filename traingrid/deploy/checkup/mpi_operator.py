@@ -20,12 +20,12 @@ _NAME = "mpi-operator"
 _VERSION = re.compile(r":v?(\d+)\.(\d+)(?:\.(\d+))?(?:@.*)?$", re.ASCII)
 
 
-def installation(place: CheckedCluster) -> str:
+def installation(cluster: CheckedCluster) -> str:
     """Return the command that installs the operator, or updates the one that its own manifest has installed."""
-    return place.as_administrator(f"apply --server-side -f {OPERATOR}")
+    return cluster.as_administrator(f"apply --server-side -f {OPERATOR}")
 
 
-def mpi_operator(place: CheckedCluster, client: Client) -> Finding:
+def mpi_operator(cluster: CheckedCluster, client: Client) -> Finding:
     """Check the version of the operator, in all namespaces if the caller may list their Deployments.
 
     The Helm chart of SageMaker HyperPod installs version 0.5 in the namespace of its release, kube-system in AWS's
@@ -47,18 +47,18 @@ def mpi_operator(place: CheckedCluster, client: Client) -> Finding:
         except ApiError as denied:
             if denied.code != FORBIDDEN:
                 raise
-            return _unknown(place, "the caller may not read its Deployment, so its version is not checked")
+            return _unknown(cluster, "the caller may not read its Deployment, so its version is not checked")
         deployments = [operator] if operator and _is_running(operator) else []
     if not deployments:
-        return _unknown(place, f"it has no Deployment in {where}, so its version is not checked")
-    findings = [_judged(place, operator_deployment) for operator_deployment in deployments]
+        return _unknown(cluster, f"it has no Deployment in {where}, so its version is not checked")
+    findings = [_judged(cluster, operator_deployment) for operator_deployment in deployments]
     return next((finding for finding in findings if finding.verdict is not Verdict.GOOD), findings[0])
 
 
-def _unknown(place: CheckedCluster, why: str) -> Finding:
-    listed = place.kubectl(f"get deployments --all-namespaces --output wide | grep {_NAME}")
+def _unknown(cluster: CheckedCluster, why: str) -> Finding:
+    listed = cluster.kubectl(f"get deployments --all-namespaces --output wide | grep {_NAME}")
     fix = f"find its image, whose version must be {_LEAST} or later: {listed}"
-    return place.finding(_NAME, Verdict.UNKNOWN, why, fix)
+    return cluster.finding(_NAME, Verdict.UNKNOWN, why, fix)
 
 
 def _is_running(deployment: Mapping[str, Any]) -> bool:
@@ -70,7 +70,7 @@ def _is_running(deployment: Mapping[str, Any]) -> bool:
     )
 
 
-def _judged(place: CheckedCluster, deployment: Mapping[str, Any]) -> Finding:
+def _judged(cluster: CheckedCluster, deployment: Mapping[str, Any]) -> Finding:
     metadata, containers = deployment["metadata"], deployment["spec"]["template"]["spec"]["containers"]
     image = str(
         next((container for container in containers if container.get("name") == _NAME), containers[0]).get("image", "")
@@ -79,13 +79,13 @@ def _judged(place: CheckedCluster, deployment: Mapping[str, Any]) -> Finding:
     version = tuple(int(part) for part in match.groups() if part is not None) if match else ()
     least = LEAST_OPERATOR[: len(version)]
     if not version or (version == least and version != LEAST_OPERATOR):
-        return _unknown(place, f"the image {image} does not name its version")
+        return _unknown(cluster, f"the image {image} does not name its version")
     if version >= least:
-        return place.finding(_NAME, why=".".join(map(str, version)))
+        return cluster.finding(_NAME, why=".".join(map(str, version)))
     namespace, name = metadata["namespace"], metadata["name"]
     why = f"before {_LEAST}, a second launcher could run beside the first; {name} in {namespace} is {image}"
-    fix = installation(place)
+    fix = installation(cluster)
     if (namespace, name) != (_NAME, _NAME):
         chart = "in the Helm chart of SageMaker HyperPod by `mpi-operator.enabled: false`"
         fix = f"when no MPIJob runs, remove {name} from {namespace} ({chart}), then {fix}"
-    return place.finding(_NAME, Verdict.WRONG, why, fix)
+    return cluster.finding(_NAME, Verdict.WRONG, why, fix)

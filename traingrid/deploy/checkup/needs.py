@@ -45,7 +45,7 @@ class Needs:
     clusters: Sequence[ClusterNeed] = ()
 
 
-def of_clusters(lines: Iterable[Line], grid: GridSettings) -> list[ClusterNeed]:
+def cluster_needs(lines: Iterable[Line], grid: GridSettings) -> list[ClusterNeed]:
     """Return the kinds and queues that lines require in each of their Regions in which they may run on EKS."""
     first: dict[tuple[str, ClusterField, str], int] = {}
     for line in lines:

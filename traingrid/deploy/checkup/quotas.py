@@ -64,7 +64,7 @@ def listed_quotas(region: str, role: ActingRole | None = None) -> dict[str, dict
     return {quota["QuotaName"]: quota for page in pages for quota in page["Quotas"]}
 
 
-def of_grid(grid: GridSettings) -> list[Need]:
+def grid_needs(grid: GridSettings) -> list[Need]:
     """Return the need of one job with grid.yaml's defaults, in each Region whose `backend` is SageMaker."""
     job = grid.job
     return [
@@ -80,7 +80,7 @@ def of_grid(grid: GridSettings) -> list[Need]:
     ]
 
 
-def of_jobs(jobs: Iterable[Job]) -> list[Need]:
+def job_needs(jobs: Iterable[Job]) -> list[Need]:
     """Return the needs of a manifest's jobs in their first Regions, of jobs that may run on SageMaker there."""
     largest: dict[tuple[str, str, bool], int] = {}
     together: Counter[tuple[str, str, bool]] = Counter()

@@ -20,7 +20,7 @@ from traingrid.deploy.checkup.needs import Needs
 from traingrid.deploy.checkup.notifications import notifications
 from traingrid.grid.confinement import NEXT_STEP, RULE, unconfined
 from traingrid.grid.model import GridSettings
-from traingrid.threads import in_order
+from traingrid.threads import map_in_order
 
 
 def check_up(grid: GridSettings, account: str, needs: Needs) -> Iterator[Finding]:
@@ -38,14 +38,16 @@ def check_up(grid: GridSettings, account: str, needs: Needs) -> Iterator[Finding
     yield from on
     reachable = [finding.region for finding in on if finding.verdict is not Verdict.WRONG]
     checkup_input = _Wanted(grid=grid, needs=needs, built=deployed.built(grid) if home == account else {})
-    in_regions = in_order(lambda region: list(_in_region(checkup_input, account, region)), reachable, len(reachable))
+    in_regions = map_in_order(
+        lambda region: list(_check_region(checkup_input, account, region)), reachable, len(reachable)
+    )
     for findings in in_regions:
         yield from findings
     yield from left_stacks(grid, account)
     for region in unconfined(grid):
         yield Finding(region=region, what="residency", verdict=Verdict.UNKNOWN, why=RULE, fix=NEXT_STEP)
     if home != account:
-        yield accounts.not_looked_at(grid.home, home)
+        yield accounts.unchecked_finding(grid.home, home)
     for region in grid.regions:
         if (owner := grid.account_of(region, home)) != account:
             role = accounts.acting_as(grid, home, region) if home == account else None
@@ -61,23 +63,23 @@ class _Wanted:
     built: Mapping[str, str]
 
 
-def _in_region(checkup_input: _Wanted, account: str, region: str) -> Iterator[Finding]:
+def _check_region(checkup_input: _Wanted, account: str, region: str) -> Iterator[Finding]:
     """Check a Region of the caller's own account."""
     grid = checkup_input.grid
     home = grid.account or account
-    yield accounts.bootstrapped(account, region, trust="" if home == account else home)
+    yield accounts.check_bootstrap(account, region, trust="" if home == account else home)
     if region == grid.home and home == account:
         yield deployed.stack(names.images_stack(grid.name), region)
         yield deployed.stack(names.builds_stack(grid.name), region)
-        yield from _of_control_plane(grid, account)
+        yield from _check_control_plane(grid, account)
         yield deployed.stack(names.guard_stack(grid.name), region)
         if uri := checkup_input.built.get("OrchestratorImage"):
             yield deployed.image("orchestrator's image", uri, region, rebuild=grid.rebuild)
     if region in grid.regions and grid.account_of(region, home) == account:
-        yield from _of_training(checkup_input, account, region)
+        yield from _check_training(checkup_input, account, region)
 
 
-def _of_control_plane(grid: GridSettings, account: str) -> Iterator[Finding]:
+def _check_control_plane(grid: GridSettings, account: str) -> Iterator[Finding]:
     """Check the control plane, and the account's quotas and roles that it needs."""
     yield from account_quotas(grid)
     yield from linked_roles(grid.home)
@@ -94,14 +96,14 @@ def _of_control_plane(grid: GridSettings, account: str) -> Iterator[Finding]:
 def _elsewhere(checkup_input: _Wanted, account: str, region: str, role: ActingRole | None) -> Iterator[Finding]:
     """Check a Region of another account, or report that the caller has no access to it."""
     if role is None or not accounts.reaches(region, role):
-        yield accounts.not_looked_at(region, account)
+        yield accounts.unchecked_finding(region, account)
         return
     yield from accounts.switched_on(checkup_input.grid.home, [region], role)
-    yield accounts.bootstrapped(account, region, role, trust=checkup_input.grid.account or "")
-    yield from _of_training(checkup_input, account, region, role)
+    yield accounts.check_bootstrap(account, region, role, trust=checkup_input.grid.account or "")
+    yield from _check_training(checkup_input, account, region, role)
 
 
-def _of_training(
+def _check_training(
     checkup_input: _Wanted, account: str, region: str, role: ActingRole | None = None
 ) -> Iterator[Finding]:
     """Check the resources that jobs need in a training Region; `role` is the role to assume in another account."""
@@ -112,21 +114,21 @@ def _of_training(
     yield from job_network(grid.regions[region], region, needs, role)
     yield from mounts(grid.regions[region], region, role)
     yield from quotas.granted(region, needs, role)
-    place = cluster.CheckedCluster.of(grid, account, region, role, checkup_input.needs.clusters)
-    if place:
-        yield from _of_cluster(place)
+    checked_cluster = cluster.CheckedCluster.of(grid, account, region, role, checkup_input.needs.clusters)
+    if checked_cluster:
+        yield from _check_cluster(checked_cluster)
     stack = deployed.stack(names.region_stack(grid.name, region), region, role)
     yield stack
     if stack.verdict is Verdict.GOOD:
         yield from deployed.things_of(grid, account, region, checkup_input.built.get("TrainingImages", ""), role)
-        if place:
-            yield from cluster.access(place)
+        if checked_cluster:
+            yield from cluster.access(checked_cluster)
 
 
-def _of_cluster(place: cluster.CheckedCluster) -> Iterator[Finding]:
+def _check_cluster(checked_cluster: cluster.CheckedCluster) -> Iterator[Finding]:
     """Check the cluster of a Region, which exists before the deployment."""
-    finding, described = cluster.described(place)
+    finding, described = cluster.described(checked_cluster)
     yield finding
     if described:
-        yield from cluster.preconditions(place, described)
-        yield from cluster_objects.objects(place)
+        yield from cluster.preconditions(checked_cluster, described)
+        yield from cluster_objects.objects(checked_cluster)

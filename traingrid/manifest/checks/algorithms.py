@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from traingrid.algorithms.algorithm import BrokenRule, ChannelUse, Use
 from traingrid.algorithms.built_in import built_in
 from traingrid.job.initial_model import MODEL_CHANNEL, MODEL_CONTENT_TYPE
-from traingrid.job.job import in_region
+from traingrid.job.job import job_in_region
 from traingrid.manifest.line import NO_SUBMISSION, image_of, job_of_line
 from traingrid.manifest.problem import Problem
 
@@ -26,10 +26,10 @@ def check(line: Line, rules: Rules) -> Iterator[Problem]:
     algorithm = algorithm_of_line(line, rules.grid)
     if algorithm is None:
         return
-    yield from _not_offered(algorithm, line, rules.grid)
+    yield from _check_offers(algorithm, line, rules.grid)
     job = job_of_line(line, 0, rules.deployment, NO_SUBMISSION)
     violations = (
-        violation for region in job.regions for violation in violations_of(in_region(job, region), rules.grid, line)
+        violation for region in job.regions for violation in violations_of(job_in_region(job, region), rules.grid, line)
     )
     yield from map(problem_of_violation, dict.fromkeys(violations))
 
@@ -39,7 +39,7 @@ def problem_of_violation(violation: BrokenRule) -> Problem:
     return Problem(violation.field, violation.value, violation.reason, violation.next_step, violation.entry)
 
 
-def _not_offered(algorithm: BuiltIn, line: Line, grid: GridSettings) -> Iterator[Problem]:
+def _check_offers(algorithm: BuiltIn, line: Line, grid: GridSettings) -> Iterator[Problem]:
     """Yield the Regions of a line in which AWS has no image of its algorithm."""
     for region in line.places:
         if region not in algorithm.registries:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.job.accelerators import is_known
-from traingrid.job.job import in_region
+from traingrid.job.job import job_in_region
 from traingrid.job.processors import is_arm
 from traingrid.manifest.fields import SETTINGS
 from traingrid.manifest.line import NO_SUBMISSION, backends_of, job_of_line
-from traingrid.manifest.problem import Problem, without_repeats
+from traingrid.manifest.problem import Problem, drop_repeats
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -36,18 +36,20 @@ def check(line: Line, rules: Rules) -> Iterator[Problem]:
     """Yield the errors of a line's backends in all of its Regions; its other fields are valid."""
     grid = rules.grid
     backends = {region: backends_of(line, region, grid) for region in line.places}
-    missing = [problem for region in backends for problem in _missing(region, backends[region], line, grid)]
+    missing = [
+        problem for region in backends for problem in _check_backends_exist(region, backends[region], line, grid)
+    ]
     if missing:
         yield from missing
         return
-    yield from _without_effect(line, [name for names in backends.values() for name in names])
+    yield from _check_effects(line, [name for names in backends.values() for name in names])
     jobs = _jobs_on_eks(line, backends, rules.deployment)
-    yield from without_repeats(
+    yield from drop_repeats(
         problem
         for region, place in line.places.items()
         for problem in (
-            *_not_in(region, place, backends[region], line, grid),
-            *(_not_on_eks(jobs[region], line, grid) if region in jobs else ()),
+            *_check_data_and_launch(region, place, backends[region], line, grid),
+            *(_check_eks_job(jobs[region], line, grid) if region in jobs else ()),
         )
     )
 
@@ -61,19 +63,24 @@ def _jobs_on_eks(line: Line, backends: Mapping[str, Backends], deployment: Deplo
     if not regions:
         return {}
     job = job_of_line(line, 0, deployment, NO_SUBMISSION)
-    return {region: in_region(job, region) for region in regions}
+    return {region: job_in_region(job, region) for region in regions}
 
 
-def _missing(region: str, backends: Backends, line: Line, grid: GridSettings) -> Iterator[Problem]:
-    """Check that a Region of the line has its backends; one of `replicas` needs only one of them."""
-    lacking = [name for name in backends if name not in grid.regions[region].backends]
-    if lacking or not backends:
+def _check_backends_exist(region: str, backends: Backends, line: Line, grid: GridSettings) -> Iterator[Problem]:
+    """Yield a problem if a Region of the line lacks a backend that the line needs there.
+
+    Args:
+        backends: In the line's own Region all backends of the line, which the Region must have. In a Region of
+            `replicas` only those that the Region has, of which there must be one.
+    """
+    has_all = all(name in grid.regions[region].backends for name in backends)
+    if not backends or not has_all:
         reason = f"{region} has no cluster of EKS in grid.yaml"
         step = f"Write sagemaker, or `eks: {{cluster: NAME}}` for {region} in grid.yaml and deploy."
         yield Problem("backend", " ".join(line.settings.backend or backends), reason, step)
 
 
-def _without_effect(line: Line, names: list[BackendName]) -> Iterator[Problem]:
+def _check_effects(line: Line, names: list[BackendName]) -> Iterator[Problem]:
     """Check that no setting of the line is without effect; `names` are its backends in all of its Regions."""
     for field in ("eks_kind", "eks_queue"):
         if field in line.fields and "eks" not in names:
@@ -87,7 +94,7 @@ def _without_effect(line: Line, names: list[BackendName]) -> Iterator[Problem]:
         yield Problem("capacity_wait", "", reason, "Add a backend or a replica, or remove capacity_wait.")
 
 
-def _not_in(
+def _check_data_and_launch(
     region: str, place: S3Uri | Inputs, backends: Backends, line: Line, grid: GridSettings
 ) -> Iterator[Problem]:
     """Check a line's data and launch in one of its Regions against the backends there."""
@@ -102,17 +109,17 @@ def _not_in(
         yield Problem("capacity_wait", "", reason, "Write launch direct, or remove capacity_wait.")
 
 
-def _not_on_eks(job: Job, line: Line, grid: GridSettings) -> Iterator[Problem]:
+def _check_eks_job(job: Job, line: Line, grid: GridSettings) -> Iterator[Problem]:
     """Check the job of a Region against the cluster there."""
-    yield from _only_on_sagemaker(job, line, grid)
-    yield from _wrong_hosts(job, grid)
+    yield from _check_sagemaker_settings(job, line, grid)
+    yield from _check_hosts(job, grid)
     if cluster := grid.regions[job.region].eks:
-        yield from _cut_hosts(job, cluster)
+        yield from _check_mpi_hosts(job, cluster)
         for name, channel in job.inputs.items():
-            yield from _unreadable(name, channel, job, cluster)
+            yield from _check_channel(name, channel, job, cluster)
 
 
-def _only_on_sagemaker(job: Job, line: Line, grid: GridSettings) -> Iterator[Problem]:
+def _check_sagemaker_settings(job: Job, line: Line, grid: GridSettings) -> Iterator[Problem]:
     """Yield the settings of a job that only SageMaker has."""
     step = "Write backend sagemaker, or use a custom training image."
     if job.algorithm:
@@ -128,7 +135,7 @@ def _only_on_sagemaker(job: Job, line: Line, grid: GridSettings) -> Iterator[Pro
             yield Problem(name, None, reason, "Remove it, or write backend sagemaker.")
 
 
-def _wrong_hosts(job: Job, grid: GridSettings) -> Iterator[Problem]:
+def _check_hosts(job: Job, grid: GridSettings) -> Iterator[Problem]:
     """Yield the errors of a job's hosts.
 
     The names of hosts need no check: `<training job>-worker-<host>` has less than the 63 characters of a DNS label,
@@ -146,7 +153,7 @@ def _wrong_hosts(job: Job, grid: GridSettings) -> Iterator[Problem]:
         yield Problem("instance_count", str(job.instance_count), reason, step)
 
 
-def _cut_hosts(job: Job, cluster: EksCluster) -> Iterator[Problem]:
+def _check_mpi_hosts(job: Job, cluster: EksCluster) -> Iterator[Problem]:
     """Yield an error if an MPIJob would end hosts that still train, or complete although one has failed.
 
     An MPIJob has the end of its launcher, which is the first host: the operator does not look at the exit codes of the
@@ -161,7 +168,7 @@ def _cut_hosts(job: Job, cluster: EksCluster) -> Iterator[Problem]:
         yield Problem("launcher", "none", reason, "Write eks_kind job, or launcher mpi or torchrun.")
 
 
-def _unreadable(name: str, channel: Channel, job: Job, cluster: EksCluster) -> Iterator[Problem]:
+def _check_channel(name: str, channel: Channel, job: Job, cluster: EksCluster) -> Iterator[Problem]:
     """Yield the first reason why pods of a cluster cannot read a channel."""
     if channel.file_system:
         if channel.file_system not in cluster.file_system_volumes:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from traingrid.algorithms.images import RECORDIO
-from traingrid.job.channels import CODE_CHANNEL, by_rank, channels, names_in_request, streamed
+from traingrid.job.channels import CODE_CHANNEL, channels, channels_split_by_rank, is_streamed, names_in_request
 from traingrid.job.launchers import processes_per_host
-from traingrid.manifest.limits import broken_limit, most
+from traingrid.manifest.limits import limit_problem, most
 from traingrid.manifest.line import uses_own_trainer
-from traingrid.manifest.problem import Problem, without_repeats
+from traingrid.manifest.problem import Problem, drop_repeats
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,39 +28,39 @@ _REFERENCE = "-ref"
 
 def check(line: Line, rules: Rules) -> Iterator[Problem]:
     """Yield the errors of a job's channels taken together, each once for all of the line's Regions."""
-    return without_repeats(
-        problem for data in line.places.values() for problem in _of_region(data, line.settings, rules)
+    return drop_repeats(
+        problem for data in line.places.values() for problem in _check_region(data, line.settings, rules)
     )
 
 
-def _of_region(data: S3Uri | Inputs, settings: LineSettings, rules: Rules) -> Iterator[Problem]:
+def _check_region(data: S3Uri | Inputs, settings: LineSettings, rules: Rules) -> Iterator[Problem]:
     """Yield the errors of the channels in one Region."""
     grid, defaults = rules.grid, settings.over(rules.grid.job)
     inputs, field = channels(data, defaults), "inputs" if isinstance(data, dict) else "s3_uri"
-    yield from _without_streams(inputs, settings)
+    yield from _check_stream_support(inputs, settings)
     for name, channel in inputs.items():
         is_streamed = channel.attributes or channel.record_wrapper != "None"
         if is_streamed:
-            yield from _only_streamed(name, channel)
+            yield from _check_streamed_settings(name, channel)
         if uses_own_trainer(settings, grid) and (is_streamed or channel.content_type == RECORDIO):
-            yield from _not_for_the_trainer(name, channel)
-    split = by_rank(inputs, defaults.streams)
+            yield from _check_trainer_formats(name, channel)
+    split = channels_split_by_rank(inputs, defaults.streams)
     code = bool(settings.source) and grid.training.network_isolation
     yield from _too_many(inputs, split, settings, defaults, further_channels=code + (settings.init_from is not None))
     if code and CODE_CHANNEL in inputs:
         reason = f"with network isolation, the line's source uses the channel name {CODE_CHANNEL}"
         yield Problem("inputs", "", reason, "Give the channel another name.")
     for name in split:
-        yield from _not_for_ranks(name, inputs[name])
+        yield from _check_ranks(name, inputs[name])
     for uri in (channel.uri for channel in inputs.values() if channel.uri):
-        if broken := broken_limit("S3Uri", uri):
+        if broken := limit_problem("S3Uri", uri):
             yield Problem(field, uri, f"the URI of a channel {broken}", "Use a shorter path.")
 
 
-def _without_streams(inputs: Inputs, settings: LineSettings) -> Iterator[Problem]:
+def _check_stream_support(inputs: Inputs, settings: LineSettings) -> Iterator[Problem]:
     for name in ("streams", "shuffle_seed"):
         value = getattr(settings, name)
-        if value is not None and not streamed(inputs):
+        if value is not None and not is_streamed(inputs):
             reason = "only valid in Pipe mode, and no channel of the line uses it"
             yield Problem(name, value, reason, f"Write input_mode Pipe, or remove {name}.")
     mode = settings.input_mode or "File"
@@ -72,7 +72,7 @@ def _without_streams(inputs: Inputs, settings: LineSettings) -> Iterator[Problem
         yield Problem("streams", "rank", reason, "Write host, or remove streams.")
 
 
-def _only_streamed(name: str, channel: Channel) -> Iterator[Problem]:
+def _check_streamed_settings(name: str, channel: Channel) -> Iterator[Problem]:
     """Check the settings that SageMaker supports in Pipe mode only.
 
     Source: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_S3DataSource.html (S3DataType) and
@@ -92,7 +92,7 @@ def _only_streamed(name: str, channel: Channel) -> Iterator[Problem]:
         yield Problem("inputs", channel.uri, reason, "Write input_mode Pipe.")
 
 
-def _not_for_the_trainer(name: str, channel: Channel) -> Iterator[Problem]:
+def _check_trainer_formats(name: str, channel: Channel) -> Iterator[Problem]:
     """Check that the training image's own trainer can read a channel (docs/input.md, "RecordIO")."""
     references = [attribute.endswith(_REFERENCE) for attribute in channel.attributes]
     reason = ""
@@ -135,14 +135,14 @@ def _too_many(
         return
     requested = names_in_request(inputs, "rank", ranks)
     repeated = sorted({name for name in requested if requested.count(name) > 1})
-    too_long = [name for name in requested if broken_limit("ChannelName", name)]
+    too_long = [name for name in requested if limit_problem("ChannelName", name)]
     for channel_names, violation in ((repeated, "occurs twice"), (too_long, "has too long a name")):
         if channel_names:
             reason = f"with one stream per rank, the channel {channel_names[0]} {violation}"
             yield Problem("inputs", "", reason, "Give the channel another name, or write streams host.")
 
 
-def _not_for_ranks(name: str, channel: Channel) -> Iterator[Problem]:
+def _check_ranks(name: str, channel: Channel) -> Iterator[Problem]:
     if channel.lists_objects:
         kind = "an augmented manifest" if channel.attributes else "a ManifestFile"
         reason = f"the channel {name} is {kind}, but traingrid writes the ManifestFiles for one stream per rank"

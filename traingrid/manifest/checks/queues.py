@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from traingrid import names
 from traingrid.backends.queued.request import MAX_PAYLOAD_BYTES, payload
 from traingrid.backends.sagemaker.request import confined, training_job_request
-from traingrid.job.job import in_region
+from traingrid.job.job import job_in_region
 from traingrid.manifest.errors import file_error
 from traingrid.manifest.line import job_of_line
 from traingrid.manifest.problem import Problem
@@ -81,7 +81,7 @@ def too_large_with_model(line: Line, deployment: Deployment) -> Iterator[Problem
 
 
 def _too_large(region: str, line: Line, deployment: Deployment) -> Iterator[Problem]:
-    job = in_region(job_of_line(line, _LATEST.index, deployment, _LATEST.submission), region)
+    job = job_in_region(job_of_line(line, _LATEST.index, deployment, _LATEST.submission), region)
     size = _payload_bytes(job, deployment)
     if size > MAX_PAYLOAD_BYTES:
         reason = f"the job's request has {size:,} bytes, and a service queue accepts at most {MAX_PAYLOAD_BYTES:,}"

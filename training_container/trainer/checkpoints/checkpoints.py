@@ -102,17 +102,20 @@ class Checkpoints:
         self._remove_old(path)
         return path
 
-    def amend(self, path: Path, progress: Progress, *, best: bool = False) -> None:
-        """Change a checkpoint's progress without its variables, for example after their validation; see save.
+    def update_progress(self, path: Path, progress: Progress, *, best: bool = False) -> None:
+        """Replace a checkpoint's progress, for example once its variables are validated. Its variables stay.
+
+        Args:
+            best: If true, this checkpoint is now the best, as in `save`.
 
         Raises:
             CheckpointError: The change could not be written. The checkpoint has not changed.
         """
         try:
-            files.amend(path, {"progress": progress.to_json(), "best": best})
+            files.replace_state(path, {"progress": progress.to_json(), "best": best})
         except (OSError, BrokenCheckpointError) as error:
             raise CheckpointError(self._not_written(progress.step, error)) from error
-        self._remove_old(path)
+        self._remove_old(path)  # a checkpoint that is now validated replaces an older one
 
     def discard(self, path: Path) -> None:
         """Remove a checkpoint whose variables have turned out to be unusable."""

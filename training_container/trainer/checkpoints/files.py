@@ -93,7 +93,7 @@ def is_foreign(name: str) -> bool:
     return name.endswith(_MARKERS) or name.startswith(_NFS_DELETED)
 
 
-def amend(folder: Path, state: Mapping[str, Any]) -> None:
+def replace_state(folder: Path, state: Mapping[str, Any]) -> None:
     """Replace entries of a checkpoint's state.json atomically. Its other files do not change.
 
     Raises:

@@ -8,17 +8,21 @@ import tensorflow as tf
 
 from training_container.trainer.config import Config
 
+_Row = tuple[tf.Tensor, tf.Tensor, tf.Tensor]
+"""The coefficients of one coordinate."""
+
 
 def mixed_seed(*numbers: int) -> int:
     """Return a seed of 31 bits for a position in training, such as (seed, epoch, rank). The seeds are independent."""
     return int(np.random.SeedSequence(numbers).generate_state(1)[0] >> 1)
 
 
-def random_part(encoded: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Crop a random part of an image. The training step mirrors half of the images, on the device.
+def decode_random_crop(encoded: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+    """Decode a random crop of an image.
 
-    The part has 8 to 100 % of the area, and an aspect ratio of 3/4 to 4/3. For a JPEG, only that part is decoded: 1.1
-    times as many images per second (375 x 500 pixels, one core).
+    The crop has 8 to 100 % of the area, and an aspect ratio of 3/4 to 4/3. Of a JPEG, only the crop is decoded, with
+    which one core decodes 1.1 times as many images per second (375 x 500 pixels). The training step mirrors half of the
+    images on the device.
     Source: Szegedy et al. 2015 (arXiv:1409.4842), section 6, the common augmentation for ResNet-50.
 
     Args:
@@ -29,20 +33,20 @@ def random_part(encoded: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
         [height, width, 3] uint8.
     """
 
-    def of_a_jpeg() -> tf.Tensor:
+    def crop_jpeg() -> tf.Tensor:
         begin, size = _random_box(tf.io.extract_jpeg_shape(encoded), seed)
         window = tf.stack([begin[0], begin[1], size[0], size[1]])
         return tf.io.decode_and_crop_jpeg(encoded, window, channels=3)
 
-    def of_another() -> tf.Tensor:
-        image = decoded(encoded)
+    def crop_other_format() -> tf.Tensor:
+        image = decode_image(encoded)
         begin, size = _random_box(tf.shape(image), seed)
         return tf.slice(image, begin, size)
 
-    return tf.cond(tf.io.is_jpeg(encoded), of_a_jpeg, of_another)
+    return tf.cond(tf.io.is_jpeg(encoded), crop_jpeg, crop_other_format)
 
 
-def half_mirrored(images: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+def mirror_half(images: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     """Mirror half of the images of a batch. On the host, this would take a tenth of the time of decoding.
 
     Args:
@@ -70,7 +74,7 @@ def crops(config: Config) -> bool:
     return config.augmentation == "crop_and_flip" and not config.cache
 
 
-def middle_part(images: tf.Tensor) -> tf.Tensor:
+def crop_middle(images: tf.Tensor) -> tf.Tensor:
     """Return the central square of images, 7/8 of their shorter side (224/256, as in ResNet-50's validation).
 
     Args:
@@ -82,17 +86,17 @@ def middle_part(images: tf.Tensor) -> tf.Tensor:
     return images[..., top : top + side, left : left + side, :]
 
 
-def in_bytes(images: tf.Tensor) -> tf.Tensor:
+def round_to_bytes(images: tf.Tensor) -> tf.Tensor:
     """Round images in 0..255 to uint8, in which a batch takes a quarter of the bytes of float32 on its way to a GPU."""
     return tf.cast(tf.round(images), tf.uint8)
 
 
-def decoded(encoded: tf.Tensor) -> tf.Tensor:
+def decode_image(encoded: tf.Tensor) -> tf.Tensor:
     """Decode a JPEG, PNG, BMP or the first frame of a GIF to [height, width, 3] uint8."""
     return tf.io.decode_image(encoded, channels=3, expand_animations=False)
 
 
-def shifted_and_flipped(images: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+def shift_and_mirror(images: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     """Shift small square images by up to an eighth, and mirror half of them, as for CIFAR (He et al. 2015).
 
     Args:
@@ -101,16 +105,17 @@ def shifted_and_flipped(images: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     """
     count, size = tf.shape(images)[0], images.shape[1]
     margin = size // 8
-    shifts = tf.cast(tf.random.stateless_uniform([2, count], seed, -margin, margin + 1, dtype=tf.int32), tf.float32)
+    shifts = tf.random.stateless_uniform([2, count], seed, -margin, margin + 1, dtype=tf.int32)
+    shift_x, shift_y = tf.unstack(tf.cast(shifts, tf.float32))
     mirrored = tf.random.stateless_uniform([count], seed + 1) < 0.5
     zero, ones = tf.zeros([count]), tf.ones([count])
     # Column x of a mirrored image is column size - 1 - x of its source.
-    across = tf.where(mirrored, -ones, ones)
-    origin = tf.where(mirrored, size - 1.0, 0.0)
-    return _transformed(images, [across, zero, origin + shifts[0], zero, ones, shifts[1], zero, zero], "NEAREST")
+    x_scale = tf.where(mirrored, -ones, ones)
+    x_offset = tf.where(mirrored, size - 1.0, 0.0)
+    return _transform(images, (x_scale, zero, x_offset + shift_x), (zero, ones, shift_y), "NEAREST")
 
 
-def moved(images: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+def apply_random_affine(images: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     """Shift each image by up to an eighth, rotate it by up to 0.2 radians (11°), and zoom by up to 15 %.
 
     Args:
@@ -124,26 +129,28 @@ def moved(images: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     shift_x, shift_y = tf.unstack(tf.random.stateless_uniform([2, count], seed + 2, -size / 8, size / 8))
     a, b = zoom_x * tf.cos(angle), -zoom_y * tf.sin(angle)
     c, d = zoom_x * tf.sin(angle), zoom_y * tf.cos(angle)
-    zero = tf.zeros([count])
     # Rotation and zoom leave the center of the image in place; only the shift moves it.
     to_x = middle - a * middle - b * middle + shift_x
     to_y = middle - c * middle - d * middle + shift_y
     # In uint8, the operation would round interpolated values down.
     floats = tf.cast(images, tf.float32)
-    return in_bytes(_transformed(floats, [a, b, to_x, c, d, to_y, zero, zero], "BILINEAR"))
+    return round_to_bytes(_transform(floats, (a, b, to_x), (c, d, to_y), "BILINEAR"))
 
 
-def _transformed(images: tf.Tensor, numbers: list[tf.Tensor], interpolation: str) -> tf.Tensor:
-    """Apply one projective transformation to each image. Areas from outside the image are black.
+def _transform(images: tf.Tensor, x: _Row, y: _Row, interpolation: str) -> tf.Tensor:
+    """Apply one affine transformation to each image. Areas from outside the image are black.
 
     Args:
         images: [batch, size, size, 3].
-        numbers: Eight coefficients of shape [batch] that map a pixel of the result to its position in the source.
+        x: Three coefficients of shape [batch], by which column and row of a pixel of the result, and 1, are multiplied.
+            Their sum is the column of the pixel in the source.
+        y: The same for the row.
         interpolation: "NEAREST" or "BILINEAR".
     """
+    zero = tf.zeros_like(x[0])  # the last two coefficients are those of a perspective
     return tf.raw_ops.ImageProjectiveTransformV3(
         images=images,
-        transforms=tf.stack(numbers, axis=1),
+        transforms=tf.stack([*x, *y, zero, zero], axis=1),
         output_shape=images.shape[1:3],
         interpolation=interpolation,
         fill_mode="CONSTANT",

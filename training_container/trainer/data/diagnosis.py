@@ -12,7 +12,7 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError
 
 from training_container.trainer.config import Config
-from training_container.trainer.data.augment import decoded
+from training_container.trainer.data.augment import decode_image
 from training_container.trainer.data.image_datasets import IMAGE, LABEL
 from training_container.trainer.data.record_datasets import FileChannel, PipeChannel
 from training_container.trainer.data.record_index import record_starts
@@ -86,7 +86,7 @@ def problem(record: bytes, config: Config) -> str | None:
 def image_problem(encoded: bytes) -> str | None:
     """Return a sentence that explains why an encoded image cannot be decoded; None if it can."""
     try:
-        decoded(tf.constant(encoded))
+        decode_image(tf.constant(encoded))
     except tf.errors.InvalidArgumentError as error:
         return f"an image of {len(encoded):,} bytes cannot be decoded: {_first_line(error)}."
     return None
@@ -185,7 +185,7 @@ def _corrupt_file(files: Sequence[Path], position: int) -> str:
     """
     for path in files:
         for start in (position - HEADER, position):
-            if start in record_starts(path, start) and not _sound(path, start):
+            if start in record_starts(path, start) and not _is_sound(path, start):
                 return f"the record at byte {start:,} of {path.name} {_CORRUPT}"
     return (
         f"corrupted record at byte {position:,} of one of: {', '.join(path.name for path in files)}. If the index "
@@ -193,7 +193,7 @@ def _corrupt_file(files: Sequence[Path], position: int) -> str:
     )
 
 
-def _sound(path: Path, position: int) -> bool:
+def _is_sound(path: Path, position: int) -> bool:
     with path.open("rb") as file:
         file.seek(position)
         header = file.read(HEADER)

@@ -154,14 +154,14 @@ def _decode_and_resize(config: Config, seed: int, *, train: bool) -> Callable[[t
 
     def cropped(number: tf.Tensor, encoded: tf.Tensor) -> tf.Tensor:
         if not augment.crops(config):
-            return augment.decoded(encoded)
+            return augment.decode_image(encoded)
         if train:
-            return augment.random_part(encoded, tf.stack([seed, number]))
-        return augment.middle_part(augment.decoded(encoded))
+            return augment.decode_random_crop(encoded, tf.stack([seed, number]))
+        return augment.crop_middle(augment.decode_image(encoded))
 
     def decode(number: tf.Tensor, encoded: tf.Tensor) -> tf.Tensor:
         image = tf.image.resize(cropped(number, encoded), [config.image_size, config.image_size])
-        return tf.ensure_shape(augment.in_bytes(image), [config.image_size, config.image_size, 3])
+        return tf.ensure_shape(augment.round_to_bytes(image), [config.image_size, config.image_size, 3])
 
     return decode
 

@@ -82,7 +82,9 @@ class TrainingData:
     def _augmented(self, batches: tf.data.Dataset, epoch: int, skip: int) -> tf.data.Dataset:
         """Augment whole batches at once if the augmentation supports it, which is cheaper."""
         config = self._config
-        change = {"affine": augment.moved, "crop_and_flip": augment.shifted_and_flipped}.get(config.augmentation)
+        change = {"affine": augment.apply_random_affine, "crop_and_flip": augment.shift_and_mirror}.get(
+            config.augmentation
+        )
         if change is None or (config.augmentation == "crop_and_flip" and not config.cache):
             return batches
         seed = augment.mixed_seed(config.seed, epoch, hvd.rank(), 1)

@@ -87,7 +87,7 @@ class Splitter:
                 self._wanted = end - position
                 break
             content = data[position + HEADER : end - FOOTER]
-            if self._sound(content, data[end - FOOTER : end]):
+            if self._is_sound(content, data[end - FOOTER : end]):
                 records.append(content)
             self.start += end - position
             self.record += 1
@@ -129,7 +129,7 @@ class Splitter:
             )
         return int(length)
 
-    def _sound(self, content: bytes, footer: bytes) -> bool:
+    def _is_sound(self, content: bytes, footer: bytes) -> bool:
         global _corrupt_records  # noqa: PLW0603  # a single count for the whole process
         if masked_crc(content) == int.from_bytes(footer, "little"):
             return True

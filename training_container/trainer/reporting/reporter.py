@@ -37,7 +37,7 @@ class Reporter:
 
     def step(self, progress: Progress, steps_per_epoch: int | None, times: StepTimes) -> None:
         """Print a progress line if it is due."""
-        if self._lines.due():
+        if self._lines.is_due():
             print(self._lines.line(progress, steps_per_epoch, times.of_line() | self._gpu.use()))
 
     def profiled(self, step: int) -> AbstractContextManager[None]:
@@ -77,7 +77,7 @@ class ProgressLines:
         self._last = clock()
         self._losses: tuple[int, float, int] = (0, 0.0, 0)
 
-    def due(self) -> bool:
+    def is_due(self) -> bool:
         """Return True if a line is due. It is fast, because the loop calls it before every step."""
         return self._seconds > 0 and self._clock() - self._last >= self._seconds
 

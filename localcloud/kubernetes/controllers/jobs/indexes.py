@@ -39,10 +39,10 @@ def shown(indexes: Iterable[int]) -> str:
         else:
             ranges.append([index, index])
     texts = [f"{first}" if first == last else f"{first}-{last}" for first, last in ranges]
-    return ",".join(text if "-" not in text or _wide(text) else text.replace("-", ",") for text in texts)
+    return ",".join(text if "-" not in text or _is_wide(text) else text.replace("-", ",") for text in texts)
 
 
-def _wide(text: str) -> bool:
+def _is_wide(text: str) -> bool:
     """Return True for a range of at least three indexes; the server writes two as a list."""
     first, _, last = text.partition("-")
     return int(last) - int(first) > 1

@@ -157,7 +157,7 @@ class JobController(Controller):
         return left
 
     def _set_suspended(self, job: Object, state: JobState) -> None:
-        if state.complete():
+        if state.is_complete():
             return
         suspended = bool(job["spec"]["suspend"])
         if suspended == state.is_suspended:

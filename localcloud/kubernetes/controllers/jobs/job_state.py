@@ -115,9 +115,9 @@ class JobState:
             if self._matches(rule):
                 message = f"Matched rules at index {number}"
                 return {"type": "SuccessCriteriaMet", "status": "True", "reason": "SuccessPolicy", "message": message}
-        return dict(_COMPLETED) if self.complete() else None
+        return dict(_COMPLETED) if self.is_complete() else None
 
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         """Return True if enough pods have succeeded."""
         completions = self._spec.get("completions")
         if completions is None:

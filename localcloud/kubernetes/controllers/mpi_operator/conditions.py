@@ -17,7 +17,7 @@ def condition(status: Status, kind: str) -> dict[str, Any] | None:
     return next((entry for entry in status.get("conditions") or [] if entry["type"] == kind), None)
 
 
-def holds(status: Status, kind: str) -> bool:
+def is_true(status: Status, kind: str) -> bool:
     """Return True if a condition is true."""
     entry = condition(status, kind)
     return entry is not None and entry["status"] == "True"
@@ -25,7 +25,7 @@ def holds(status: Status, kind: str) -> bool:
 
 def is_finished(status: Status) -> bool:
     """Return True if the MPIJob has succeeded or failed."""
-    return holds(status, "Succeeded") or holds(status, "Failed")
+    return is_true(status, "Succeeded") or is_true(status, "Failed")
 
 
 def set_condition(status: Status, kind: str, reason: str, message: str, *, value: bool = True) -> bool:

@@ -114,7 +114,9 @@ def test_a_second_call_changes_nothing(plane: ControlPlane, group: str) -> None:
 
 def test_two_calls_at_once_create_one_version(plane: ControlPlane, group: str, monkeypatch: pytest.MonkeyPatch) -> None:
     first = model_registry.register(plane, SUBMISSION, 0, group)
-    monkeypatch.setattr(model_registry._Registry, "found", lambda *_: None)  # it was listed before the first call
+    monkeypatch.setattr(
+        model_registry._Registry, "find_version", lambda *_: None
+    )  # it was listed before the first call
     assert model_registry.register(plane, SUBMISSION, 0, group).arn == first.arn
     assert len(packages(group)) == 1
 

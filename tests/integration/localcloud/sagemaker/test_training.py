@@ -217,7 +217,9 @@ def test_a_key_that_is_an_object_and_a_folder_fails_with_both_named(sagemaker: S
     data = sagemaker.channel("both", f"s3://{sagemaker.bucket}/both/")
     name = sagemaker.create(READ, InputDataConfig=[*sagemaker.request(READ)["InputDataConfig"], data])
     reason = sagemaker.ended(name)["FailureReason"]
-    assert f"s3://{sagemaker.bucket}/both/part/more: one key is an object, and with a slash the start of" in reason
+    assert (
+        f"s3://{sagemaker.bucket}/both/part/more: one key is both an object and the folder of other objects" in reason
+    )
 
 
 def test_a_checkpoint_that_is_copied_has_a_marker_that_is_not_copied(sagemaker: SageMaker) -> None:

@@ -65,7 +65,7 @@ def test_the_product_refuses_exactly_the_values_that_the_container_refuses(versi
         for value in values(name)
         if (name, value) != NO_OBJECTIVE
         for broken in [violations(given(name, value), version)]
-        if bool(broken) != bool(xgboost_container.problem(given(name, value), version))
+        if bool(broken) != bool(xgboost_container.hyperparameter_problem(given(name, value), version))
     ]
     assert not different
 
@@ -96,7 +96,7 @@ def test_the_product_refuses_the_combinations_that_the_container_refuses(version
     for values_of_job in COMBINATIONS:
         hyperparameters = {"num_round": "1", **values_of_job}
         reasons = [violation.reason for violation in violations(hyperparameters, version)]
-        if bool(reasons) != bool(problem := xgboost_container.problem(hyperparameters, version)):
+        if bool(reasons) != bool(problem := xgboost_container.hyperparameter_problem(hyperparameters, version)):
             different.append((values_of_job, reasons, problem))
     assert not different
 
@@ -152,10 +152,14 @@ def test_the_product_knows_the_hyperparameters_of_the_container(version: str) ->
     algorithm = built_in("xgboost", version)
     assert algorithm
     unknown = {"x": "1"} | dict.fromkeys(names() | {*RECORD["any_text"]}, "1")
-    refused = {name for name in unknown if "no hyperparameter" in xgboost_container.problem(given(name, "1"), version)}
+    refused = {
+        name
+        for name in unknown
+        if "no hyperparameter" in xgboost_container.hyperparameter_problem(given(name, "1"), version)
+    }
     own = {hyperparameter.name for hyperparameter in algorithm.algorithm.hyperparameters}
     assert own == {*unknown} - refused - {*RECORD["aliases"]}
-    assert xgboost_container.problem({}, version) == "num_round: xgboost requires it"
+    assert xgboost_container.hyperparameter_problem({}, version) == "num_round: xgboost requires it"
     assert {*algorithm.algorithm.aliases.items()} == {*RECORD["aliases"].items()}
 
 

@@ -150,7 +150,7 @@ def test_a_frozen_child_of_a_closed_line_leaves_nothing_running(place: Place) ->
 def test_a_child_stops_its_training_job_at_once_if_the_next_attempt_runs(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retry_plan, "_in_flight", lambda _: {})
+    monkeypatch.setattr(retry_plan, "_reasons_in_flight", lambda _: {})
     with a_grid(place.backend) as grid:
         frozen = frozen_after(grid, place.turns)
         closed(grid)
@@ -165,7 +165,7 @@ def test_a_child_stops_its_training_job_at_once_if_the_next_attempt_runs(
 def test_the_next_pass_stops_the_training_job_of_a_child_that_was_killed_after_its_late_create(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retry_plan, "_in_flight", lambda _: {})
+    monkeypatch.setattr(retry_plan, "_reasons_in_flight", lambda _: {})
     with a_grid(place.backend) as grid:
         frozen = frozen_after(grid, place.turns)
         closed(grid)
@@ -206,6 +206,6 @@ def live_after_a_thaw(turns: int) -> int:
 
 
 def test_the_check_detects_a_child_without_the_second_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retry_plan, "_in_flight", lambda _: {})
+    monkeypatch.setattr(retry_plan, "_reasons_in_flight", lambda _: {})
     monkeypatch.setattr(Attempt, "is_over", lambda _: False)
     assert max(live_after_a_thaw(turns) for turns in PAUSES) == 2

@@ -10,7 +10,7 @@ from traingrid.child.capacity_wait import CapacityWait
 from traingrid.job.candidates import next_candidate
 from traingrid.job.facts import JobFacts
 from traingrid.job.failures import CAPACITY
-from traingrid.job.observed import Seen
+from traingrid.job.observed import TrainingJobDescription
 from traingrid.job.state import JobState
 from traingrid.ledger.items import JobItem
 from verification.faults import disabled_safeguards
@@ -34,7 +34,7 @@ def test_invariants_hold_for_random_events_kills_and_losses() -> None:
 def put_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """Restore after the test the methods that a sabotage replaces."""
     monkeypatch.setattr(SageMaker, "start", SageMaker.start)
-    monkeypatch.setattr(Attempt, "cancelled", Attempt.cancelled)
+    monkeypatch.setattr(Attempt, "is_cancelled", Attempt.is_cancelled)
 
 
 @pytest.mark.parametrize("safeguard", ["attach", "check after create"])
@@ -51,7 +51,7 @@ def test_missing_conditional_writes_are_detected(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_move_before_the_training_job_has_ended_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
-    def look(wait: CapacityWait, item: JobItem, seen: Seen) -> bool:
+    def look(wait: CapacityWait, item: JobItem, seen: TrainingJobDescription) -> bool:
         if not gives_up(wait, item, seen):
             return False
         attempt = wait.attempt

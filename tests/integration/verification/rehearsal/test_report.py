@@ -23,7 +23,8 @@ def shown(table: Table) -> list[list[str]]:
 
 def world(*items: dict[str, Any]) -> World:
     lines = {
-        ("aaaaaaaa", index): JobItem.read(a_line(index, line=index + 1, **item)) for index, item in enumerate(items)
+        ("aaaaaaaa", index): JobItem.from_item(a_line(index, line=index + 1, **item))
+        for index, item in enumerate(items)
     }
     return World(
         grid="grid",

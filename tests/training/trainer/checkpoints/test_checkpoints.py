@@ -148,7 +148,7 @@ def test_the_previous_checkpoint_is_kept_until_the_last_is_validated(tmp_path: P
     previous = checkpoints.save(Progress(step=1))
     last = checkpoints.save(Progress(step=2, awaits_validation=True))
     assert names(checkpoints) == [previous.name, last.name]
-    checkpoints.amend(last, Progress(step=2, epoch=1))
+    checkpoints.update_progress(last, Progress(step=2, epoch=1))
     assert names(checkpoints) == [last.name]
 
 

@@ -1,7 +1,13 @@
 import numpy as np
 import tensorflow as tf
 
-from training_container.trainer.data.augment import middle_part, mixed_seed, moved, random_part, shifted_and_flipped
+from training_container.trainer.data.augment import (
+    apply_random_affine,
+    crop_middle,
+    decode_random_crop,
+    mixed_seed,
+    shift_and_mirror,
+)
 
 SEED = tf.constant([1, 2], tf.int64)
 
@@ -9,7 +15,7 @@ SEED = tf.constant([1, 2], tf.int64)
 def test_moving_changes_each_image_differently_and_keeps_its_center() -> None:
     image = np.zeros((16, 16, 3), np.uint8)
     image[6:10, 6:10] = 200
-    images = moved(tf.constant(np.stack([image] * 8)), SEED).numpy()
+    images = apply_random_affine(tf.constant(np.stack([image] * 8)), SEED).numpy()
     assert images.shape == (8, 16, 16, 3)
     assert len({picture.tobytes() for picture in images}) == 8
     for picture in images:
@@ -20,7 +26,7 @@ def test_moving_changes_each_image_differently_and_keeps_its_center() -> None:
 def test_small_images_are_shifted_by_an_eighth_at_most_and_half_of_them_mirrored() -> None:
     image = np.zeros((16, 16, 3), np.uint8)
     image[8, 4] = 1
-    changed = shifted_and_flipped(tf.constant(np.stack([image] * 64)), SEED).numpy()
+    changed = shift_and_mirror(tf.constant(np.stack([image] * 64)), SEED).numpy()
     _, rows, columns, _ = np.nonzero(changed[..., :1])
     assert len(rows) == 64
     assert set(rows) == set(range(6, 11))
@@ -34,7 +40,7 @@ def test_parts_of_a_jpeg_equal_those_of_the_decoded_image() -> None:
     jpeg, png = tf.io.encode_jpeg(ramp, quality=100), tf.io.encode_png(ramp)
     for index in range(8):
         seed = tf.constant([7, index], tf.int64)
-        of_jpeg, of_png = random_part(jpeg, seed).numpy(), random_part(png, seed).numpy()
+        of_jpeg, of_png = decode_random_crop(jpeg, seed).numpy(), decode_random_crop(png, seed).numpy()
         assert of_jpeg.shape == of_png.shape
         assert np.mean(np.abs(of_jpeg.astype(int) - of_png)) < 2.0
 
@@ -42,7 +48,7 @@ def test_parts_of_a_jpeg_equal_those_of_the_decoded_image() -> None:
 def test_the_central_square_has_seven_eighths_of_the_shorter_side() -> None:
     image = np.zeros((80, 160, 3), np.uint8)
     image[40, 80] = 255
-    middle = middle_part(tf.constant(image)).numpy()
+    middle = crop_middle(tf.constant(image)).numpy()
     assert middle.shape == (70, 70, 3)
     assert middle[35, 35, 0] == 255
 

@@ -139,16 +139,16 @@ def test_progress_is_printed_at_an_interval() -> None:
     now = [0.0]
     lines = ProgressLines(30.0, 90, clock=lambda: now[0])
     now[0] = 29.0
-    assert not lines.due()
+    assert not lines.is_due()
     now[0] = 30.0
-    assert lines.due()
+    assert lines.is_due()
     first = Progress(
         epoch=2, step_in_epoch=10, step=70, ranks=4, batch_size=32, loss_sum=20.0, loss_steps=10, images=7000
     )
     assert lines.line(first, 30, {"step_seconds": 0.25}) == (
         "Epoch 3 of 90, 10 of 30 steps: step=70 recent_loss=2 recent_images_per_second=512 step_seconds=0.25"
     )
-    assert not lines.due()
+    assert not lines.is_due()
     now[0] = 70.0
     second = Progress(epoch=2, step_in_epoch=30, step=90, loss_sum=40.0, loss_steps=30, images=9000)
     assert lines.line(second, None, {}) == ("Epoch 3 of 90, 30 of an unknown number of steps: step=90 recent_loss=1")
@@ -159,7 +159,7 @@ def test_progress_is_printed_at_an_interval() -> None:
 
 
 def test_no_progress_is_printed_if_disabled() -> None:
-    assert not ProgressLines(0.0, 90, clock=iter([0.0, 1e9]).__next__).due()
+    assert not ProgressLines(0.0, 90, clock=iter([0.0, 1e9]).__next__).is_due()
 
 
 def test_a_host_without_gpus_reports_no_gpu_metrics(monkeypatch: pytest.MonkeyPatch) -> None:

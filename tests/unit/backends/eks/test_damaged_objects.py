@@ -13,7 +13,7 @@ from tests.support.rows import each_row
 from traingrid.backends.eks import labels
 from traingrid.backends.eks.cluster_job import ClusterJob
 from traingrid.backends.eks.inventory import EksInventory
-from traingrid.backends.eks.state import seen_of, tags_in
+from traingrid.backends.eks.state import describe_cluster_job, tags_in
 from traingrid.backends.inventory import Inventory
 from traingrid.backends.joint_inventory import JointInventory, PartlyListedError
 from traingrid.backends.training_job import TrainingJob
@@ -65,7 +65,7 @@ FORGED: dict[str, dict[str, str]] = {
 @each_row("annotations", FORGED.items())
 def test_a_failed_pod_refutes_annotations_that_a_person_has_written(annotations: dict[str, str]) -> None:
     failed = pod(phase="Failed", train=terminated(1, since=10, until=50))
-    honest, seen = (seen_of(found(failed, conditions=FAILED, annotations=of)) for of in ({}, annotations))
+    honest, seen = (describe_cluster_job(found(failed, conditions=FAILED, annotations=of)) for of in ({}, annotations))
     assert (seen.state, seen.failure, seen.reason, seen.artifact) == (
         honest.state,
         honest.failure,
@@ -78,7 +78,7 @@ def test_a_failed_pod_refutes_annotations_that_a_person_has_written(annotations:
 def test_a_noted_model_of_another_training_job_is_not_recorded() -> None:
     complete = [{"type": "Complete", "lastTransitionTime": at(60)}]
     noted = {labels.ENDED: FORGED["a success with another model"][labels.ENDED]}
-    seen = seen_of(found(conditions=complete, annotations=noted))
+    seen = describe_cluster_job(found(conditions=complete, annotations=noted))
     assert seen.state == JobState.COMPLETED
     assert seen.artifact.endswith(f"/{NAME}/output/model.tar.gz")
 
@@ -134,7 +134,7 @@ def test_an_object_of_another_program_with_a_damaged_request_is_left_out(request
 def test_the_tags_of_a_damaged_request_are_those_of_nobody(request_text: object) -> None:
     cluster_job = ClusterJob(kind=JOB, object=entry_of(request=request_text), pods=[], cluster_arn=CLUSTER_ARN)
     assert tags_in(cluster_job) == {}
-    assert seen_of(cluster_job).fingerprint == ""
+    assert describe_cluster_job(cluster_job).fingerprint == ""
 
 
 def test_parts_of_a_pod_template_of_other_types_are_absent() -> None:

@@ -7,7 +7,7 @@ import pytest
 from tests.support.eks_jobs import NAME, at, found, pod, running, terminated
 from traingrid.backends.eks.pods import seconds_of
 from traingrid.backends.eks.start_wait import LIMIT_SECONDS, PATIENCE_SECONDS, start_wait
-from traingrid.backends.eks.state import seen_of
+from traingrid.backends.eks.state import describe_cluster_job
 
 PREPARED: dict[str, Any] = {"prepare": terminated(until=15)}
 BOUND = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": at(5)}]
@@ -175,13 +175,13 @@ def test_a_failure_is_reported_before_a_longer_wait() -> None:
 
 @pytest.mark.parametrize(("second", "shown"), [(69, False), (70, True)])
 def test_a_wait_without_a_failure_is_shown_after_a_minute(second: int, shown: bool) -> None:
-    seen = seen_of(found(CREATING), seconds(second))
+    seen = describe_cluster_job(found(CREATING), seconds(second))
     assert (seen.state, seen.phase, bool(seen.reason)) == ("InProgress", "Starting", shown)
     assert not shown or "The training job is stopped after 60 minutes" in seen.reason
     assert not shown or f"`kubectl describe pod {NAME}-0 -n traingrid` shows more." in seen.reason
 
 
 def test_a_wait_with_a_failure_is_shown_at_once() -> None:
-    seen = seen_of(found(CREATING, events=[event("FailedMount", MOUNT)]), seconds(11))
+    seen = describe_cluster_job(found(CREATING, events=[event("FailedMount", MOUNT)]), seconds(11))
     assert "FailedMount" in seen.reason
     assert "The training job is stopped after 10 minutes" in seen.reason

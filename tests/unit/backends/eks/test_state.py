@@ -9,8 +9,8 @@ import pytest
 from tests.support.eks_jobs import CLUSTER_ARN, NAME, at, found, pod, running, terminated, training_object
 from traingrid.backends.eks.cluster_job import ClusterJob
 from traingrid.backends.eks.pods import seconds_of
-from traingrid.backends.eks.state import seen_of, tags_in
-from traingrid.job.failures import of_end
+from traingrid.backends.eks.state import describe_cluster_job, tags_in
+from traingrid.job.failures import failure_of_end
 
 PREPARED: dict[str, Any] = {"prepare": terminated(until=15)}
 UPLOADED = json.dumps({"artifact": "s3://out/model.tar.gz", "failure": "", "error": ""})
@@ -188,11 +188,11 @@ RUNNING: dict[str, tuple[ClusterJob, str, str]] = {
 
 @pytest.mark.parametrize(("one", "phase", "reason"), RUNNING.values(), ids=list(RUNNING))
 def test_a_training_job_that_has_not_ended(one: ClusterJob, phase: str, reason: str) -> None:
-    seen = seen_of(one, seconds_of(at(40)))
+    seen = describe_cluster_job(one, seconds_of(at(40)))
     assert (seen.state, seen.phase) == ("InProgress", phase)
     assert seen.reason.startswith(reason)
     assert bool(seen.reason) is (bool(reason) or phase == "Queued")
-    assert of_end(seen) is None
+    assert failure_of_end(seen) is None
     assert seen.facts().get("reason", "") == seen.reason
 
 
@@ -705,27 +705,27 @@ ENDED: dict[str, tuple[ClusterJob, str, str, str]] = {
 
 @pytest.mark.parametrize(("one", "state", "failure", "reason"), ENDED.values(), ids=list(ENDED))
 def test_an_ended_training_job(one: ClusterJob, state: str, failure: str, reason: str) -> None:
-    seen = seen_of(one)
-    assert seen.ended
+    seen = describe_cluster_job(one)
+    assert seen.has_ended
     assert seen.state == state
     assert seen.reason.startswith(reason)
-    ended = of_end(seen)
+    ended = failure_of_end(seen)
     assert (ended.name if ended else "") == failure
 
 
 def test_a_deleted_training_job_is_stopping_until_its_pods_are_gone() -> None:
-    seen = seen_of(found(pod(), deleted=at(40)))
+    seen = describe_cluster_job(found(pod(), deleted=at(40)))
     assert (seen.state, seen.phase) == ("Stopping", "Stopping")
 
 
 def test_a_stopped_training_job_whose_pods_are_gone_has_trained_since_its_start() -> None:
     started = {"traingrid/started-at": at(10), "traingrid/stopped-for": "cancel"}
-    seen = seen_of(found(deleted=at(40), annotations=started))
+    seen = describe_cluster_job(found(deleted=at(40), annotations=started))
     assert (seen.state, seen.training_seconds, seen.billable_seconds) == ("Stopped", 30, 30)
 
 
 def test_the_facts_of_a_completed_training_job_come_from_its_pods() -> None:
-    seen = seen_of(found(SUCCEEDED, conditions=COMPLETE))
+    seen = describe_cluster_job(found(SUCCEEDED, conditions=COMPLETE))
     assert seen.artifact == "s3://out/model.tar.gz"
     assert (seen.training_seconds, seen.billable_seconds) == (30, 45)
     assert seen.arn == f"{CLUSTER_ARN}/traingrid/jobs/{NAME}/uid-1"
@@ -733,39 +733,39 @@ def test_the_facts_of_a_completed_training_job_come_from_its_pods() -> None:
 
 @pytest.mark.parametrize(("until", "state"), [(50, "Completed"), (54, "Stopped")], ids=["in time", "overtime"])
 def test_a_model_that_was_uploaded_after_the_deadline_is_kept(until: int, state: str) -> None:
-    seen = seen_of(found(late(train=terminated(until=until)), conditions=FAILED))
+    seen = describe_cluster_job(found(late(train=terminated(until=until)), conditions=FAILED))
     assert (seen.state, seen.artifact) == (state, "s3://out/model.tar.gz")
 
 
 def test_a_completed_training_job_whose_nodes_are_gone_has_a_model() -> None:
-    seen = seen_of(found(conditions=COMPLETE))
+    seen = describe_cluster_job(found(conditions=COMPLETE))
     assert seen.artifact.endswith(f"/out/{NAME}/output/model.tar.gz")
     assert seen.billable_seconds == 59
 
 
 def test_a_stopped_training_job_is_billed_from_the_noted_start() -> None:
     noted = {"traingrid/stopped-for": "cancel", "traingrid/started-at": at(10)}
-    assert seen_of(found(deleted=at(40), annotations=noted)).billable_seconds == 30
+    assert describe_cluster_job(found(deleted=at(40), annotations=noted)).billable_seconds == 30
 
 
 def test_a_training_job_starts_when_its_last_host_has_a_node() -> None:
-    assert seen_of(found(pod(startTime=at(10)), hosts=2)).started_at is None
-    started = seen_of(found(pod(startTime=at(10)), pod(1, startTime=at(30)), hosts=2)).started_at
-    assert started == seen_of(found(pod(startTime=at(30)))).started_at
+    assert describe_cluster_job(found(pod(startTime=at(10)), hosts=2)).started_at is None
+    started = describe_cluster_job(found(pod(startTime=at(10)), pod(1, startTime=at(30)), hosts=2)).started_at
+    assert started == describe_cluster_job(found(pod(startTime=at(30)))).started_at
 
 
 @pytest.mark.parametrize("mpi", [False, True])
 def test_tags_and_fingerprint_are_those_of_the_request_and_not_of_annotations(mpi: bool) -> None:
     changed = found(mpi=mpi, annotations={"traingrid/tags": "{}", "traingrid/fingerprint": "x"})
     assert tags_in(changed)["traingrid:submission"] == "0123abcd"
-    assert seen_of(changed).fingerprint == training_object().fingerprint
+    assert describe_cluster_job(changed).fingerprint == training_object().fingerprint
 
 
 @pytest.mark.parametrize("annotations", [{}, {"traingrid/request": "no JSON"}, {"traingrid/request": "[]"}])
 def test_an_object_of_another_program_has_neither_tags_nor_a_fingerprint(annotations: dict[str, str]) -> None:
     foreign = found()
     foreign.object["spec"]["template"]["metadata"]["annotations"] = annotations
-    assert (tags_in(foreign), seen_of(foreign).fingerprint) == ({}, "")
+    assert (tags_in(foreign), describe_cluster_job(foreign).fingerprint) == ({}, "")
 
 
 @pytest.mark.parametrize(
@@ -776,7 +776,7 @@ def test_a_node_that_does_not_report_the_end_of_a_pod_is_named(late: int, condit
     one = pod(**PREPARED, train=running())
     one["spec"] |= {"activeDeadlineSeconds": 3600, "terminationGracePeriodSeconds": 900}
     start = datetime.fromisoformat(at(10)).timestamp()
-    seen = seen_of(found(one, conditions=conditions), now=start + late)
+    seen = describe_cluster_job(found(one, conditions=conditions), now=start + late)
     assert seen.state == "InProgress"
     ways = "`kubectl delete node node-1`", "node-1 node.kubernetes.io/out-of-service=nodeshutdown:NoExecute`"
     assert [way in seen.reason for way in ways] == [shown] * 2

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from tests.support.eks_jobs import NAME, at, found, pod, running, terminated
-from traingrid.backends.eks.state import seen_of
+from traingrid.backends.eks.state import describe_cluster_job
 from traingrid.backends.eks.worker_failure import worker_failure
-from traingrid.job.failures import of_end
+from traingrid.job.failures import failure_of_end
 
 COUNTED = {"replicaStatuses": {"Worker": {"failed": 1}}}
 EVICTED = [
@@ -74,12 +74,12 @@ def test_other_training_jobs_are_not_stopped(one: Any) -> None:
 @pytest.mark.parametrize("conditions", [(), EVICTED], ids=["deleted", "failed before"])
 def test_the_noted_failure_is_the_end_when_all_pods_are_gone(conditions: Any) -> None:
     noted = {"traingrid/stopped-for": "data", "traingrid/stopped-because": "ClientError: no data"}
-    seen = seen_of(found(mpi=True, hosts=2, conditions=conditions, deleted=at(50), annotations=noted))
-    ended = of_end(seen)
+    seen = describe_cluster_job(found(mpi=True, hosts=2, conditions=conditions, deleted=at(50), annotations=noted))
+    ended = failure_of_end(seen)
     assert (seen.state, seen.reason, ended.name if ended else "") == ("Failed", "ClientError: no data", "data")
 
 
 def test_a_noted_overrun_is_not_a_failure() -> None:
     noted = {"traingrid/stopped-for": "max_runtime"}
-    seen = seen_of(found(mpi=True, hosts=2, deleted=at(50), annotations=noted))
+    seen = describe_cluster_job(found(mpi=True, hosts=2, deleted=at(50), annotations=noted))
     assert (seen.state, seen.phase) == ("Stopped", "MaxRuntimeExceeded")

@@ -192,7 +192,7 @@ def test_a_failed_training_job_is_final_only_with_its_service_job(
         queue.becomes(MADE, status)
         seen = backend.describe(NAME)
         assert seen is not None
-        assert (seen.state, seen.phase, seen.ended) == ("InProgress", phase, False)
+        assert (seen.state, seen.phase, seen.has_ended) == ("InProgress", phase, False)
     queue.becomes(MADE, "FAILED")
     ended = backend.describe(NAME)
     assert ended is not None
@@ -217,7 +217,7 @@ def test_a_service_job_that_never_trained_is_final(
     seen = backend.describe(NAME)
     assert seen is not None
     assert (seen.state, seen.reason) == expected
-    assert seen.ended
+    assert seen.has_ended
 
 
 def test_a_training_job_is_found_when_its_arn_spells_its_name_in_lower_case(

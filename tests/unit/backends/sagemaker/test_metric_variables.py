@@ -7,7 +7,7 @@ from tests.unit.backends.sagemaker.test_request_isolation import SCRIPT, deploym
 from tests.unit.manifest.test_channel_checks import NAME, OUTPUT, request_of
 from tests.unit.manifest.test_forms import job_of
 from traingrid.backends.sagemaker import metric_variables
-from traingrid.job.job import Job, in_region
+from traingrid.job.job import Job, job_in_region
 from traingrid.job.metrics import metric_regex
 from training_container.metric_history.settings import PREFIX, Settings
 
@@ -26,7 +26,7 @@ def test_the_image_reads_the_metrics_and_the_destination_of_an_attempt() -> None
 
 
 def test_the_destination_is_in_the_jobs_region() -> None:
-    settings = settings_of(in_region(job_of(replicas={"eu-west-1": "s3://ragab-ml-dub/x"}), "eu-west-1"))
+    settings = settings_of(job_in_region(job_of(replicas={"eu-west-1": "s3://ragab-ml-dub/x"}), "eu-west-1"))
     assert settings is not None
     assert settings.bucket == "traingrid-output-123456789012-eu-west-1"
 
