@@ -11,7 +11,7 @@ from moto.s3 import urls as s3_urls
 from moto.s3.models import S3Backend, s3_backends
 
 from localcloud.credentials.account import account
-from localcloud.s3.uploads import check_bucket_name
+from localcloud.s3.bucket_names import check_bucket_name
 
 if TYPE_CHECKING:
     from localcloud.server.local_cloud import LocalCloud

@@ -1,14 +1,13 @@
-"""Uploads and new buckets that S3 refuses, and moto 5.2.5 does not.
+"""Uploads that S3 refuses, and moto 5.2.5 does not.
 
 The codes and texts are those of https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html.
 """
 
 import base64
 import hashlib
-import re
 from typing import TYPE_CHECKING, Any
 
-from moto.s3.exceptions import InvalidBucketName, S3ClientError
+from moto.s3.exceptions import S3ClientError
 from moto.s3.responses import S3Response
 from moto.s3.utils import metadata_from_headers
 
@@ -23,20 +22,12 @@ MAX_METADATA = 2048
 """Bytes of an object's own metadata, names and values
 (https://docs.aws.amazon.com/AmazonS3/latest/userguide/UsingMetadata.html)."""
 _ALGORITHMS = ("CRC32", "CRC32C", "CRC64NVME", "SHA1", "SHA256")
-_BUCKET = re.compile(r"(?!xn--|sthree-|\d+\.\d+\.\d+\.\d+$)(?!.*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
-"""https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html"""
 _put_object = S3Response.put_object
 
 
 def install(cloud: "LocalCloud") -> None:
     """Replace moto's PutObject."""
     cloud.replace(S3Response, put_object=_checked_put)
-
-
-def check_bucket_name(name: str) -> None:
-    """Raise InvalidBucketName if no new bucket can have this name."""
-    if not _BUCKET.fullmatch(name):
-        raise InvalidBucketName
 
 
 def _checked_put(response: Any) -> Any:

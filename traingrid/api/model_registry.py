@@ -20,9 +20,10 @@ from traingrid.errors import UsageError
 from traingrid.job.job import job_in_region
 from traingrid.job.state import JobState
 from traingrid.manifest.limits import limit_problem, most
-from traingrid.metrics.comparison import compared_metric, is_lower_better
+from traingrid.metrics.comparison import compared_metric
 from traingrid.metrics.curves import group_by_job, last_curves
 from traingrid.metrics.history import MetricHistory
+from traingrid.metrics.ranking import is_lower_better
 from traingrid.text import shown
 
 if TYPE_CHECKING:

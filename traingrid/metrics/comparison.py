@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from traingrid.errors import UsageError
 from traingrid.metrics.curves import group_by_job, last_curves
 from traingrid.metrics.history import MetricHistory
-from traingrid.metrics.ranking import RankedJob, explanation
+from traingrid.metrics.ranking import RankedJob, explanation, is_lower_better
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 _USUAL = ("validation_top1", "validation_accuracy", "accuracy", "validation_loss", "loss")
 """The metrics that are compared by default, in this order: those of the grid's trainer, and usual names."""
 _NEVER_COMPARED = {"epoch", "step", "ranks"}
-_LOWER_IS_BETTER = re.compile(r"(^|_)(loss|error|err|perplexity|ppl|rmse|mse|mae|wer|cer|seconds)(_|$)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,11 +148,6 @@ def _histories(plane: ControlPlane, submission: str, metric: str) -> dict[int, l
         index: [point.value for point in last_curves(of_job).get(metric, ())]
         for index, of_job in group_by_job(points).items()
     }
-
-
-def is_lower_better(metric: str) -> bool:
-    """Return True if the name of a metric means that a lower value is better."""
-    return bool(_LOWER_IS_BETTER.search(metric))
 
 
 def ranked(job: JobStatus, metric: str | None) -> RankedJob:

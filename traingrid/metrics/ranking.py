@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,14 @@ from traingrid.job.state import FINAL_STATES, JobState
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+
+LOWER_IS_BETTER = r"(^|_)(loss|nll|error|err|perplexity|ppl|rmse|mse|mae|wer|cer|seconds)(_|$)"
+"""Matches the name of a metric of which a lower value is better; regardless of case, and also in JavaScript."""
+
+
+def is_lower_better(metric: str) -> bool:
+    """Return True if the name of a metric means that a lower value is better."""
+    return re.search(LOWER_IS_BETTER, metric, re.IGNORECASE) is not None
 
 
 @dataclass(frozen=True, kw_only=True)

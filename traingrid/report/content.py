@@ -12,10 +12,10 @@ from traingrid.errors import TraingridError
 from traingrid.job.failures import FAILURES
 from traingrid.job.state import JobState
 from traingrid.ledger.damage import Damaged
-from traingrid.metrics.comparison import compared_metric, differing, is_lower_better, ranked
+from traingrid.metrics.comparison import compared_metric, differing, ranked
 from traingrid.metrics.curves import group_by_job, last_curves
 from traingrid.metrics.history import MetricHistory
-from traingrid.metrics.ranking import explanation
+from traingrid.metrics.ranking import explanation, is_lower_better
 from traingrid.submission.manifest_text import manifest_content
 from traingrid.submission.status import read_submission, recorded_jobs
 from traingrid.submission.submitted_jobs import last_submitted_jobs

@@ -11,6 +11,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid.errors import TraingridError
 from traingrid.job.failures import FAILURES
+from traingrid.metrics.ranking import LOWER_IS_BETTER
 from traingrid.ui.access import EXPIRED, RENEW, lacks_credentials
 from traingrid.ui.campaigns import Campaigns
 from traingrid.ui.view import LedgerView
@@ -165,6 +166,7 @@ class Poller:
             "campaigns": self.campaigns.value,
             "submissions": self._view.submissions(),
             "notices": self._notices(),
+            "lower_is_better": LOWER_IS_BETTER,
             "failures": {
                 name: {"sentence": failure.sentence, "next_step": failure.next_step}
                 for name, failure in FAILURES.items()

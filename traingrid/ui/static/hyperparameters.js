@@ -90,7 +90,7 @@ export class Hyperparameters {
 
   #isLowestBest(metric) {
     const { objective } = this.#known;
-    return objective?.metric === metric ? objective.direction === "minimize" : /loss|error/i.test(metric);
+    return objective?.metric === metric ? objective.direction === "minimize" : new RegExp(this.store.head.lower_is_better, "i").test(metric);
   }
 
   #drawBest(best, metric) {

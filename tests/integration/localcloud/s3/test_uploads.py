@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from moto.s3.exceptions import InvalidBucketName
 
 from localcloud.s3.checksums import checksum
-from localcloud.s3.uploads import MAX_KEY, MAX_METADATA, check_bucket_name
+from localcloud.s3.uploads import MAX_KEY, MAX_METADATA
 
 BUCKET = "uploads"
 
@@ -57,11 +56,3 @@ def test_an_upload_beyond_the_limits_or_with_another_digest_is_refused(
 )
 def test_an_upload_within_the_limits_is_accepted(s3: Any, upload: dict[str, Any]) -> None:
     s3.put_object(**{"Bucket": BUCKET, "Key": "x", "Body": b"content", **upload})
-
-
-def test_a_bucket_has_a_valid_name() -> None:
-    for name in ("abc", "traingrid-data-123456789012-us-east-1", "a.b-c"):
-        check_bucket_name(name)
-    for name in ("ab", "Upper", "under_score", "-a-b", "a-b-", "a..b", "192.168.0.1", "xn--abc", "a" * 64):
-        with pytest.raises(InvalidBucketName):
-            check_bucket_name(name)
