@@ -1,4 +1,4 @@
-"""`make ui-picture ADDRESS=...`: takes docs/ui.png: the page of `traingrid ui` with the curves of four jobs.
+"""`make ui-picture ADDRESS=...`: takes docs/ui.png, the page of `traingrid ui` while jobs train.
 
 ADDRESS is the one that `traingrid ui` prints, for example for the running `make demo`.
 """
@@ -10,22 +10,19 @@ from pathlib import Path
 from playwright.sync_api import ViewportSize, sync_playwright
 
 PICTURE = Path(__file__).resolve().parent.parent / "docs/ui.png"
-_COMPARED = 4
-_SIZE: ViewportSize = {"width": 1280, "height": 1040}
+_SIZE: ViewportSize = {"width": 1400, "height": 900}
 
 
 def main(address: str) -> None:
-    """Open the page, select the first jobs, and take the picture when their curves are drawn."""
+    """Open the page, and take the picture when the curves are drawn."""
     with sync_playwright() as playwright:
         chromium = shutil.which("chromium") or shutil.which("google-chrome")
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         tab = browser.new_page(viewport=_SIZE, color_scheme="light", reduced_motion="reduce")
         tab.goto(address)
-        for index in range(_COMPARED):
-            tab.locator(".rows .row .select").nth(index).click()
         tab.locator(".curve canvas").first.wait_for()
         tab.mouse.move(0, 0)
-        tab.wait_for_timeout(1000)  # the answer with the curves of all selected jobs
+        tab.wait_for_timeout(1000)
         tab.screenshot(path=PICTURE)
         browser.close()
     sys.stdout.write(f"written to {PICTURE}\n")

@@ -129,7 +129,8 @@ export class Curves {
     showValues(null);
     return drawPlot(host, data, {
       height: HEIGHT, cursor: { y: false }, series: [{}, ...series], hooks: { setCursor: [(plot) => showValues(plot.cursor.idx ?? null)] },
-      scales: { x: { time: false, range: (_, low, high) => (low === high ? [low - 1, high + 1] : [low, high]) } },
+      scales: { x: { time: false, range: (_, low, high) => (low === high ? [low - 1, high + 1] : [low, high]) },
+        y: /^host_.*percent$/.test(name) ? { range: [0, 100] } : {} },
       axes: [{ incrs: byEpoch ? EPOCHS : undefined, label: unit }, {}],
     });
   }

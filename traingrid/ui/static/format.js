@@ -37,7 +37,7 @@ export function duration(seconds) {
 
 /** Return an estimate of seconds: in minutes or hours from a minute on. */
 export function rough(seconds) {
-  if (seconds < 60) return "< 1 min";
+  if (seconds < 60) return "<\u00a01\u00a0min";
   return seconds < 5400 ? `${Math.round(seconds / 60)} min` : `${number(Math.round(seconds / 360) / 10)} h`;
 }
 
