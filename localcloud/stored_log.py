@@ -14,8 +14,10 @@ from typing import Any
 
 from moto.core.utils import unix_time_millis, utcnow
 from moto.logs.exceptions import InvalidParameterException
-from moto.logs.models import EventMessageFilter, LogGroup
+from moto.logs.models import LogGroup
 from moto.logs.models import LogStream as MotoLogStream
+
+from localcloud.log_filter import message_filter
 
 MOST_EVENTS, MOST_BYTES = 10_000, 1024 * 1024
 """The limits of a page: "up to 1 MB of log events or up to 10,000 log events"
@@ -118,9 +120,9 @@ class StoredLogStream(MotoLogStream):
     def _event(self, index: int, message: str) -> dict[str, Any]:
         return {"ingestionTime": self._ingested[index], "message": message, "timestamp": self._times[index]}
 
-    def filter_log_events(self, start_time: int, end_time: int, filter_pattern: str) -> list[dict[str, Any]]:
+    def filter_log_events(self, start_time: int, end_time: int, filter_pattern: str | None) -> list[dict[str, Any]]:
         """Return the events that match a pattern; see FilterLogEvents, whose endTime is included."""
-        matches = EventMessageFilter(filter_pattern).matches
+        matches = message_filter(filter_pattern)
         with self._access:
             window = self._window(start_time, end_time + 1 if end_time else None)
             return [

@@ -47,6 +47,7 @@ FEATURES = (
     "localcloud.dynamodb",
     "localcloud.sns",
     "localcloud.log_keys",
+    "localcloud.log_filter",
     "localcloud.cloudformation",
     "localcloud.s3.bucket_policies",
     "localcloud.s3.object_events",

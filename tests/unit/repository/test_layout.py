@@ -74,7 +74,18 @@ PARTS = {
         *("child", "catalog", "planner", "sweep", "merge", "report", "api", "ui", "cli"),
     ),
     "localcloud": (
-        *("processes", "credentials", "wire", "faults", "limits", "iam", "settings", "stored_log", "log_streams"),
+        *(
+            "processes",
+            "credentials",
+            "wire",
+            "faults",
+            "limits",
+            "iam",
+            "settings",
+            "log_filter",
+            "stored_log",
+            "log_streams",
+        ),
         *("dynamodb", "s3", "sns", "log_keys"),
         *(
             "ecr",

@@ -358,6 +358,13 @@ def test_a_tag_with_an_invalid_character_is_refused(batch: Batch) -> None:
         assert refused.value.response["Error"]["Code"] == "BadRequestException"
     allowed = {"größe": "a b_1.5:/@=+-"}
     assert batch.ended(batch.submit(definition, tags=allowed))["tags"] == allowed
+    with pytest.raises(ClientError, match="at most 50 entries; got 51"):
+        batch.submit(definition, tags={str(number): "" for number in range(51)})
+
+
+def test_a_client_may_send_maps_without_entries(batch: Batch) -> None:
+    job = batch.run("pass", tags={}, parameters={}, arrayProperties={})
+    assert job["status"] == "SUCCEEDED"
 
 
 def test_a_queue_without_a_state_is_enabled(batch: Batch) -> None:
