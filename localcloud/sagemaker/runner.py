@@ -34,6 +34,11 @@ LOG_GROUP = "/aws/sagemaker/TrainingJobs"
 INTERNAL_ERROR = "InternalServerError: We encountered an internal error. Please try again."
 """FailureReason of a job that failed because of SageMaker itself."""
 
+_NO_OPT_ML = (
+    "localcloud runs a program without a container, so its folder /opt/ml is that of the variable SAGEMAKER_BASE_DIR. "
+    "The command of this job names /opt/ml itself, as that of ModelTrainer.train() of the SageMaker SDK does; submit the "
+    "trainer with traingrid."
+)
 _DISK_FULL = "ClientError: Artifact upload failed:Insufficient disk space"
 """FailureReason of a job without room for its results: SageMaker's words for a channel that does not fit
 (https://github.com/aws/sagemaker-python-sdk/issues/128), here with the other step that copies."""
@@ -199,6 +204,8 @@ class Runner:
         image = published.resolve(self.job.account, specification["TrainingImage"])
         entry_point = specification.get("ContainerEntrypoint") or image.command
         command = (*entry_point, *(specification.get("ContainerArguments") or ()))
+        if any("/opt/ml/" in part for part in command) and not Path("/opt/ml").exists():
+            raise transfer.TransferError(_NO_OPT_ML)
         self._image = dataclasses.replace(image, command=command)
         own = {
             "TRAINING_JOB_NAME": self.job.name,

@@ -315,6 +315,18 @@ def test_a_program_that_does_not_exist_fails_the_job(sagemaker: SageMaker) -> No
     assert "/no-such-program" in job["FailureReason"]
 
 
+def test_a_command_of_the_sdk_with_absolute_paths_is_refused_in_a_sentence(sagemaker: SageMaker) -> None:
+    request = sagemaker.request()
+    request["AlgorithmSpecification"]["ContainerEntrypoint"] = ["/bin/bash"]
+    request["AlgorithmSpecification"]["ContainerArguments"] = [
+        "-c",
+        "chmod +x /opt/ml/input/data/sm_drivers/sm_train.sh",
+    ]
+    sagemaker.api.create_training_job(**request)
+    job = sagemaker.ended(request["TrainingJobName"])
+    assert "localcloud runs a program without a container" in job["FailureReason"]
+
+
 def test_training_jobs_are_listed_by_status_and_name_in_pages(client: Callable[..., Any]) -> None:
     sagemaker = SageMaker(client, "eu-central-1")
     names = [sagemaker.run(TrainingJobName=name)["TrainingJobName"] for name in ("ab", "b", "abc")]
