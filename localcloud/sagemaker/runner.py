@@ -36,8 +36,8 @@ INTERNAL_ERROR = "InternalServerError: We encountered an internal error. Please 
 
 _NO_OPT_ML = (
     "localcloud runs a program without a container, so its folder /opt/ml is that of the variable SAGEMAKER_BASE_DIR. "
-    "The command of this job names /opt/ml itself, as that of ModelTrainer.train() of the SageMaker SDK does; submit the "
-    "trainer with traingrid."
+    "The command of this job names /opt/ml itself, as that of ModelTrainer.train() of the SageMaker SDK does; submit "
+    "the trainer with traingrid."
 )
 _DISK_FULL = "ClientError: Artifact upload failed:Insufficient disk space"
 """FailureReason of a job without room for its results: SageMaker's words for a channel that does not fit
