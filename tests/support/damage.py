@@ -62,6 +62,7 @@ JOB: dict[str, Any] = {
     "hourly_dollars": 1.5,
     "running_hourly_dollars": 1.5,
     "reopened": "",
+    "ended_at": "2026-11-20T10:30:00Z",
     "tried": [
         {
             "attempt": 1,
@@ -72,6 +73,7 @@ JOB: dict[str, Any] = {
             "training_job": "t",
             "training_job_arn": "arn",
             "reopened": "",
+            "ended_at": "2026-11-20T10:30:00Z",
             "artifact": "s3://b/m",
             "billable_seconds": 1,
             "on_demand": False,

@@ -44,7 +44,8 @@ def test_a_stopped_script_continues_from_its_checkpoint(
     found = checkpoint_folders.newest(tmp_path / "127.0.0.1" / "checkpoints" / "0")
     assert found is not None
     assert found.state == {"epoch": 4}
-    values = [json.loads(line) for _, content in store.puts for line in content.splitlines()]
+    records = [json.loads(line) for _, content in store.puts for line in content.splitlines()]
+    values = [record for record in records if "epoch" in record]  # the others have the use of the host
     assert [(value["epoch"], value["metrics"]["loss"]) for value in values] == [
         *((1, 1.0), (2, 0.5)),
         *((3, 0.333333), (4, 0.25)),

@@ -55,6 +55,7 @@ def modelled(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> Iterato
 def everything_that_a_ledger_does(ledger: Ledger) -> list[Any]:
     """Make every kind of write, with conditions met and not met, and return all answers and the final items."""
     previous: AttemptFacts = {"region": "us-east-1", "state": JobState.FAILED, "failure": "capacity", "reason": "none"}
+    previous["ended_at"] = "2026-11-20T11:00:00Z"
     answers: list[Any] = [
         ledger.claim_submission("0123abcd", "a", {"jobs": 1, "manifest": "s3://bucket/x.csv", "claim_ends_at": 60})
         is None,
