@@ -214,10 +214,10 @@ def test_a_sweep_is_one_group_with_its_best_trial_and_hyperparameters(
     expect(rows(tab)).to_have_count(14)
     tab.get_by_role("combobox", name="Submission").select_option(label="sweep rates")
     expect(rows(tab)).to_have_count(6)
-    expect(tab.locator("#best")).to_have_text("Best: rates-0003 with score 0.5 · rate 0.1 · optimizer adam1")
+    expect(tab.locator("#best")).to_have_text("Best: rates-0003 with score 0.5 · rate 0.10 · optimizer adam1")
     expect(tab.locator("#effects .curve")).to_have_count(2)
     tab.locator("[data-column=hp-0] .sort").click()
-    expect(rows(tab).locator(".hp-0")).to_have_text(["0", "0.01", "0.02", "0.1", "0.11", "0.12"])
+    expect(rows(tab).locator(".hp-0")).to_have_text(["0.00", "0.01", "0.02", "0.10", "0.11", "0.12"])
     expect(tab.locator("[role=columnheader].reason")).to_have_count(0)  # no job has one
     assert violations(tab) == []
     tab.locator("#best button").click()

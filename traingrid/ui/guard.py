@@ -17,7 +17,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from traingrid.ui.proxy import Proxy, is_name
+from traingrid.ui.proxy import Proxy, is_name, name_in
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
@@ -146,13 +146,19 @@ class ProxyGuard(Guard):
             return ""
         if headers.getlist("host") != [self._proxy.host]:
             return f"This server answers only requests for {self._proxy.host}."
-        if refusal := _foreign(scope, headers, {self._proxy.url}):
+        if not _opens_the_page(scope, headers) and (refusal := _foreign(scope, headers, {self._proxy.url})):
             return refusal
         users = headers.getlist(self._proxy.user_header)
-        if len(users) != 1 or not is_name(users[0]):
+        if len(users) != 1 or not is_name(user := name_in(users[0])):
             return f"The reverse proxy names no user in the header {self._proxy.user_header}."
-        scope.setdefault("state", {})["user"] = users[0]
+        scope.setdefault("state", {})["user"] = user
         return ""
+
+
+def _opens_the_page(scope: Scope, headers: Headers) -> bool:
+    """Return True if a browser opens the page from a link of another site, or after the login on one."""
+    is_document = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
+    return is_document and scope["method"] == "GET" and scope["path"] == "/" and headers.get("origin") is None
 
 
 def _foreign(scope: Scope, headers: Headers, origins: Collection[str]) -> str:

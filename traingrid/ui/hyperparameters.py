@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from traingrid import names
-from traingrid.aws.s3_uri import S3Uri
-from traingrid.errors import UsageError
+from traingrid.errors import TraingridError, UsageError
 from traingrid.ledger.damage import warn
 from traingrid.submission.submitted_jobs import last_submitted_jobs
 from traingrid.sweep.journal import Journal
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from traingrid.api.control_plane import ControlPlane
     from traingrid.ledger.submission_item import SubmissionItem
 
-MOST_SUBMISSIONS, MOST_JOBS, MOST_NAMES = 100, 10_000, 40
+logger = logging.getLogger(__name__)
+MOST_SUBMISSIONS, MOST_JOBS, MOST_NAMES = 500, 10_000, 40
 """The most that one answer has. A browser shows each name as a column."""
 _READS = 8
 """The number of submissions that are read at once."""
@@ -28,7 +29,7 @@ _READS = 8
 def sweep_of(submission_item: SubmissionItem) -> str:
     """Return the name of the sweep that submitted a manifest; empty if a person or a rule did."""
     folder = f"{names.MANIFEST_PREFIX}{names.SWEEP_PREFIX}"
-    key = S3Uri.parse(submission_item.manifest).key
+    key = submission_item.manifest.partition("://")[2].partition("/")[2]  # not all recorded URIs can be parsed
     return key.removeprefix(folder).partition("/")[0] if key.startswith(folder) else ""
 
 
@@ -78,9 +79,13 @@ def _differing_names(jobs: Collection[dict[str, str]]) -> list[str]:
 
 
 def _objective(plane: ControlPlane, sweeps: set[str]) -> dict[str, str] | None:
-    """Return the objective of the only sweep; None if there is none, or its journal is gone."""
+    """Return the objective of the only sweep; None if there is none, or its journal is gone or cannot be read."""
     if len(sweeps) != 1 or not (name := next(iter(sweeps))):
         return None
-    first_entry = Journal(plane.storage, plane.deployment.manifest_bucket, name).first_entry()
+    try:
+        first_entry = Journal(plane.storage, plane.deployment.manifest_bucket, name).first_entry()
+    except TraingridError as error:
+        logger.warning("the objective of a sweep is unknown: %s", error)
+        return None
     objective: dict[str, str] | None = first_entry.spec.get("objective") if first_entry else None
     return objective

@@ -69,6 +69,14 @@ class Proxy:
         return any(address in network for network in self.networks)
 
 
+def name_in(header: str) -> str:
+    """Return the name in a header, which a server reads as Latin-1 and a proxy may have written as UTF-8."""
+    try:
+        return header.encode("latin-1").decode()
+    except UnicodeDecodeError:
+        return header
+
+
 def is_name(user: str) -> bool:
     """Return True if a header's value can be the name of a user: not empty, not too long, and printable."""
     return 0 < len(user) <= LONGEST_NAME and user.isprintable()

@@ -160,7 +160,8 @@ class Page:
     async def _events(self, request: Request) -> Response:
         last = request.headers.get("last-event-id") or request.query_params.get("last", "")
         stream = self.feed.stream(last)
-        return StreamingResponse(stream, media_type="text/event-stream")
+        # nginx collects the answers of a server unless this header is set.
+        return StreamingResponse(stream, media_type="text/event-stream", headers={"x-accel-buffering": "no"})
 
     async def _job(self, request: Request) -> Response:
         submission, index = request.path_params["submission"], request.path_params["index"]

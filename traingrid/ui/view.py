@@ -152,6 +152,7 @@ class LedgerView:
                 "claimed_at": submission_item.claimed_at,
                 "manifest": submission_item.manifest.rpartition("/")[2],
                 "sweep": sweep_of(submission_item),
+                "arrays": len(submission_item.arrays),
                 "budget": submission_item.budget_dollars,
             }
             for submission_item in self.heads.values()

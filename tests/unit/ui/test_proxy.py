@@ -53,6 +53,23 @@ def test_other_requests_are_refused(page: RunningPage, changed: dict[str, str | 
     assert (status, content.decode().strip()) == (403, reason)
 
 
+@pytest.mark.parametrize(("path", "expected"), [("/", 200), ("/api/state", 403)])
+def test_a_link_or_a_login_of_another_site_may_open_only_the_page(page: RunningPage, path: str, expected: int) -> None:
+    browser = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+    assert page.request(path, "GET", None, **(HEADERS | browser))[0] == expected
+    assert page.request(path, "GET", None, **(HEADERS | browser | {"Sec-Fetch-Dest": "iframe"}))[0] == 403
+    assert page.request(path, "POST", None, **(HEADERS | browser))[0] == 403
+
+
+def test_a_name_may_have_any_letters(page: RunningPage, local: LocalGrid) -> None:
+    header = "Jos\u00e9 \u0103".encode().decode("latin-1")
+    body = {"submission": SUBMISSION, "index": 0}
+    status, _, _ = page.request("/api/cancel", "POST", body, **(HEADERS | {USER: header, "Origin": ADDRESS}))
+    assert status == 200
+    (cancel,) = local.ledger.cancels(SUBMISSION).values()
+    assert cancel.by == "Jos\u00e9 \u0103 through arn:server"
+
+
 def test_the_session_of_the_printed_address_is_not_enough(page: RunningPage) -> None:
     status, _, _ = page.request(f"/?token={page.page.secrets.token}", Host="grid.example.com")
     assert status == 403

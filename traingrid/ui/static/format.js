@@ -55,7 +55,7 @@ export const dollars = (value) => (value ? `$${value.toFixed(value < 100 ? 2 : 0
 /** Return the seconds of the current attempt: until now if it trains, and until its end otherwise. */
 export function elapsed(row) {
   if (FINAL.has(row.state)) return row.seconds;
-  return row.started ? Date.now() / 1000 - row.started : 0;
+  return row.started ? Math.max(0, Date.now() / 1000 - row.started) : 0;
 }
 
 /** Return the seconds that the remaining epochs take at the measured pace; 0 if that is not known. */

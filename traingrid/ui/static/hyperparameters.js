@@ -4,52 +4,63 @@ import * as format from "./format.js";
 import { colour, drawPlot, loadLibrary, resizePlots } from "./plots.js";
 import { get } from "./requests.js";
 
-const HEIGHT = 180, MOST_PLOTS = 8, FEWEST_JOBS = 3;
+const HEIGHT = 180, MOST_PLOTS = 8, MOST_LABELS = 12, FEWEST_JOBS = 3, AGAIN_SECONDS = 30;
+const NOTHING = { names: [], jobs: {}, left_out: 0, objective: null };
 
 export class Hyperparameters {
   #group = null;
   #asked = "";
   #drawn = "";
   #plots = [];
-  #known = { names: [], jobs: {}, left_out: 0, objective: null };
+  #known = NOTHING;
+  #chosen = "";
+  #error = "";
 
   constructor(store, { changed, open }) {
     this.store = store;
     this.changed = changed;
     this.open = open;
     this.select = byId("compared-metric");
-    this.select.addEventListener("input", () => this.draw(this.rows));
+    this.select.addEventListener("input", () => {
+      this.#chosen = this.select.value;
+      this.draw(this.rows);
+    });
     new ResizeObserver(() => resizePlots(this.#plots)).observe(byId("effects"));
   }
 
   /** Use the hyperparameters of a group; they are read again if it has more jobs or a retry. */
   use(group) {
     this.#group = group;
-    const asked = group ? JSON.stringify(group.submissions) : "";
+    const asked = group ? `${group.key}\n${group.revision}` : "";
     if (asked === this.#asked) return;
+    if (!asked.startsWith(`${this.#asked.split("\n")[0]}\n`)) this.#chosen = "";
     this.#asked = asked;
     if (group) this.#load(group, asked);
-    else this.#set({ names: [], jobs: {}, left_out: 0, objective: null });
+    else this.#set(NOTHING);
   }
 
   /** The columns of the table. */
   get columns() {
-    return this.#known.names.map((name, position) => ({
-      name: `hp-${position}`, title: name, numeric: true, width: "minmax(72px, .6fr)", needs: 80,
-      sort: (row) => comparable(this.#known.jobs[row.key]?.[position]), show: (row) => shown(this.#known.jobs[row.key]?.[position]),
-    }));
+    return this.#known.names.map((name, position) => {
+      const value = (row) => this.#known.jobs[row.key]?.[position] ?? undefined;
+      const isNumeric = Object.values(this.#known.jobs).every((values) => isNumber(values[position]));
+      return { name: `hp-${position}`, title: name, numeric: isNumeric, width: "minmax(72px, .6fr)", needs: 80,
+        sort: (row) => (isNumeric && value(row) !== undefined ? Number(value(row)) : value(row)), show: (row) => shown(value(row)) };
+    });
   }
 
   /** Draw the section: the best job, and a plot for each hyperparameter. */
   draw(rows = []) {
     this.rows = rows.filter((row) => this.#known.jobs[row.key]);
     const metrics = metricsOf(this.rows), hidden = !this.#known.names.length || !metrics.length || this.rows.length < FEWEST_JOBS;
-    byId("effects-section").hidden = hidden;
+    byId("effects-section").hidden = hidden && !this.#error;
+    byId("effects-error").hidden = !this.#error;
+    setText(byId("effects-error"), this.#error);
     if (hidden) return;
     this.#offer(metrics);
     const metric = this.select.value, measured = this.rows.filter((row) => Number.isFinite(row.metrics[metric]));
     const best = bestOf(measured, metric, this.#isLowestBest(metric));
-    const state = JSON.stringify([metric, best?.key, this.#known.names, measured.map((row) => [row.key, row.metrics[metric]])]);
+    const state = JSON.stringify([metric, best?.key, this.#known.names, measured.map((row) => [row.key, row.tier, row.metrics[metric]])]);
     if (state === this.#drawn) return;
     this.#drawn = state;
     setText(byId("effects-of"), this.#group ? `of ${format.printable(this.#group.title)}` : "");
@@ -65,13 +76,16 @@ export class Hyperparameters {
 
   async #load(group, asked) {
     const path = `/api/hyperparameters?${group.submissions.map((id) => `submission=${encodeURIComponent(id)}`).join("&")}`;
-    let known;
+    let known = NOTHING, problem = "";
     try {
       [known] = await Promise.all([get(path), loadLibrary()]);
-    } catch { // a group with too many jobs has neither columns nor plots
-      known = { names: [], jobs: {}, left_out: 0, objective: null };
+    } catch (error) {
+      problem = `The hyperparameters cannot be shown. ${error.message}`;
     }
-    if (asked === this.#asked) this.#set(known);
+    if (asked !== this.#asked) return;
+    if (problem) setTimeout(() => { if (asked === this.#asked) this.#asked = ""; }, AGAIN_SECONDS * 1000);
+    this.#error = problem;
+    this.#set(known);
   }
 
   #set(known) {
@@ -81,10 +95,10 @@ export class Hyperparameters {
   }
 
   #offer(metrics) {
-    const objective = this.#known.objective?.metric, before = this.select.value;
-    if ([...this.select.options].map((option) => option.value).join("\n") === metrics.join("\n")) return;
-    this.select.replaceChildren(...metrics.map((name) => el("option", { value: name }, name)));
-    this.select.value = [before, objective, format.metricName(metrics, "accuracy"), format.metricName(metrics, "loss"), metrics[0]]
+    if ([...this.select.options].map((option) => option.value).join("\n") !== metrics.join("\n")) {
+      this.select.replaceChildren(...metrics.map((name) => el("option", { value: name }, format.printable(name))));
+    }
+    this.select.value = [this.#chosen, this.#known.objective?.metric, format.metricName(metrics, "accuracy"), format.metricName(metrics, "loss"), metrics[0]]
       .find((name) => metrics.includes(name));
   }
 
@@ -103,18 +117,24 @@ export class Hyperparameters {
 
   #drawPlots(measured, metric, best) {
     for (const plot of this.#plots) plot.destroy();
-    const plotted = this.#known.names.slice(0, MOST_PLOTS), hosts = plotted.map((name) =>
+    const plotted = this.#known.names.filter((_, position) => this.#canBePlotted(position, measured)).slice(0, MOST_PLOTS), hosts = plotted.map((name) =>
       el("div", { class: "curve", role: "group", "aria-label": `${metric} by ${name}` }, el("h3", {}, format.printable(name))));
     byId("effects").replaceChildren(...hosts);
     const others = this.#known.names.length - plotted.length + this.#known.left_out;
     byId("effects-more").hidden = others === 0;
     setText(byId("effects-more"), `${format.count(others)} more hyperparameters differ.`);
-    this.#plots = plotted.map((_, position) => this.#plot(hosts[position], position, measured, metric, best));
+    this.#plots = plotted.map((name, number) => this.#plot(hosts[number], this.#known.names.indexOf(name), measured, metric, best));
+  }
+
+  /** Return True for numbers, and for few different texts. */
+  #canBePlotted(position, measured) {
+    const values = measured.map((row) => this.#known.jobs[row.key][position]).filter((value) => value !== null);
+    return values.length > 0 && (values.every(isNumber) || new Set(values).size <= MOST_LABELS);
   }
 
   #plot(host, position, measured, metric, best) {
     const points = measured.map((row) => ({ row, value: this.#known.jobs[row.key][position] })).filter(({ value }) => value !== null && value !== undefined);
-    const isNumeric = points.every(({ value }) => value.trim() !== "" && Number.isFinite(Number(value)));
+    const isNumeric = points.every(({ value }) => isNumber(value));
     const labels = isNumeric ? [] : [...new Set(points.map(({ value }) => value))].sort();
     const placed = points.map(({ row, value }) => ({ row, x: isNumeric ? Number(value) : labels.indexOf(value) })).sort((a, b) => a.x - b.x);
     const xs = placed.map(({ x }) => x), [low, high] = [Math.min(...xs), Math.max(...xs)], isLog = isNumeric && low > 0 && high / low >= 50;
@@ -125,7 +145,7 @@ export class Hyperparameters {
       height: HEIGHT, cursor: { show: false }, series: [{}, dots(0, 6), dots(7, 5), dots(2, 10)],
       scales: { x: { time: false, distr: isLog ? 3 : 1, range: () => (isLog ? [low / margin, high * margin] : [low - margin, high + margin]) } },
       axes: [isNumeric ? { values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : format.number(tick))) }
-        : { splits: () => labels.map((_, index) => index), values: () => labels.map((label) => label.slice(0, 12)) }, {}],
+        : { splits: () => labels.map((_, index) => index), values: () => labels.map(short) }, {}],
     });
   }
 }
@@ -140,5 +160,6 @@ function bestOf(rows, metric, isLowest) {
   return rows.filter((row) => row.tier === 0).sort((a, b) => sign * (a.metrics[metric] - b.metrics[metric]))[0];
 }
 
-const shown = (value) => (value === null || value === undefined ? "" : Number.isFinite(Number(value)) && value.trim() ? format.number(Number(value)) : format.printable(value));
-const comparable = (value) => (value === null || value === undefined ? undefined : Number.isFinite(Number(value)) ? Number(value) : value);
+const isNumber = (value) => value === null || (value.trim() !== "" && Number.isFinite(Number(value)));
+const shown = (value) => format.printable(value ?? "");
+const short = (label) => (label.length > 14 ? `${format.printable(label.slice(0, 5))}…${format.printable(label.slice(-8))}` : format.printable(label));

@@ -107,7 +107,7 @@ export function showConnection(state) {
   const texts = {
     live: "live",
     reconnecting: "connection lost, reconnecting",
-    closed: "closed: open the address that `traingrid ui` has printed last",
+    closed: "closed: reload the page, or open the address that `traingrid ui` has printed last",
   };
   byId("connection").dataset.state = state;
   setText(byId("connection"), texts[state]);

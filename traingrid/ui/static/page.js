@@ -69,9 +69,10 @@ store.addEventListener("change", (event) => {
   if (isFirst) filters.start(store.groups);
   draw(event.detail);
   if (isFirst && store.rows.has(linked)) open(linked);
-  isFirst = false;
+  isFirst = store.groups.length === 0; // the first read of the ledger may have failed
 });
 store.addEventListener("connection", (event) => showConnection(event.detail));
+addEventListener("hashchange", () => location.reload()); // another link to the page; it changes its address without this
 startTheme(() => {
   curves.redraw();
   hyperparameters.redraw();

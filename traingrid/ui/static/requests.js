@@ -17,7 +17,7 @@ async function answerOf(promise) {
   try {
     answer = await promise;
   } catch {
-    throw new Error("The server does not answer. Is `traingrid ui` still running?");
+    throw new Error("The server does not answer. Is `traingrid ui` still running? If you have signed in, reload the page.");
   }
   if (answer.headers.get("content-type")?.startsWith("application/json")) {
     const content = await answer.json();

@@ -87,7 +87,7 @@ export class Table {
   }
 
   #heading(column) {
-    const sorts = column.sort && el("button", { type: "button", class: "sort", tabindex: -1, title: format.printable(column.title), onclick: () => this.#sort(column) }, format.printable(column.title));
+    const sorts = column.sort && el("button", { type: "button", class: "sort", title: format.printable(column.title), onclick: () => this.#sort(column) }, format.printable(column.title));
     return el("div", { class: `cell ${column.name} ${column.numeric ? "numeric" : ""}`, role: "columnheader", "data-column": column.name },
       sorts || el("span", { class: "hidden" }, "Compare"));
   }

@@ -39,7 +39,7 @@ function partsOf(row) {
     add(state === "Failed" ? "bad" : "off", `attempt ${index + 1} in ${place} ${state.toLowerCase()}${failure ? ` (${failure})` : ""} after`, trained, ended);
     from = Math.max(from, ended);
   });
-  const end = row.ended || Math.floor(Date.now() / 1000), { started, requested } = row;
+  const { started, requested } = row, end = row.ended || Math.max(Math.floor(Date.now() / 1000), started, requested);
   if (!started && row.seconds) { // a version that did not record the start
     add("wait", "waited", from, end - row.seconds);
     add(format.stateClass(row.state), format.stateTitle(row.state), Math.max(from, end - row.seconds), end);
