@@ -46,6 +46,8 @@ the [notebook](../examples/notebook) trains one in a local AWS. No such job has 
 
 ## Differences from `train()`
 
+- `train()` itself runs in AWS only: the command that it requests needs a folder `/opt/ml`, which the programs of
+  localcloud do not have. The training job fails with this reason.
 - The program is started by the image (`sagemaker_submit_directory`, `sagemaker_program`), not by the SDK's scripts in
   the channel `sm_drivers`. AWS's own images and the grid's training image start it; any other image must, too.
 - Hyperparameters reach a script as arguments, as with the SDK, but sorted; see
