@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 from traingrid import names
 from traingrid.errors import TraingridError, UsageError
 from traingrid.ledger.damage import warn
+from traingrid.metrics.comparison import differing
 from traingrid.submission.submitted_jobs import last_submitted_jobs
 from traingrid.sweep.journal import Journal
 from traingrid.threads import map_in_order
 from traingrid.ui.rows import key_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
 
     from traingrid.api.control_plane import ControlPlane
     from traingrid.ledger.submission_item import SubmissionItem
@@ -56,12 +57,13 @@ def hyperparameters(plane: ControlPlane, submissions: Sequence[str]) -> dict[str
         raise UsageError(text, "Choose a smaller submission, or run `traingrid compare`.")
     parts = map_in_order(lambda item: _hyperparameters_of(plane, item), items, _READS)
     by_job = {key: parameters for part in parts for key, parameters in part.items()}
-    differing = _differing_names(by_job.values())
-    columns = differing[:MOST_NAMES]
+    differing_names = differing(list(by_job.values()))
+    in_order = dict.fromkeys(name for parameters in by_job.values() for name in parameters if name in differing_names)
+    columns = list(in_order)[:MOST_NAMES]
     return {
         "names": columns,
         "jobs": {key: [parameters.get(name) for name in columns] for key, parameters in by_job.items()},
-        "left_out": len(differing) - len(columns),
+        "left_out": len(in_order) - len(columns),
         "objective": _objective(plane, {sweep_of(submission_item) for submission_item in items}),
     }
 
@@ -70,12 +72,6 @@ def _hyperparameters_of(plane: ControlPlane, submission_item: SubmissionItem) ->
     """Return the hyperparameters of each job of a submission, by the key of the job."""
     jobs = last_submitted_jobs(plane.storage, plane.deployment.manifest_bucket, submission_item, warn)
     return {key_of(submission_item.submission, index): job.hyperparameters for index, job in jobs.items()}
-
-
-def _differing_names(jobs: Collection[dict[str, str]]) -> list[str]:
-    """Return the names whose values differ, in the order in which the jobs have them."""
-    names_in_order = dict.fromkeys(name for parameters in jobs for name in parameters)
-    return [name for name in names_in_order if len({parameters.get(name) for parameters in jobs}) > 1]
 
 
 def _objective(plane: ControlPlane, sweeps: set[str]) -> dict[str, str] | None:

@@ -15,6 +15,8 @@ export class Hyperparameters {
   #known = NOTHING;
   #chosen = "";
   #error = "";
+  /** The columns of the table. */
+  columns = [];
 
   constructor(store, { changed, open }) {
     this.store = store;
@@ -37,16 +39,6 @@ export class Hyperparameters {
     this.#asked = asked;
     if (group) this.#load(group, asked);
     else this.#set(NOTHING);
-  }
-
-  /** The columns of the table. */
-  get columns() {
-    return this.#known.names.map((name, position) => {
-      const value = (row) => this.#known.jobs[row.key]?.[position] ?? undefined;
-      const isNumeric = Object.values(this.#known.jobs).every((values) => isNumber(values[position]));
-      return { name: `hp-${position}`, title: name, numeric: isNumeric, width: "minmax(72px, .6fr)", needs: 80,
-        sort: (row) => (isNumeric && value(row) !== undefined ? Number(value(row)) : value(row)), show: (row) => shown(value(row)) };
-    });
   }
 
   /** Draw the section: the best job, and a plot for each hyperparameter. */
@@ -90,8 +82,18 @@ export class Hyperparameters {
 
   #set(known) {
     this.#known = known;
+    this.columns = this.#columns(); // once, because each update of the page uses them
     this.#drawn = "";
     this.changed();
+  }
+
+  #columns() {
+    return this.#known.names.map((name, position) => {
+      const value = (row) => this.#known.jobs[row.key]?.[position] ?? undefined;
+      const isNumeric = Object.values(this.#known.jobs).every((values) => isNumber(values[position]));
+      return { name: `hp-${position}`, title: name, numeric: isNumeric, width: "minmax(72px, .6fr)", needs: 80,
+        sort: (row) => (isNumeric && value(row) !== undefined ? Number(value(row)) : value(row)), show: (row) => shown(value(row)) };
+    });
   }
 
   #offer(metrics) {
