@@ -27,12 +27,25 @@ _ANY_FOLDER = "A manifest line may copy any folder of a data bucket, or the mode
 
 
 def let_read_its_line(role: iam.Role, bucket: s3.Bucket, ledger: dynamodb.ITable) -> None:
-    """Allow a role to read submissions, and to read and write its item in the ledger."""
+    """Allow a role to read submissions, and to read and write its item in the ledger.
+
+    It may also write the jobs of a manifest that was submitted to Batch by hand, but not replace those of any
+    submission: the request must have the header If-None-Match
+    (https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes-enforce.html).
+    """
     grant(
         role,
         ["s3:GetObject", "s3:GetObjectVersion"],
         [f"{bucket.bucket_arn}/{names.SUBMISSION_PREFIX}*", f"{bucket.bucket_arn}/{names.BY_HAND_PREFIX}*"],
         because="Any submission, and any manifest that a user submits in the Batch console",
+    )
+    folder = f"{bucket.bucket_arn}/{names.SUBMISSION_PREFIX}*"
+    grant(
+        role,
+        ["s3:PutObject"],
+        [f"{folder}/jobs.jsonl", f"{folder}/jobs.index"],
+        conditions={"Null": {"s3:if-none-match": "false", _COPY_SOURCE: "true"}},
+        because="The submission of any Batch job; its id is a hash",
     )
     items = ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query", "dynamodb:UpdateItem"]
     grant(role, items, [ledger.table_arn])

@@ -94,9 +94,9 @@ def let_look(role: iam.Role, grid: GridSettings, bucket: s3.Bucket, ledger: dyna
     grant(role, ["s3:ListBucket"], [bucket.bucket_arn])
     grant(
         role,
-        ["batch:DescribeJobs", "sagemaker:ListTrainingJobs"],
+        ["sagemaker:ListTrainingJobs"],
         ["*"],
-        because="The actions do not support resources; jobs of other owners are ignored",
+        because="The action does not support resources; jobs of other owners are ignored",
     )
     grant(
         role,

@@ -87,14 +87,17 @@ def event_keys(request: Mapping[str, Any]) -> Context:
     )
 
 
-def copy_source_key(request: Mapping[str, Any]) -> Context:
-    """Return the key of CopyObject and UploadPartCopy on their target: the header's value, without any change.
+def object_keys(request: Mapping[str, Any]) -> Context:
+    """Return the keys of a request that writes an object: the values of its headers, without any change.
 
-    Its pattern in a policy begins with the bucket
+    s3:if-none-match is the header of conditional writes
+    (https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes-enforce.html). The pattern of
+    s3:x-amz-copy-source, of CopyObject and UploadPartCopy, begins with the bucket
     (https://docs.aws.amazon.com/AmazonS3/latest/userguide/amazon-s3-policy-keys.html). S3 also accepts a source with a
     leading slash, or the ARN of an access point; no source states that IAM sees these in the same form.
     """
-    return _present({"s3:x-amz-copy-source": request.get("CopySource")})
+    headers = {"s3:x-amz-copy-source": "CopySource", "s3:if-none-match": "IfNoneMatch"}
+    return _present({key: request.get(member) for key, member in headers.items()})
 
 
 def session_keys(request: Mapping[str, Any]) -> Context:
@@ -111,7 +114,7 @@ KEYS: Mapping[str, Callable[[Mapping[str, Any]], Context]] = {
     "batch:SubmitServiceJob": lambda request: tag_keys(request.get("tags") or {}) | service_job_keys(request),
     "batch:TagResource": lambda request: tag_keys(request.get("tags") or {}),
     "cloudwatch:PutMetricData": metric_keys,
-    "s3:PutObject": copy_source_key,
+    "s3:PutObject": object_keys,
     "ssm:StartSession": session_keys,
     "events:PutEvents": event_keys,
 }

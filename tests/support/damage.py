@@ -97,7 +97,6 @@ SUBMITTED: dict[str, Any] = {
     "submitted_at": AT,
     "updated_at": AT,
     "batch_job": "array",
-    "children": 3,
     "budget_dollars": 500.5,
     "arrays": [{"batch_job": "array", "file": "jobs.jsonl", "count": 3, "version": "1"}],
     **dict.fromkeys(("notice_end", "notice_budget", "notice_first_failure"), _NOTICE),
@@ -282,15 +281,13 @@ def open_in_the_guard(local: LocalGrid) -> Outcome:
         ledger=local.ledger,
         storage=local.plane.storage,
         bucket=local.deployment.manifest_bucket,
-        batch_status=lambda _: "RUNNING",
     ).find()
     unknown = [line for line in lines if not line.regions]
     return Outcome({(OTHER, 0)}, [f"'{line.submission}'" for line in unknown])
 
 
 def in_use(local: LocalGrid) -> Outcome:
-    children: Any = AllRun()
-    finder = FolderFinder(storage=local.plane.storage, bucket=local.deployment.manifest_bucket, children=children)
+    finder = FolderFinder(storage=local.plane.storage, bucket=local.deployment.manifest_bucket)
     found = finder.find(local.ledger.everything())
     return Outcome({(OTHER, 0)}, list(found.unknown))
 

@@ -100,7 +100,7 @@ class ControlPlane:
         return item
 
     def last_submitted_jobs(self, submission: str) -> dict[int, Job]:
-        """Return the jobs of a submission by index, each as it was last submitted; none for one by hand.
+        """Return the jobs of a submission by index, each as it was last submitted, if it can be read.
 
         Raises:
             UsageError: The submission does not exist.

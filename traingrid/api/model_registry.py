@@ -118,7 +118,7 @@ def _model_specification(job: Job | None, status: JobStatus, image: str) -> dict
         return {"SourceAlgorithmSpecification": {"SourceAlgorithms": [algorithm]}}
     inference_image = image or (job.image if job else "")
     if not inference_image:
-        text = "The job was submitted to Batch by hand, so the image that trained its model is not known."
+        text = "The line of the job cannot be read, so the image that trained its model is not known."
         raise UsageError(text, "Name the image of the inference container with --image.")
     _check_image(inference_image, status.region)
     container = {"Image": inference_image, "ModelDataUrl": status.artifact}

@@ -42,7 +42,7 @@ def lost_lines(world: World) -> Iterator[Violation]:
             if item is None and world.may_have(submission, index):
                 continue
             if not _is_accounted_for(world, line, item, submission_item, running=line in running):
-                sentence = f"job {index} of {submission} {_why_lost(world, line, item, submission_item)}"
+                sentence = f"job {index} of {submission} {_why_lost(item)}"
                 yield Violation(invariant="I1", kind="lost", submission=submission, what=sentence)
     for submission, index in world.lines:
         if world.may_have(submission):
@@ -57,20 +57,15 @@ def _is_accounted_for(
 ) -> bool:
     if item and item.state in FINAL_STATES:
         return True
-    status = world.children.get(line, "UNKNOWN")
-    if item is None and submission_item.is_by_hand and status in GONE and submission_item.had_child(line[1], status):
-        return True  # its child ended before it created the line's item, and no intake creates items for this array
     if world.at_rest:
         return False
     age = world.read_at - (item or submission_item).changed_at
-    return running or age < SETTLED_SECONDS or status not in GONE
+    return running or age < SETTLED_SECONDS or world.children.get(line, "UNKNOWN") not in GONE
 
 
-def _why_lost(world: World, line: Line, item: JobItem | None, submission_item: SubmissionItem) -> str:
+def _why_lost(item: JobItem | None) -> str:
     if item:
         return f"is {item.state} (attempt {item.attempt}), but no child or training job is running for it"
-    if submission_item.is_by_hand and not submission_item.had_child(line[1], world.children.get(line, "UNKNOWN")):
-        return f"was never started: Batch job {submission_item.batch_job}, submitted by hand, has no child for it"
     return "has no ledger item, and no child or training job is running for it"
 
 

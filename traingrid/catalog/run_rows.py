@@ -26,7 +26,7 @@ _TOP1 = "validation_top1"
 
 @dataclass(frozen=True, kw_only=True)
 class Lines:
-    """The lines of a submission by index; empty for a submission by hand, which has no copy.
+    """The lines of a submission by index, without those that cannot be read.
 
     Attributes:
         submitted: The lines as they were submitted first.
@@ -92,7 +92,7 @@ def _attempt_facts(item: JobItem, attempt: RecordedAttempt) -> dict[str, Any]:
 
 
 def _line_facts(job: Job | None, attempt: RecordedAttempt) -> dict[str, Any]:
-    """Return the facts of a line for an attempt; None for a submission by hand, which has no copy."""
+    """Return the facts of a line for an attempt; None and empty values if the line cannot be read."""
     if job is not None and attempt.region in job.regions:
         job = job_in_region(job, attempt.region)
     return {

@@ -1,7 +1,7 @@
-"""Submissions by hand: parses a manifest that a user submitted to Batch without the intake.
+"""Submissions by hand: accepts a manifest that a user submitted to Batch without the intake.
 
-Only a child of such a submission imports this module, because the parser and its checks are a large part of all modules
-that a child would load.
+The first child stores its lines as the intake does, so that all later readers find a normal submission. Only such a
+child imports this module, because the parser and its checks are a large part of all modules that a child would load.
 """
 
 from __future__ import annotations
@@ -10,83 +10,91 @@ import hashlib
 from typing import TYPE_CHECKING
 
 from traingrid import names
+from traingrid.aws.s3_uri import ObjectVersion, S3Uri
 from traingrid.errors import UsageError
 from traingrid.job.sizes import MAX_ARRAY
-from traingrid.ledger.rejections import LONGEST_REASON, Rejection
+from traingrid.ledger.submission_item import Array
 from traingrid.ledger.timestamps import now
 from traingrid.manifest import parse as manifest
 from traingrid.manifest.checks.budgets import budget_of
 from traingrid.manifest.errors import ManifestError
-from traingrid.manifest.line import jobs_of_lines
+from traingrid.manifest.line import iter_jobs
 from traingrid.models.initial_models import InitialModels
-from traingrid.submission.files import submission_id
+from traingrid.submission.files import index_uri, jobs_key, line_index, normalised, submission_id
+from traingrid.submission.intake_failure import rejection
 
 if TYPE_CHECKING:
     from traingrid.aws.s3 import Storage
-    from traingrid.aws.s3_uri import ObjectVersion
     from traingrid.child.environment import Child
-    from traingrid.errors import TraingridError
     from traingrid.grid.deployment import Deployment
-    from traingrid.job.job import Job
     from traingrid.ledger.facts import SubmissionFacts
     from traingrid.ledger.ledger import Ledger
     from traingrid.manifest.line import Line
 
 
-def find_job_by_hand(child: Child, deployment: Deployment, storage: Storage, ledger: Ledger) -> tuple[str, Job]:
-    """Return the submission and the job of a child of a manifest that was submitted to Batch by hand.
+def stored_jobs(child: Child, deployment: Deployment, storage: Storage, ledger: Ledger) -> ObjectVersion:
+    """Return the file of the jobs of a manifest that was submitted to Batch by hand; the first child writes it.
 
     The submission's id is derived from the Batch job's id: retries of the Batch job find the same training jobs, and
-    another Batch job trains again. The intake has not claimed the submission, so its children claim it, and `traingrid
-    status` shows it.
+    another Batch job trains again.
 
     Raises:
         ManifestError: The manifest is invalid.
-        IndexError: The manifest has no line for the child.
-        UsageError: The manifest has changed since the first child read it, the size of the array is not the number of
-            lines, or the intake submits this manifest.
+        UsageError: The size of the array is not the number of lines, the intake submits this manifest, or another
+            submission has the id.
     """
+    submission = submission_id(child.batch_job)
+    if ledger.submission(submission) is None:
+        _submit(submission, child, deployment, storage, ledger)
+    item = ledger.submission(submission)
+    if item is None or item.batch_job != child.batch_job:
+        message = f"Another submission has the id of this one, {submission}. No job was started."
+        raise UsageError(message, "Submit the job definition again: another Batch job has another id.")
+    return ObjectVersion(deployment.manifest_bucket, jobs_key(submission), item.arrays[0].version or "")
+
+
+def _submit(submission: str, child: Child, deployment: Deployment, storage: Storage, ledger: Ledger) -> None:
+    """Store and claim the submission of a child's manifest; another child may do the same at this time."""
     try:
         content, lines = _accepted_lines(child, deployment, storage, ledger)
     except (ManifestError, UsageError) as error:
         if child.index == 0:  # all children of the array have the same error
-            ledger.record_rejection(_rejection(child, error))
+            manifest_file = child.array_file
+            ledger.record_rejection(rejection(manifest_file, manifest_file.version, error, batch_job=child.batch_job))
         raise
-    submission = submission_id(child.batch_job)
-    job = jobs_of_lines(lines, deployment, submission)[child.index]
+    jobs, _ = normalised(iter_jobs(lines, deployment, submission))
+    file = S3Uri(deployment.manifest_bucket, jobs_key(submission))
+    version = _store(storage, file, jobs)
+    array = Array(batch_job=child.batch_job, file=file.key.rpartition("/")[2], version=version, count=child.size)
     facts: SubmissionFacts = {
         "manifest": str(child.array_file),
         "version": child.array_file.version,
         "jobs": len(lines),
-        "children": child.size,
-        "state": "Submitted",
-        "batch_job": child.batch_job,
         "sha256": hashlib.sha256(content).hexdigest(),
+        "state": "Submitted",
+        "submitted_at": now(),
+        "batch_job": child.batch_job,
+        "arrays": [array.entry()],
     }
     if (budget := budget_of(lines)) is not None:
         facts["budget_dollars"] = budget
-    previous = ledger.claim_submission(submission, child.batch_job, facts)
-    if previous and previous.sha256 != facts["sha256"]:
-        message = f"{child.array_file} has changed since the first child of {child.batch_job} read it."
-        raise UsageError(message, "Submit the job again, preferably with ?versionId=... in S3_ARRAY_FILE.")
-    return submission, job
+    ledger.claim_submission(submission, child.batch_job, facts)
 
 
-def _rejection(child: Child, error: TraingridError) -> Rejection:
-    """Return the record of a Batch job of which no line is trained, which `traingrid status` shows."""
-    errors = error.total if isinstance(error, ManifestError) else 1
-    return Rejection(
-        manifest=str(child.array_file),
-        version=child.array_file.version,
-        at=now(),
-        errors=errors,
-        reason=str(error)[:LONGEST_REASON],
-        batch_job=child.batch_job,
-    )
+def _store(storage: Storage, file: S3Uri, jobs: bytes) -> str:
+    """Write a submission's jobs and their index unless another child has, and return the version of the jobs.
+
+    The file that was written first counts, also if the manifest or the grid has changed since. The child's role cannot
+    replace it (stacks/child_permissions.py).
+    """
+    storage.write_if_none(file, jobs, "application/jsonl")
+    index = line_index(storage.read(file).splitlines(keepends=True))
+    storage.write_if_none(index_uri(file), index, "application/octet-stream")
+    return storage.current_version(file) or ""
 
 
 def _accepted_lines(child: Child, deployment: Deployment, storage: Storage, ledger: Ledger) -> tuple[bytes, list[Line]]:
-    """Return a manifest's content and its lines. Raises like `find_job_by_hand`."""
+    """Return a manifest's content and its lines. Raises like `stored_jobs`."""
     _check_is_by_hand(child.array_file, deployment)
     content = storage.read(child.array_file, limit=manifest.MAX_BYTES)
     lines = InitialModels(deployment=deployment, ledger=ledger).resolved(manifest.parse(content, deployment))

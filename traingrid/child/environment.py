@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
 from traingrid.aws.s3_uri import ObjectVersion
@@ -41,6 +41,11 @@ class Child:
         """The id of the array or plain job, without the child's index."""
         return self.id.partition(":")[0]
 
+    @property
+    def submission(self) -> str:
+        """The id of the submission; empty if a user has given a raw manifest to Batch (`with_stored_jobs`)."""
+        return submission_of_key(self.array_file.key) or ""
+
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Self:
         """Read S3_ARRAY_FILE and Batch's own variables.
@@ -68,24 +73,31 @@ class Child:
             raise UsageError(message, "Write a URI such as s3://bucket/manifest.csv.") from None
 
 
-def find_job(child: Child, deployment: Deployment, storage: Storage, ledger: Ledger) -> tuple[str, Job]:
-    """Return the submission and the job of a child.
+def with_stored_jobs(child: Child, deployment: Deployment, storage: Storage, ledger: Ledger) -> Child:
+    """Return a child with the file of its submission's jobs, also if it was given a raw manifest.
 
-    Normalised jobs are read by byte range. A raw manifest, which a person submits in the Batch console, is parsed
-    completely (`traingrid.child.by_hand`).
+    A person submits raw manifests in the Batch console; the first child stores their lines
+    (`traingrid.child.by_hand`).
 
     Raises:
         ManifestError: The raw manifest is invalid.
-        UsageError: The file has no job with this index, the file has changed since it was submitted, the size of the
-            array differs from the raw manifest's, or the intake submits this manifest.
+        UsageError: The size of the array differs from the raw manifest's, or the intake submits this manifest.
     """
-    submission = submission_of_key(child.array_file.key)
-    try:
-        if submission and child.array_file.bucket == deployment.manifest_bucket:
-            return submission, read_job(storage, child.array_file, child.index)
-        from traingrid.child.by_hand import find_job_by_hand  # noqa: PLC0415  # other children do not need the parser
+    if child.array_file.bucket == deployment.manifest_bucket and submission_of_key(child.array_file.key):
+        return child
+    from traingrid.child.by_hand import stored_jobs  # noqa: PLC0415  # other children do not need the parser
 
-        return find_job_by_hand(child, deployment, storage, ledger)
+    return replace(child, array_file=stored_jobs(child, deployment, storage, ledger))
+
+
+def find_job(child: Child, storage: Storage) -> Job:
+    """Return the job of a child, which is read by byte range.
+
+    Raises:
+        UsageError: The file has no job with this index, or has changed since it was submitted.
+    """
+    try:
+        return read_job(storage, child.array_file, child.index)
     except IndexError:
         message = f"{child.array_file} has no job with index {child.index}."
         raise UsageError(message, "Set the array size to the number of lines in the manifest.") from None

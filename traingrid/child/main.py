@@ -25,7 +25,7 @@ from traingrid.backends import launching
 from traingrid.child.capacity import CAPACITY_CALLS
 from traingrid.child.cost import dollars
 from traingrid.child.cost import sentence as cost_sentence
-from traingrid.child.environment import Child, find_job
+from traingrid.child.environment import Child, find_job, with_stored_jobs
 from traingrid.child.folder_channels import with_folder_channels
 from traingrid.child.pace import Pace
 from traingrid.child.patient_backend import PatientBackend
@@ -38,7 +38,7 @@ from traingrid.job.initial_model import needs_model_copy
 from traingrid.job.state import JobState
 from traingrid.ledger.ledger import Ledger, PatientLedger
 from traingrid.log import configure_child, extend_log_context, log_context
-from traingrid.submission.files import array_file, submission_of_key
+from traingrid.submission.files import array_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,7 +78,7 @@ def _run(environment: Mapping[str, str], sigterm: Sigterm) -> int:
         configure_child(environment)
         with sigterm.held():
             child, deployment = Child.from_environment(environment), Deployment.from_environment(environment, "launch")
-        extend_log_context(submission=submission_of_key(child.array_file.key), child_attempt=child.attempt)
+        extend_log_context(submission=child.submission or None, child_attempt=child.attempt)
         try:
             supervisor = _supervisor(child, deployment)
             return exit_code(supervisor.run(), supervisor.array_file)
@@ -108,9 +108,11 @@ def _supervisor(child: Child, deployment: Deployment) -> Supervisor:
     home = deployment.grid.home
     storage = PatientStorage(lambda: Storage(home), home)
     ledger = PatientLedger(lambda: Ledger(deployment.table, home), home, optional=CAPACITY_CALLS)
-    submission, job = find_job(child, deployment, storage, ledger)
-    extend_log_context(submission=submission, index=job.index)
-    message = f"submission {submission}, index {job.index}, line {job.line}, attempt {child.attempt} of this child"
+    child = with_stored_jobs(child, deployment, storage, ledger)
+    job = find_job(child, storage)
+    extend_log_context(submission=child.submission, index=job.index)
+    whose = f"submission {child.submission}, index {job.index}, line {job.line}"
+    message = f"{whose}, attempt {child.attempt} of this child"
     logger.info(message, extra={"event": "begun", "job_name": job.name, "line": job.line})
 
     def backend_in(region: str, backend: BackendName) -> Backend:
@@ -119,7 +121,7 @@ def _supervisor(child: Child, deployment: Deployment) -> Supervisor:
     copies = _Copies(deployment=deployment)
     return Supervisor(
         grid=deployment.grid.name,
-        submission=submission,
+        submission=child.submission,
         job=job,
         backend_in=backend_in,
         ledger=ledger,

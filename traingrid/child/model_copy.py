@@ -64,7 +64,4 @@ def _residency(attempt: Attempt, deployment: Deployment, model: InitialModel) ->
         text = f"The ledger has no job {model} any more, so the residency of its model is not known."
         raise UsageError(text, f"Submit a line that trains in {model.region}.")
     trained = last_submitted_job(storage, deployment.manifest_bucket, submission_item, item)
-    if trained is None:
-        text = f"Job {model} was submitted to Batch by hand, so the residency of its model is not known."
-        raise UsageError(text, f"Submit a line that trains in {model.region}.")
     return common_residency(item.residency, trained.residency)

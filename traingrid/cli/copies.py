@@ -11,7 +11,6 @@ from traingrid.deploy.prices import BUCKET_STORAGE, GIGABYTE
 from traingrid.grid.deployment import Deployment
 from traingrid.ledger.ledger import Ledger
 from traingrid.ledger.moves import Moves
-from traingrid.submission.batch_children import Children
 from traingrid.submission.folders_in_use import FolderFinder, FoldersInUse
 from traingrid.text import counted
 
@@ -24,8 +23,7 @@ def folders_in_use(deployment: Deployment, *, is_complete: bool = True) -> Folde
             version without it has reopened within the last day.
     """
     home, bucket = deployment.grid.home, deployment.manifest_bucket
-    storage = Storage(home)
-    finder = FolderFinder(storage=storage, bucket=bucket, children=Children(storage, bucket, home))
+    finder = FolderFinder(storage=Storage(home), bucket=bucket)
     ledger = Ledger(deployment.table, home)
     return finder.find(ledger.everything() if is_complete else ledger.open_items())
 

@@ -1,13 +1,12 @@
 """Open lines: finds a grid's unfinished lines, including those that no child has opened, and their possible Regions."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from traingrid.aws.s3 import Storage
 from traingrid.ledger.damage import Damaged
 from traingrid.ledger.ledger import Ledger
 from traingrid.ledger.submissions import SubmissionState, group_by_submission
-from traingrid.submission.batch_children import GONE
 from traingrid.submission.submitted_jobs import written_jobs
 
 
@@ -31,16 +30,11 @@ class OpenLine:
 
 @dataclass(frozen=True, kw_only=True)
 class OpenLines:
-    """Finds the lines that have not ended.
-
-    Attributes:
-        batch_status: Returns Batch's status of a job by its id; empty if Batch no longer knows the job.
-    """
+    """Finds the lines that have not ended."""
 
     ledger: Ledger
     storage: Storage
     bucket: str
-    batch_status: Callable[[str], str]
 
     def find(self) -> Iterator[OpenLine]:
         """Yield every line that has not ended, by consistent reads of the submissions with open work."""
@@ -56,11 +50,6 @@ class OpenLines:
         """Yield the lines that no child has opened: their array is waiting, or the intake is submitting it."""
         submission_item = submission.head
         if submission_item is None or len(submission.opened) >= submission_item.jobs:
-            return
-        if submission_item.is_by_hand:
-            if self.batch_status(submission_item.batch_job) not in (*GONE, ""):
-                for _ in range(submission_item.jobs - len(submission.opened)):
-                    yield OpenLine(submission=submission_item.submission, regions=frozenset())
             return
         for job in written_jobs(self.storage, self.bucket, submission_item):
             if isinstance(job, Damaged):

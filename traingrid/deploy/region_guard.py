@@ -16,7 +16,6 @@ from itertools import chain
 from typing import Any, Self
 
 from traingrid import names
-from traingrid.aws.batch import Batch
 from traingrid.aws.clients import client, periodic_client
 from traingrid.aws.s3 import Storage
 from traingrid.backends import inventory_of
@@ -83,12 +82,10 @@ class RegionGuard:
     def of(cls, deployment: Deployment) -> Self:
         """Return the guard of a deployment."""
         grid, role = deployment.grid, names.role_arn(deployment.account, names.guard_role(deployment.grid.name))
-        batch = Batch(deployment, grid.home, periodic_client)
         lines = OpenLines(
             ledger=Ledger(deployment.table, grid.home, periodic_client),
             storage=Storage(grid.home, periodic_client),
             bucket=deployment.manifest_bucket,
-            batch_status=lambda job: str((batch.describe(job) or {}).get("status", "")),
         )
         return cls(
             grid=grid.name,

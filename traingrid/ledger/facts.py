@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Required, TypedDict
+from typing import TYPE_CHECKING, Any, Required, TypedDict
 
 from traingrid.job.state import JobState
 
@@ -19,8 +19,9 @@ class SubmissionFacts(TypedDict, total=False):
     version: str | None
     sha256: str
     jobs: int
-    children: int
     batch_job: str
+    submitted_at: str
+    arrays: list[dict[str, Any]]
     claim_ends_at: int
     budget_dollars: float
 

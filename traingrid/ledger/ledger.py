@@ -511,8 +511,8 @@ class Ledger:
         return list(each(Shortage.from_item, self._table.query(SHORTAGES, "#item >= :value", " ")))
 
     def record_rejection(self, rejection: Rejection) -> None:
-        """Record a manifest that was not accepted."""
-        self._table.put(rejection.stored())
+        """Record a manifest that was not accepted, unless an earlier try of the same event has recorded it."""
+        self._table.put_new(rejection.stored())
 
     def rejections(self) -> list[Rejection | Damaged]:
         """Return the rejections of the last week, including those of manifests that were corrected since."""

@@ -38,8 +38,8 @@ class Rejection:
     Attributes:
         manifest: The S3 URI, without the version.
         version: The id of the object's version in S3; a later version of the manifest has another item.
-        at: The time at which it was rejected.
-        errors: The number of its errors; 0 if it could not be read.
+        at: The time of its upload, or the time at which the first child of its Batch job refused it.
+        errors: The number of its errors; 0 if it could not be read, or if its Batch job was wrong.
         reason: The first error with its next step, as sentences.
         batch_job: The id of the Batch job of a manifest that was submitted by hand; empty for one of the intake.
         notice_rejected: Its notification; None if the reconciler has not begun to publish it.

@@ -35,7 +35,6 @@ _TYPES = {
     "failed_tries": COUNT,
     "claim_ends_at": PAST,
     "version": optional(TEXT),
-    "children": CHILDREN,
     "budget_dollars": optional(DOLLARS),
     "arrays": MAPS,
     **dict.fromkeys(map(notice_field, get_args(NoticeKind)), MAP),
@@ -94,7 +93,6 @@ class SubmissionItem:
         batch_job: The id of the first Batch job; empty before it is submitted.
         arrays: All Batch jobs in the order in which they were submitted, retries included. Versions that submitted a
             single array did not store them.
-        children: The number of children of the Batch job of a submission by hand; None if it is not stored.
         budget_dollars: The budget; None if it has none.
         notices: The notifications that the reconciler publishes or has published.
         stored: The names of the stored fields, for a reader that must distinguish a default from a stored value.
@@ -114,7 +112,6 @@ class SubmissionItem:
     updated_at: str = ""
     batch_job: str = ""
     arrays: tuple[Array, ...] = ()
-    children: int | None = None
     budget_dollars: float | None = None
     notices: Mapping[NoticeKind, Notice] = field(default_factory=dict)
     stored: frozenset[str] = frozenset()
@@ -143,7 +140,6 @@ class SubmissionItem:
             updated_at=get("updated_at", ""),
             batch_job=get("batch_job", ""),
             arrays=_arrays(item),
-            children=get("children"),
             budget_dollars=get("budget_dollars"),
             notices=notices_of(item),
             stored=frozenset(item),
@@ -155,23 +151,9 @@ class SubmissionItem:
         return self.state == "Submitted"
 
     @property
-    def is_by_hand(self) -> bool:
-        """True if a user submitted the manifest to Batch; then its first child has claimed the submission."""
-        return self.owner != "" and self.owner == self.batch_job
-
-    @property
     def changed_at(self) -> int:
         """The time of the last change other than the end of the claim, in seconds since 1970."""
         return epoch_seconds(max(self.updated_at, self.submitted_at, self.claimed_at))
-
-    def had_child(self, index: int, status: str) -> bool:
-        """Return True if the Batch job of a submission by hand has had a child for a line.
-
-        Args:
-            index: The line.
-            status: Batch's status of the line's child, or "UNKNOWN". It decides if the array's size is not stored.
-        """
-        return index < self.children if self.children is not None else status != "UNKNOWN"
 
 
 def _arrays(item: Mapping[str, Any]) -> tuple[Array, ...]:
@@ -179,4 +161,4 @@ def _arrays(item: Mapping[str, Any]) -> tuple[Array, ...]:
         return tuple(Array.from_entry(item, entry) for entry in item["arrays"])
     if not item.get("batch_job"):
         return ()
-    return (Array(batch_job=item["batch_job"], file="jobs.jsonl", count=item.get("children", item["jobs"])),)
+    return (Array(batch_job=item["batch_job"], file="jobs.jsonl", count=item["jobs"]),)

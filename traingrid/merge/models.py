@@ -76,12 +76,9 @@ def models_of(
             complete = " ".join(str(completed.index) for completed in statuses if completed.state == JobState.COMPLETED)
             text = f"Job {index} of {submission} has no model: the job is {status.state}."
             raise UsageError(text, f"Name the jobs to merge; completed are: {complete or 'none'}.")
-        if index not in jobs and jobs:
+        if index not in jobs:
             text = f"The line of job {index} of {submission} cannot be read."
             raise UsageError(text, "Restore the submission's file, or name the jobs to merge without it.")
-        if index not in jobs:
-            text = f"The manifest of {submission} was submitted by hand, so that the lines of its jobs are not known."
-            raise UsageError(text, "Submit the manifest with `traingrid submit`.")
         job = job_in_region(jobs[index], status.region)
         models.append(Model(submission=submission, job=job, archive=S3Uri.parse(status.artifact)))
     if len(models) < 2:

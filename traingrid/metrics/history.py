@@ -161,12 +161,10 @@ class MetricHistory:
         ]
 
     def _definitions(self, submission_item: SubmissionItem) -> dict[int, list[Job]]:
-        """Return each job as it was submitted, followed by the job of the last retry; none for a manifest by hand."""
+        """Return each job as it was submitted, followed by the job of the last retry."""
         bucket = self._deployment.manifest_bucket
         jobs = {job.index: [job] for job in readable(submitted_jobs(self._home, bucket, submission_item), warn)}
-        retried = (
-            () if submission_item.is_by_hand else readable(retried_jobs(self._home, bucket, submission_item), warn)
-        )
+        retried = readable(retried_jobs(self._home, bucket, submission_item), warn)
         for index, job in {job.index: job for job in retried}.items():
             jobs.setdefault(index, []).append(job)
         return jobs

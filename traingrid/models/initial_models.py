@@ -187,9 +187,6 @@ class InitialModels:
         if not grid.may_hold(region, trained):
             areas = ", ".join(grid.regions[trained].residency)
             yield RefusedError(f"{place}, and grid.yaml allows its data only in {areas}, not in {region}", f"{train}.")
-        if source.head.is_by_hand:
-            reason = f"{place}, and the residency of a job that was submitted to Batch by hand is not stored"
-            yield RefusedError(reason, f"{train}.")
         if not is_resident(region, source.residency):
             areas = ", ".join(source.residency)
             reason = f"{place}, and its line allows the data only in {areas}, not in {region}"

@@ -109,7 +109,7 @@ class UnwatchedLines:
                     item=item,
                 )
         left = {index for index in submission.unopened if self.closer.is_over(submission.head, children[index])}
-        if left and not submission.head.is_by_hand:
+        if left:
             yield from self._unopened_lines(submission.head, left, children, submission.cancels)
 
     def _unopened_lines(

@@ -75,7 +75,7 @@ def submission_of_key(key: str) -> str | None:
 
 
 def array_file(key: str) -> str:
-    """Return the ledger's name of the file that an array's children read: jobs, jobs-1, retry-1, or x.csv by hand."""
+    """Return the ledger's name of the file that an array's children read: jobs, jobs-1 or retry-1."""
     return key.rpartition("/")[2].removesuffix(".jsonl")
 
 
@@ -89,14 +89,18 @@ def normalised(jobs: Iterable[Job]) -> tuple[bytes, bytes]:
 
     The same jobs always give the same bytes, so writing them twice changes nothing.
     """
-    lines, entries, end = [], [], 0
-    for job in jobs:
-        stored = job.model_copy(update={"metrics": shortened(job.metrics)})
-        line = stored.model_dump_json(exclude_defaults=True).encode() + b"\n"
+    stored = (job.model_copy(update={"metrics": shortened(job.metrics)}) for job in jobs)
+    lines = [job.model_dump_json(exclude_defaults=True).encode() + b"\n" for job in stored]
+    return b"".join(lines), line_index(lines)
+
+
+def line_index(lines: Iterable[bytes]) -> bytes:
+    """Return the line index of a normalised file, of which each line has its end."""
+    entries, end = [], 0
+    for line in lines:
         end += len(line)
-        lines.append(line)
         entries.append(_ENTRY.pack(end, hashlib.sha256(line).digest()))
-    return b"".join(lines), b"".join(entries)
+    return b"".join(entries)
 
 
 def differs(line: bytes, number: int, index: bytes) -> bool:

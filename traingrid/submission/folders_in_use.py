@@ -10,7 +10,6 @@ from traingrid.job.initial_model import initial_model_uri
 from traingrid.job.job import job_in_region
 from traingrid.ledger.damage import readable
 from traingrid.ledger.submissions import group_by_submission
-from traingrid.submission.batch_children import GONE
 from traingrid.submission.submitted_jobs import retried_jobs, written_jobs
 
 if TYPE_CHECKING:
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from traingrid.ledger.damage import Damaged
     from traingrid.ledger.ledger import LedgerItem
     from traingrid.ledger.submissions import SubmissionState
-    from traingrid.submission.batch_children import Children
 
 
 @dataclass(kw_only=True)
@@ -51,16 +49,10 @@ class FoldersInUse:
 
 @dataclass(frozen=True, kw_only=True)
 class FolderFinder:
-    """Finds the folders in use.
-
-    Attributes:
-        bucket: The manifest bucket.
-        children: Reads Batch's state of a submission by hand.
-    """
+    """Finds the folders in use; `bucket` is the manifest bucket."""
 
     storage: Storage
     bucket: str
-    children: Children
 
     def find(self, items: Iterable[LedgerItem | Damaged]) -> FoldersInUse:
         """Return the folders that open jobs read, including jobs that no child has opened.
@@ -74,9 +66,6 @@ class FolderFinder:
             submission_item = submission.head
             in_use.unknown |= {_words(part): None for part in submission.damaged}
             if submission_item is None or (len(submission.opened) >= submission_item.jobs and not submission.live):
-                continue
-            if submission_item.is_by_hand:
-                self._add_by_hand(in_use, submission)
                 continue
             damaged: list[Damaged] = []
             jobs = list(self._jobs(submission, damaged.append))
@@ -100,17 +89,6 @@ class FolderFinder:
             for job in readable(jobs, report):
                 if job.index in submission.live or job.index not in submission.opened:
                     yield job
-
-    def _add_by_hand(self, in_use: FoldersInUse, submission: SubmissionState) -> None:
-        submission_item = submission.head
-        if submission_item is None:
-            return
-        jobs = f"{submission_item.submission}, which was submitted by hand, so that its lines are not stored"
-        if len(submission.opened) < submission_item.jobs and self.children.state(submission_item) not in (*GONE, ""):
-            in_use.unknown[jobs] = None
-        elif submission.live:
-            regions = {region for item in submission.live.values() for region in (item.region, *item.regions)}
-            in_use.unknown[jobs] = frozenset(regions)
 
 
 def _words(part: Damaged) -> str:

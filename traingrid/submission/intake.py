@@ -63,11 +63,13 @@ class ManifestVersion:
     Attributes:
         version: S3's version id.
         size: The size in bytes; 0 if it is unknown.
+        uploaded_at: The time of the upload; empty if it is unknown.
     """
 
     uri: S3Uri
     version: str
     size: int = 0
+    uploaded_at: str = ""
 
     @classmethod
     def from_event(cls, event: Mapping[str, Any]) -> Self | None:
@@ -86,7 +88,8 @@ class ManifestVersion:
         version = detail["object"].get("version-id")
         if not version:
             raise UsageError(f"The bucket {bucket} is not versioned.", "Enable its versioning and upload again.")
-        return cls(uri=S3Uri(bucket, key), version=version, size=int(detail["object"].get("size", 0)))
+        size, uploaded_at = int(detail["object"].get("size", 0)), event.get("time", "")
+        return cls(uri=S3Uri(bucket, key), version=version, size=size, uploaded_at=uploaded_at)
 
     @property
     def report(self) -> S3Uri:
@@ -142,11 +145,11 @@ class Intake:
         except ManifestError as error:
             errors = {"state": "rejected", "errors_in_total": error.total, "errors": error.as_dicts()}
             report = self._write_report(source, errors)
-            self.ledger.record_rejection(rejection(source.uri, source.version, error))
+            self.ledger.record_rejection(rejection(source.uri, source.version, error, at=source.uploaded_at))
             return report
         except (TraingridError, BotoCoreError, ClientError) as error:
             with suppress(BotoCoreError, ClientError):
-                self.ledger.record_rejection(rejection(source.uri, source.version, error))
+                self.ledger.record_rejection(rejection(source.uri, source.version, error, at=source.uploaded_at))
             raise
         submission, arrays = self._submit(source, claim, lines, sha256)
         return self._write_report(source, _submitted(submission, len(lines), arrays))

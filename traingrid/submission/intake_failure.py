@@ -33,13 +33,28 @@ _READ_AGAIN = (
 )
 
 
-def rejection(manifest: S3Uri, version: str, error: Exception) -> Rejection:
-    """Return the record of a manifest with errors, or of one that could not be read."""
-    if isinstance(error, ManifestError):
-        errors, reason = error.total, str(error.errors[0])
+def rejection(manifest: S3Uri, version: str, error: Exception, *, at: str = "", batch_job: str = "") -> Rejection:
+    """Return the record of a manifest with errors, or of one that could not be read.
+
+    Args:
+        at: The time of its upload, which is the same for all tries of its event; by default now.
+        batch_job: The Batch job, if a user has submitted the manifest to Batch; no report has its errors.
+    """
+    errors = error.total if isinstance(error, ManifestError) else 0
+    if batch_job:
+        reason = str(error)
+    elif isinstance(error, ManifestError):
+        reason = str(error.errors[0])
     else:
-        errors, reason = 0, f"{_reason(error)} {_READ_AGAIN}"
-    return Rejection(manifest=str(manifest), version=version, at=now(), errors=errors, reason=reason[:LONGEST_REASON])
+        reason = f"{_reason(error)} {_READ_AGAIN}"
+    return Rejection(
+        manifest=str(manifest),
+        version=version,
+        at=at or now(),
+        errors=errors,
+        reason=reason[:LONGEST_REASON],
+        batch_job=batch_job,
+    )
 
 
 def failed_tries(claim: Claim, previous: SubmissionItem | None) -> int:

@@ -107,7 +107,7 @@ class Retrier:
             index: The index of the only job to retry; by default all failed and stopped jobs.
 
         Raises:
-            TraingridError: The submission does not exist, is not submitted yet, or was submitted without the intake.
+            TraingridError: The submission does not exist, or is not submitted yet.
             UsageError: The corrected manifest has another number or order of lines, or the job of `index` does not
                 exist, or has not failed or stopped.
         """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 import time
 from dataclasses import dataclass
 from functools import partial
@@ -19,7 +18,7 @@ from traingrid.errors import TraingridError, UsageError
 from traingrid.job.backend_traits import TRAITS
 from traingrid.job.candidates import Candidate
 from traingrid.job.state import UNLAUNCHED_STATES, JobState
-from traingrid.ledger.damage import Damaged, readable, warn
+from traingrid.ledger.damage import Damaged, readable
 from traingrid.ledger.errors import UnknownSubmissionError
 from traingrid.ledger.items import regions_of
 from traingrid.ledger.user_requests import is_cancelled
@@ -88,7 +87,7 @@ class RetryPlan:
             index: The index of the only job to retry; by default all failed and stopped jobs.
 
         Raises:
-            TraingridError: The submission does not exist, is not submitted yet, or was submitted without the intake.
+            TraingridError: The submission does not exist, or is not submitted yet.
             UsageError: The corrected manifest has another number or order of lines, the job of `index` does not
                 exist, or has not failed or stopped, or no job to retry can read its initial model any more.
         """
@@ -168,33 +167,9 @@ class RetryPlan:
         submission_item = self.ledger.submission(submission)
         if submission_item is None:
             raise UnknownSubmissionError(submission)
-        if submission_item.is_by_hand:
-            raise self._by_hand_error(submission_item)
         if not submission_item.arrays:
             raise TraingridError(f"Submission {submission} is still being submitted.", "Try again in a minute.")
         return submission_item
-
-    def _by_hand_error(self, submission_item: SubmissionItem) -> TraingridError:
-        """Return the error for a retry of a submission by hand, whose lines exist only in the file given to Batch.
-
-        That file may have changed, and its lines would be read with the grid's current defaults.
-        """
-        submission, manifest = submission_item.submission, submission_item.manifest.partition("?")[0]
-        jobs = readable(self.ledger.jobs(submission), warn)
-        ended = [item.index for item in jobs if item.state in _RETRIED_STATES]
-        listed = f" Failed or stopped: {', '.join(map(str, sorted(ended)))}." if ended else ""
-        text = (
-            f"Submission {submission} was submitted to AWS Batch by hand "
-            f"(Batch job {submission_item.batch_job}), without the "
-            f"intake, which stores the lines that a retry needs.{listed}"
-        )
-        version = f" --version-id {submission_item.version}" if submission_item.version else ""
-        bucket, _, key = manifest.removeprefix("s3://").partition("/")
-        get = f"aws s3api get-object --bucket {shlex.quote(bucket)} --key {shlex.quote(key)}{version} retry.csv"
-        step = f"`traingrid status {submission}` lists jobs by index, from 0, in the order of the manifest's lines."
-        return TraingridError(
-            text, f"{step} Keep the lines to train again, and submit them: {get}, then traingrid submit retry.csv."
-        )
 
     def _late(
         self, submission_item: SubmissionItem, items: Mapping[int, JobItem], jobs: Mapping[int, Job]

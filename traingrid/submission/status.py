@@ -30,9 +30,6 @@ CHILD_FAILED = "child failed, closed within two passes"
 """The phase of a job whose child has failed, but which the ledger does not record as failed yet. It cannot be retried
 before that."""
 
-NEVER_STARTED = "never started"
-"""The phase of a line of a submission by hand that no child has opened or will open."""
-
 UNREADABLE = "unreadable"
 """The phase of a job whose state is not known, because its item of the ledger, or its line, cannot be read."""
 
@@ -225,12 +222,7 @@ def recorded_jobs(
     submission_item, damaged = read.head, [*read.damaged]
     statuses = {index: _from_item(item) for index, item in read.items.items()}
     if len(statuses) < submission_item.jobs:
-        lines = (
-            _unopened_by_hand(submission_item)
-            if submission_item.is_by_hand
-            else _unopened(bucket, submission_item, storage, damaged.append)
-        )
-        statuses = lines | statuses
+        statuses = _unopened(bucket, submission_item, storage, damaged.append) | statuses
         if damaged:
             statuses |= _unreadable(submission_item, damaged, statuses)
     for part in damaged:
@@ -282,13 +274,7 @@ def _statuses_in_batch(
         for index, child in child_by_index.items()
         if child.id
     }
-    statuses = {**recorded, **described}
-    if submission_item.is_by_hand:
-        statuses |= {
-            index: _never_started(statuses[index], submission_item, child_by_index[index])
-            for index in waiting.keys() - items
-        }
-    return statuses
+    return {**recorded, **described}
 
 
 def _from_item(item: JobItem) -> JobStatus:
@@ -330,29 +316,6 @@ def _unopened(
         )
         for job in readable(submitted_jobs(storage, bucket, submission_item), report)
     }
-
-
-def _unopened_by_hand(submission_item: SubmissionItem) -> dict[int, JobStatus]:
-    """Return all jobs of a submission by hand; only their indexes are known until a child opens them."""
-    return {
-        index: JobStatus(index=index, region="", name=f"job {index}", state=JobState.PENDING)
-        for index in range(submission_item.jobs)
-    }
-
-
-def _never_started(job: JobStatus, submission_item: SubmissionItem, child: ChildStatus) -> JobStatus:
-    """Return a line of a submission by hand as failed if its child has ended or never existed.
-
-    The reconciler does not close such a line, because it has no copy of the line.
-    """
-    if not child.is_gone or job.ended:
-        return job
-    if not submission_item.had_child(job.index, child.status):
-        batch_job = submission_item.batch_job
-        why = f"Batch job {batch_job} has no child for this line: its array size is not the number of lines."
-    else:
-        why = f"Its Batch child ended before it started the line: {child.reason or 'Batch gives no reason'}."
-    return replace(job, state=JobState.FAILED, phase=NEVER_STARTED, reason=f"Never started. {why}")
 
 
 def _with_batch_state(job: JobStatus, child: ChildStatus, cancels: Mapping[str, Cancel]) -> JobStatus:

@@ -27,13 +27,13 @@ _RESTORE = "Restore the version of the object that the intake wrote, or submit t
 def submitted_jobs(storage: Storage, bucket: str, submission_item: SubmissionItem) -> Iterator[Job | Damaged]:
     """Yield the jobs of a submission in the order of their index, and lines and files that cannot be read.
 
-    Yield nothing before the intake has written them, or if a user submitted the manifest to Batch without the intake.
+    Yield nothing before the intake has written them.
 
     Args:
         bucket: The manifest bucket.
     """
     first = 0
-    for array in submission_item.arrays if not submission_item.is_by_hand else ():
+    for array in submission_item.arrays:
         if not is_retry(array):
             file = file_uri(bucket, submission_item.submission, array.file)
             yield from _jobs_in(storage, file, array.version, submission_item, range(first, first + array.count))
@@ -66,32 +66,23 @@ def last_submitted_jobs(
 ) -> dict[int, Job]:
     """Return the jobs of a submission by index, each as it was last submitted: by the intake or a retry.
 
-    Return none if a user submitted the manifest to Batch without the intake.
-
     Args:
         bucket: The manifest bucket.
         report: Called with lines and files that cannot be read.
     """
-    if submission_item.is_by_hand:
-        return {}
     forms = (submitted_jobs(storage, bucket, submission_item), retried_jobs(storage, bucket, submission_item))
     return {job.index: job for jobs in forms for job in readable(jobs, report)}
 
 
-def last_submitted_job(storage: Storage, bucket: str, submission_item: SubmissionItem, item: JobItem) -> Job | None:
+def last_submitted_job(storage: Storage, bucket: str, submission_item: SubmissionItem, item: JobItem) -> Job:
     """Return one job as it was last submitted, without reading the other jobs of its file if the intake wrote it.
 
     Args:
         bucket: The manifest bucket.
 
-    Returns:
-        None if a user submitted the manifest to Batch without the intake.
-
     Raises:
         TraingridError: The line of the job, or a file that may have it, cannot be read.
     """
-    if submission_item.is_by_hand:
-        return None
     damaged: list[Damaged] = []
     retried = {job.index: job for job in readable(retried_jobs(storage, bucket, submission_item), damaged.append)}
     for part in damaged:

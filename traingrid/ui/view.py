@@ -197,9 +197,7 @@ class LedgerView:
     def _first_to_read(self, submission: str) -> int:
         """Return the index of the first job that may change; all jobs before it are shown as they ended."""
         submission_item, rows = self.heads[submission], self.rows[submission]
-        is_complete = (
-            submission_item.is_submitted and not submission_item.is_by_hand and len(rows) == submission_item.jobs
-        )
+        is_complete = submission_item.is_submitted and len(rows) == submission_item.jobs
         return self._first_open.get(submission, 0) if is_complete else 0
 
     def _changed_before(self, state: _Known) -> bool:

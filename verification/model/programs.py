@@ -80,10 +80,10 @@ class Programs:
         environment = {"S3_ARRAY_FILE": child.file, "AWS_BATCH_JOB_ID": child.id}
         environment |= {} if child.index is None else {"AWS_BATCH_JOB_ARRAY_INDEX": str(child.index)}
         parsed = Child.from_environment(environment)
-        submission, job = find_job(parsed, deployment, storage, ledger)
+        job = find_job(parsed, storage)
         return Supervisor(
             grid=deployment.grid.name,
-            submission=submission,
+            submission=parsed.submission,
             job=job,
             backend_in=lambda region, name: PatientBackend(
                 lambda: launching(deployment, region, name, "direct"), region, self._turns.sleep

@@ -54,7 +54,6 @@ def test_a_copy_is_deleted_once_its_job_has_ended(account: Account, monkeypatch:
 LEDGER, SUBMISSIONS = "ledger", "submissions"
 NEEDED: dict[str, tuple[str, ...]] = {
     LEDGER: ("dynamodb:Query", "dynamodb:Scan", "dynamodb:GetItem", "dynamodb:UpdateItem"),
-    "*": ("batch:DescribeJobs",),
     SUBMISSIONS: ("s3:GetObject", "s3:GetObjectVersion"),
     "manifest bucket": ("s3:ListBucket",),
     "data buckets": ("s3:ListBucket",),
@@ -68,13 +67,12 @@ SOMETIMES = ("dynamodb:GetItem", "s3:GetObjectVersion")
 
 
 def others(account: Account) -> None:
-    """Record a submission that reads other data and has no line index, and one by hand whose child no longer exists."""
+    """Record a submission that reads other data and has no line index."""
     lines = S3Uri(account.deployment.manifest_bucket, jobs_key("0badcafe"))
     account.storage.write(lines, normalised([sample_job(OTHER)])[0], "application/jsonl")
     facts: SubmissionFacts = {"manifest": "s3://b/manifests/x.csv", "version": "1", "jobs": 1}
-    for submission, owner in (("0badcafe", "test"), ("0badbeef", "gone")):
-        account.ledger.claim_submission(submission, owner, facts)
-        account.ledger.record_submitted(submission, "gone")
+    account.ledger.claim_submission("0badcafe", "test", facts)
+    account.ledger.record_submitted("0badcafe", "gone")
 
 
 def resources(account: Account, key: str) -> dict[str, list[str]]:
@@ -82,7 +80,6 @@ def resources(account: Account, key: str) -> dict[str, list[str]]:
     manifests, data = account.deployment.manifest_bucket, [f"arn:aws:s3:::{account.data(one)}" for one in (HOME, OTHER)]
     return {
         LEDGER: [f"arn:aws:dynamodb:{HOME}:{account.deployment.account}:table/{account.deployment.table}"],
-        "*": ["*"],
         SUBMISSIONS: [f"arn:aws:s3:::{manifests}/submissions/*"],
         "manifest bucket": [f"arn:aws:s3:::{manifests}"],
         "data buckets": data,

@@ -118,7 +118,6 @@ CALLS: Mapping[str, Mapping[str, set[str]]] = {
         "s3:ListObjectsV2": set(),
         **{f"dynamodb:{name}": {KEY} for name in ("Scan", "Query", "GetItem")},
         "sagemaker:ListTrainingJobs": set(),
-        "batch:DescribeJobs": set(),
         "batch:ListServiceJobs": set(),
         **_FIND_CLUSTER,
         "cloudformation:DescribeStacks": set(),

@@ -302,8 +302,15 @@ def _reading_and_writing() -> Iterator[Case]:
         for action in ("s3:GetObject", "s3:GetObjectVersion"):
             yield child.may(f"read its line in {folder}", action, f"{MANIFESTS}/{folder}/x.jsonl")
     yield child.may_not("read a manifest", "s3:GetObject", f"{MANIFESTS}/manifests/x.csv", breaks=RESOURCE)
-    for key in ("submissions/0123abcd/jobs.jsonl", "manifests/x.csv"):
-        yield child.may_not(f"write {key}", "s3:PutObject", f"{MANIFESTS}/{key}", breaks=RESOURCE)
+    new: Context = {"s3:if-none-match": "*"}
+    for file in ("jobs.jsonl", "jobs.index"):
+        key = f"{MANIFESTS}/submissions/0123abcd/{file}"
+        yield child.may(f"write a new {file}", "s3:PutObject", key, new)
+        yield child.may_not(f"replace {file}", "s3:PutObject", key, breaks="Null s3:if-none-match")
+        copied = new | copied_from(data_of(INSIDE))
+        yield child.may_not(f"copy data to {file}", "s3:PutObject", key, copied, breaks=f"Null {COPY_SOURCE}")
+    for key in ("submissions/0123abcd/retry-1.jsonl", "manifests/x.csv", "by-hand/x.csv"):
+        yield child.may_not(f"write {key}", "s3:PutObject", f"{MANIFESTS}/{key}", new, breaks=RESOURCE)
     for action in ("GetItem", "PutItem", "Query", "UpdateItem"):
         yield child.may("read and write its item", f"dynamodb:{action}", LEDGER)
     theirs = LEDGER.replace(names.ledger("traingrid"), "Orders")

@@ -220,7 +220,7 @@ def _guard() -> Iterator[Case]:
     yield guard.may("read the Region of a line", "s3:GetObject", f"{MANIFESTS}/submissions/0123abcd/jobs.jsonl")
     yield guard.may("distinguish a missing submission from a forbidden one", "s3:ListBucket", MANIFESTS)
     yield guard.may_not("read a manifest", "s3:GetObject", f"{MANIFESTS}/manifests/x.csv", breaks=RESOURCE)
-    yield guard.may("check whether an array has ended", "batch:DescribeJobs", "*")
+    yield guard.may_not("describe a Batch job", "batch:DescribeJobs", "*")
     yield guard.may("list running training jobs", "sagemaker:ListTrainingJobs", "*")
     yield guard.may("list jobs in a service queue", "batch:ListServiceJobs", "*")
     yield guard.may_not("terminate a service job", "batch:TerminateServiceJob", f"{BATCH}:service-job/0c5a3b1d")

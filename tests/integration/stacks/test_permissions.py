@@ -286,7 +286,8 @@ def test_a_child_lists_data_and_writes_only_manifest_files(layer: Path) -> None:
     outputs = [f"arn:aws:s3:::traingrid-output-<AWS::AccountId>-{region}" for region in regions]
     (manifests,) = resources(control, "AWS::S3::Bucket")
     assert on(control, CHILD, "s3:ListBucket") == {*own, *outputs, "arn:aws:s3:::mine-east"}
-    assert on(control, CHILD, "s3:PutObject") == {f"{bucket}/*/input/*.manifest" for bucket in outputs}
+    jobs = {f"<{manifests}.Arn>/submissions/*/{name}" for name in ("jobs.jsonl", "jobs.index")}
+    assert on(control, CHILD, "s3:PutObject") - jobs == {f"{bucket}/*/input/*.manifest" for bucket in outputs}
     assert on(control, CHILD, "s3:GetObject") - on(control, CHILD, "s3:PutObject") == {
         f"<{manifests}.Arn>/submissions/*",
         f"<{manifests}.Arn>/by-hand/*",

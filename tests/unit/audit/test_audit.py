@@ -61,22 +61,6 @@ def test_a_line_that_was_never_opened_is_lost_once_its_child_is_gone() -> None:
     assert found(replace(world, children={(SUBMISSION, 1): "RUNNABLE"})) == []
 
 
-def test_a_line_by_hand_that_its_child_refused_is_not_lost() -> None:
-    world = a_world([a_line(0), {}], [a_job(0)], children={(SUBMISSION, 1): "FAILED"})
-    by_hand = replace(world.submissions[SUBMISSION], owner="array")
-    assert found(replace(world, submissions={SUBMISSION: by_hand}, at_rest=True)) == []
-    assert found(replace(world, submissions={SUBMISSION: replace(by_hand, children=2)}, children={})) == []
-
-
-@pytest.mark.parametrize("children", [1, None])
-def test_a_line_by_hand_that_never_had_a_child_is_lost(children: int | None) -> None:
-    world = a_world([a_line(0), {}], [a_job(0)], children={(SUBMISSION, 1): "UNKNOWN"})
-    by_hand = replace(world.submissions[SUBMISSION], owner="array", children=children)
-    (violation,) = audit(replace(world, submissions={SUBMISSION: by_hand}))
-    assert (violation.invariant, violation.kind) == ("I1", "lost")
-    assert "was never started: Batch job array, submitted by hand, has no child for it" in violation.what
-
-
 def test_a_submission_that_never_reached_batch_is_lost() -> None:
     world = a_world([{}], [])
     head = replace(world.submissions[SUBMISSION], state="Submitting")

@@ -12,7 +12,7 @@ import sys
 import traingrid.child.main
 from tests.support.sample_deployment import sample_deployment
 from traingrid.aws.s3_uri import ObjectVersion
-from traingrid.child.environment import Child, find_job
+from traingrid.child.environment import Child, find_job, with_stored_jobs
 from traingrid.errors import TraingridError
 
 class Storage:
@@ -23,6 +23,9 @@ class Storage:
         return b""
 
 class Ledger:
+    def submission(self, submission):
+        return None
+
     def record_rejection(self, rejection):
         pass
 
@@ -31,7 +34,7 @@ for key in sys.argv[1:]:
     uri = ObjectVersion.parse(f"s3://{deployment.manifest_bucket}/{key}")
     child = Child(array_file=uri, index=0, size=1, id="1111", attempt=1)
     try:
-        find_job(child, deployment, Storage(), Ledger())
+        find_job(with_stored_jobs(child, deployment, Storage(), Ledger()), Storage())
     except TraingridError as error:
         print(type(error).__name__)
     print(*sorted(name for name in sys.modules if name.startswith("traingrid.manifest.")))

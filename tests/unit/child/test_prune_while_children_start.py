@@ -18,7 +18,6 @@ from traingrid.job.job import Job
 from traingrid.ledger.datasets import Datasets
 from traingrid.ledger.ledger import Ledger
 from traingrid.ledger.moves import MoveItem, Moves
-from traingrid.submission.batch_children import Children
 from traingrid.submission.files import jobs_key, normalised
 from traingrid.submission.folders_in_use import FolderFinder
 from verification.model.table import ModelTable
@@ -58,8 +57,7 @@ class Scene:
 
     def prune(self, calls: Calls | None = None) -> PruneReport:
         calls = calls or Calls()
-        children = Children(self.storage, self.bucket, "us-east-1")
-        finder = FolderFinder(storage=self.storage, bucket=self.bucket, children=children)
+        finder = FolderFinder(storage=self.storage, bucket=self.bucket)
 
         def user_now() -> str:
             return finder.find(self.ledger.everything()).user_of(str(TARGET), "eu-west-1")

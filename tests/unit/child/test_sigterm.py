@@ -30,10 +30,10 @@ from traingrid.child import main as orchestrator
 def first_step(_environment):
     os.write(ready, b".")
 
-def find_job(*_):
+def with_stored_jobs(*_):
     time.sleep(30)
 
-orchestrator.configure_child, orchestrator.find_job = first_step, find_job
+orchestrator.configure_child, orchestrator.with_stored_jobs = first_step, with_stored_jobs
 for number in range(150):
     wait, ready = os.pipe()
     child = os.fork()
@@ -77,13 +77,13 @@ def test_a_child_is_retried_if_sigterm_interrupts_its_first_validations(deployme
 def test_a_child_is_retried_if_sigterm_causes_a_permanent_error(
     deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def find_job(*_: object) -> None:
+    def with_stored_jobs(*_: object) -> None:
         try:
             os.kill(os.getpid(), signal.SIGTERM)
         except LetGoError:  # as extensions do that call Python
             raise UsageError("The line is wrong.", "Fix it.") from None
 
-    monkeypatch.setattr(orchestrator, "find_job", find_job)
+    monkeypatch.setattr(orchestrator, "with_stored_jobs", with_stored_jobs)
     assert run_child({**ENVIRONMENT, "TRAINGRID_GRID": deployment.grid.to_environment()}) == 75
 
 

@@ -49,7 +49,6 @@ class Account:
 
     def __init__(self, world: World, deployment: Deployment, ledger: Ledger) -> None:
         self.world, self.deployment, self.ledger, self.storage = world, deployment, ledger, Storage()
-        self.batch: dict[str, str] = {}
         self.stack = "UPDATE_IN_PROGRESS"
 
     def guard(self) -> RegionGuard:
@@ -58,7 +57,6 @@ class Account:
             ledger=self.ledger,
             storage=self.storage,
             bucket=self.deployment.manifest_bucket,
-            batch_status=lambda job: self.batch.get(job, ""),
         )
         return RegionGuard(
             grid="traingrid",
@@ -135,15 +133,6 @@ def test_an_unopened_line_prevents_the_removal_of_its_region(account: Account, j
         account.ledger.record_submitted("0123abcd", "array")
     assert "1 job of" in account.removing(FAR)
     assert account.removing(NEAR) == ""
-
-
-def test_an_unfinished_array_by_hand_prevents_any_removal(account: Account) -> None:
-    account.ledger.claim_submission("0123abcd", "array", {"jobs": 3, "manifest": "s3://x/y", "version": "1"})
-    account.ledger.record_submitted("0123abcd", "array")
-    account.batch["array"] = "RUNNABLE"
-    assert "3 jobs of" in account.removing(FAR)
-    account.batch["array"] = "FAILED"
-    assert account.removing(FAR) == ""
 
 
 def test_an_unknown_training_job_prevents_the_removal_of_its_region(account: Account) -> None:

@@ -61,21 +61,12 @@ def test_a_job_of_the_oldest_version_gets_the_defaults_of_later_fields() -> None
 
 def test_a_submission_of_the_oldest_version_gets_the_defaults_of_later_fields() -> None:
     claimed = SubmissionItem.from_item(OLDEST_SUBMISSION)
-    assert (claimed.is_submitted, claimed.is_by_hand, claimed.arrays, claimed.batch_job) == (False, False, (), "")
+    assert (claimed.is_submitted, claimed.arrays, claimed.batch_job) == (False, (), "")
     assert (claimed.claim_ends_at, claimed.failed_tries, claimed.sha256, claimed.changed_at) == (0, 0, "", 1795168800)
     later = {"state": "Submitted", "batch_job": "array", "submitted_at": "2026-11-20T10:00:07Z"}
     submitted = SubmissionItem.from_item(OLDEST_SUBMISSION | later)
     assert submitted.arrays == (Array(batch_job="array", file="jobs.jsonl", count=12),), "it submitted a single array"
     assert (submitted.is_submitted, submitted.changed_at) == (True, 1795168807)
-
-
-def test_a_submission_by_hand_is_known_by_its_owner_and_had_a_child_for_each_place_of_its_array() -> None:
-    stored = OLDEST_SUBMISSION | {"owner": "array", "batch_job": "array"}
-    unsized, sized = SubmissionItem.from_item(stored), SubmissionItem.from_item(stored | {"children": 2})
-    assert unsized.is_by_hand
-    assert sized.arrays == (Array(batch_job="array", file="jobs.jsonl", count=2),)
-    assert [sized.had_child(index, "UNKNOWN") for index in (1, 2)] == [True, False]
-    assert [unsized.had_child(2, status) for status in ("FAILED", "UNKNOWN")] == [True, False]
 
 
 @pytest.mark.parametrize(

@@ -64,11 +64,6 @@ def test_a_job_whose_line_cannot_be_read_is_named() -> None:
         models_of("0a1b2c3d", COMPLETE, {0: JOBS[0], 1: JOBS[1]}, [])
 
 
-def test_the_lines_of_a_submission_by_hand_are_not_known() -> None:
-    with pytest.raises(UsageError, match="was submitted by hand"):
-        models_of("0a1b2c3d", COMPLETE, {}, [])
-
-
 def test_a_whole_number_is_the_same_in_both_of_its_forms(model: Make) -> None:
     forms = ({"classes": "10", "seed": "3"}, {"classes": "10.0", "seed": " 3. "})
     models = [model(index, hyperparameters=form) for index, form in enumerate(forms)]

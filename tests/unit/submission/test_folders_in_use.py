@@ -15,7 +15,6 @@ from traingrid.job.state import JobState
 from traingrid.ledger.items import JobKey
 from traingrid.ledger.ledger import Ledger
 from traingrid.ledger.submission_item import Array
-from traingrid.submission.batch_children import Children
 from traingrid.submission.files import jobs_key, normalised, retry_key
 from traingrid.submission.folders_in_use import FolderFinder, FoldersInUse
 
@@ -25,10 +24,8 @@ Find = Callable[[], FoldersInUse]
 
 
 @pytest.fixture
-def find(storage: Storage, ledger: Ledger, deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> Find:
-    monkeypatch.setattr(Children, "state", lambda _self, _head: "RUNNING")
-    children = Children(storage, deployment.manifest_bucket, "us-east-1")
-    finder = FolderFinder(storage=storage, bucket=deployment.manifest_bucket, children=children)
+def find(storage: Storage, ledger: Ledger, deployment: Deployment) -> Find:
+    finder = FolderFinder(storage=storage, bucket=deployment.manifest_bucket)
     return lambda: finder.find(ledger.everything())
 
 
@@ -90,16 +87,6 @@ def test_an_ended_job_uses_no_folder_until_it_is_retried(
     storage.write(S3Uri(deployment.manifest_bucket, retry_key(SUBMISSION, 1)), normalised([moved])[0], "application/x")
     ledger.record_array(SUBMISSION, Array(batch_job="c", file=retry_key(SUBMISSION, 1).rpartition("/")[2], count=1))
     assert find().user_of(COPY, REGION) == f"job 1 of {SUBMISSION}"
-
-
-def test_a_submission_by_hand_may_use_every_folder_of_its_regions(find: Find, ledger: Ledger) -> None:
-    ledger.claim_submission(
-        SUBMISSION, "batch-1", {"manifest": "s3://m/by-hand/a.csv", "jobs": 1, "batch_job": "batch-1"}
-    )
-    assert "submitted by hand" in find().user_of(COPY, "us-east-1"), "no child has opened its job"
-    ledger.open_job(SUBMISSION, sample_job(REGION))
-    assert find().user_of(COPY, "us-east-1") == ""
-    assert "submitted by hand" in find().user_of(COPY, REGION)
 
 
 def test_a_submission_whose_jobs_are_not_written_yet_may_use_every_folder(find: Find, ledger: Ledger) -> None:

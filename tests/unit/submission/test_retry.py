@@ -31,7 +31,6 @@ from traingrid.job.job import Job
 from traingrid.job.state import JobState
 from traingrid.late_request import CREATES_END_SECONDS, SEND_WITHIN_SECONDS, late_after_minutes
 from traingrid.ledger.damage import intact
-from traingrid.ledger.facts import SubmissionFacts
 from traingrid.ledger.ledger import Ledger
 from traingrid.ledger.submission_item import Array
 from traingrid.ledger.user_requests import cancel_of_job
@@ -99,26 +98,6 @@ def submitted(retrier: Retrier, rows: list[str], states: list[str]) -> None:
 
 def attempts(retrier: Retrier) -> list[int]:
     return [item.attempt for item in intact(retrier.ledger.jobs(SUBMISSION))]
-
-
-def test_a_submission_by_hand_is_not_retried_and_the_error_has_the_commands(
-    retrier: Retrier, batch: RecordingQueue
-) -> None:
-    (first, second) = jobs_of_lines(lines(retrier, row("a"), row("b")), retrier.deployment, SUBMISSION)
-    facts: SubmissionFacts = {"manifest": "s3://bucket/by-hand/my lines.csv?versionId=v1", "version": "v1", "jobs": 2}
-    facts |= {"children": 2, "state": "Submitted", "batch_job": "array"}
-    retrier.ledger.claim_submission(SUBMISSION, "array", facts)  # like the first child
-    for job, state in ((first, "Completed"), (second, "Failed")):
-        retrier.ledger.open_job(SUBMISSION, job)
-        retrier.ledger.record_job(job_key(job.index), {"state": JobState(state)})
-    with pytest.raises(TraingridError) as caught:
-        retrier.planned(SUBMISSION, None)
-    assert "submitted to AWS Batch by hand (Batch job array)" in caught.value.what
-    assert caught.value.what.endswith("Failed or stopped: 1.")
-    get = "aws s3api get-object --bucket bucket --key 'by-hand/my lines.csv' --version-id v1 retry.csv"
-    assert f"{get}, then traingrid submit retry.csv" in caught.value.next_step
-    assert attempts(retrier) == [1, 1]
-    assert batch.submitted == []
 
 
 def test_a_corrected_line_with_another_priority_keeps_its_job(retrier: Retrier, batch: RecordingQueue) -> None:

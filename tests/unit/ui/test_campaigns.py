@@ -60,8 +60,8 @@ def test_each_job_has_the_campaign_of_the_replica_that_contains_its_data(local: 
     assert value["runs"] == {"oslo": {"runs": 3, "dollars": 1.5}}
 
 
-def test_a_submission_by_hand_whose_lines_are_not_stored_has_no_campaign(local: LocalGrid) -> None:
-    local.ledger.claim_submission(SUBMISSION, "array", {"jobs": 2, "manifest": MANIFEST})
+def test_a_submission_whose_lines_cannot_be_read_has_no_campaign(local: LocalGrid) -> None:
+    local.ledger.claim_submission(SUBMISSION, "request", {"jobs": 2, "manifest": MANIFEST})
     local.ledger.record_submitted(SUBMISSION, "array")
     value = read(local)
     assert value is not None
