@@ -29,6 +29,8 @@ from localcloud.wire.signature import Signature, signature_of
 
 _SESSION = "assumed-role/"
 _READS = ("s3:GetObject", "s3:GetObjectVersion")
+_HEADERS = {"HTTP_X_AMZ_COPY_SOURCE": "CopySource", "HTTP_IF_NONE_MATCH": "IfNoneMatch"}
+"""The headers of S3 that permissions depend on, with their names in botocore."""
 MISSING_OBJECT: Verdict = "ImplicitlyDenied"
 """The verdict if S3 allows the caller's action but must not reveal whether the object exists."""
 KEY_POLICY = "DeniedByKeyPolicy"
@@ -111,9 +113,9 @@ def _required(environ: dict[str, Any], signature: Signature) -> list[Permission]
     call = read_call(signature.service, request, whole_texts=True)
     if call is None:
         return [Permission(f"{signature.service}:?", "*", {})]
-    parameters = dict(call.parameters)
-    if source := environ.get("HTTP_X_AMZ_COPY_SOURCE"):  # `read_call` reads no headers
-        parameters["CopySource"] = source
+    # `read_call` reads no headers.
+    headers = {member: environ[header] for header, member in _HEADERS.items() if environ.get(header)}
+    parameters = {**call.parameters, **headers}
     account = access_keys.account_of(signature.access_key)
     needs = required_permissions(Asked(signature.service, call.action, parameters, signature.region, account))
     keys = access_keys.session_keys(signature.access_key)

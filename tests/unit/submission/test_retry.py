@@ -15,13 +15,14 @@ from botocore.exceptions import EndpointConnectionError
 from tests.support.ledger_items import existing, job_key
 from tests.support.module_time import replace_time
 from tests.support.recording_queue import RecordingQueue
-from tests.support.sample_deployment import SAMPLE_BUCKETS
+from tests.support.sample_deployment import SAMPLE, SAMPLE_BUCKETS
 from traingrid.api.control_plane import ControlPlane
 from traingrid.aws.clients import client_without_retries
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import ObjectVersion, S3Uri
 from traingrid.backends.joint_inventory import PartlyListedError
 from traingrid.backends.training_job import TrainingJob
+from traingrid.child.environment import Child, find_job, with_stored_jobs
 from traingrid.cli.main import main
 from traingrid.errors import TraingridError, UsageError
 from traingrid.grid.deployment import Deployment
@@ -502,3 +503,18 @@ def test_a_line_whose_training_job_may_still_be_created_is_retried_later(
     replace_time(monkeypatch, "traingrid.submission.retry_plan", time=lambda: time.time() + CREATES_END_SECONDS)
     assert [job.index for job in retrier.planned(SUBMISSION).jobs] == [0, 2]
     assert batch.submitted == []
+
+
+def test_a_line_that_was_submitted_to_batch_by_hand_is_retried(retrier: Retrier, batch: RecordingQueue) -> None:
+    uri = S3Uri(retrier.deployment.manifest_bucket, "by-hand/x.csv")
+    retrier.storage.write(uri, SAMPLE.encode(), "text/csv")
+    given = Child(array_file=ObjectVersion(uri.bucket, uri.key), index=2, size=4, id="by-hand:2", attempt=1)
+    child = with_stored_jobs(given, retrier.deployment, retrier.storage, retrier.ledger)
+    job = find_job(child, retrier.storage)
+    retrier.ledger.open_job(child.submission, job)
+    retrier.ledger.record_job(job_key(2, submission=child.submission), {"state": JobState.FAILED})
+    retried = retrier.retry(child.submission, "ada")
+    assert (retried.indices, retried.left) == ([2], {})
+    assert [item.attempt for item in intact(retrier.ledger.jobs(child.submission))] == [2]
+    (array, again) = existing(retrier.ledger.submission(child.submission)).arrays
+    assert (array.count, again.count, len(batch.submitted)) == (4, 1, 1)

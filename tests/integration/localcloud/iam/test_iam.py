@@ -319,3 +319,24 @@ def test_terminate_service_job_requires_a_permission_for_the_jobs_tag(
             code, _ = refused(lambda job=job: ender.terminate_service_job(jobId=job, reason="cancelled"))  # type: ignore[misc]  # mypy infers no type for this lambda
             assert code == "AccessDeniedException"
             batch.terminate_service_job(jobId=job, reason="the test is over")
+
+
+def test_a_role_that_may_only_write_new_objects_cannot_replace_one(
+    cloud: LocalCloud, client: Callable[..., Any]
+) -> None:
+    """https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes-enforce.html, its first example."""
+    client("s3").create_bucket(Bucket="once")
+    new = {"Effect": "Allow", "Action": "s3:PutObject", "Resource": "arn:aws:s3:::once/*"}
+    new |= {"Condition": {"Null": {"s3:if-none-match": "false"}}}
+    s3 = caller(cloud, role(client("iam"), "once", "lambda.amazonaws.com", new))("s3")
+    s3.put_object(Bucket="once", Key="x", Body=b"first", IfNoneMatch="*")
+    for call in (
+        lambda: s3.put_object(Bucket="once", Key="x", Body=b"second"),
+        lambda: s3.put_object(Bucket="once", Key="new", Body=b"second"),
+        lambda: s3.create_multipart_upload(Bucket="once", Key="x"),
+    ):
+        assert refused(call)[0] == "AccessDenied"
+    assert refused(lambda: s3.put_object(Bucket="once", Key="x", Body=b"second", IfNoneMatch="*"))[0] == (
+        "PreconditionFailed"
+    )
+    assert client("s3").get_object(Bucket="once", Key="x")["Body"].read() == b"first"
