@@ -20,11 +20,12 @@ import tempfile
 import threading
 import traceback
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 
 from training_container.contract.missing_gpus import refuse_missing_gpus
-from training_container.contract.stopping import LAUNCHER, STOP_FILE, STOPPED_STATUS
+from training_container.contract.stopping import LAUNCHER, STOP_FILE, STOPPED_STATUS, polled_file
 from training_container.contract.training_job import ContractError, Folders, TrainingJob, read_training_job
 from training_container.launcher import (
     connected_hosts,
@@ -43,7 +44,7 @@ from training_container.launcher.metric_feed import MetricFeed, metric_feed
 from training_container.launcher.rank_environment import rank_environment
 from training_container.launcher.rank_lines import BYTES, RankLines
 from training_container.launcher.silence import SilenceWatch
-from training_container.launcher.stop_limit import StopLimit
+from training_container.launcher.stop_limit import StopLimit, ask_ranks_to_stop
 from training_container.merge import options as merge_options
 from training_container.metric_history.settings import without_settings
 from training_container.ranks import leftovers
@@ -75,9 +76,23 @@ def main() -> int:
         if job.launch.script:
             scripts.prepare(job.launch.script, folders)
         with tempfile.TemporaryDirectory(prefix="traingrid-") as scratch:
-            return run(job, config, Path(scratch) / "stop")
+            return run(job, config, stop_file_of(job, Path(scratch)))
     except (ContractError, HyperparameterError, hosts.HostError) as error:
         return fail(folders, f"{error}\n")
+
+
+def stop_file_of(job: TrainingJob, scratch: Path) -> Path:
+    """Return the path of the file that exists when the training was asked to stop; it does not exist yet.
+
+    With MPI on several hosts it is in /opt/ml, which has the same path on all hosts, because the main host gives its
+    path to the ranks of all hosts.
+    """
+    if job.launch.launcher != "mpi" or len(job.hosts) == 1:
+        return scratch / "stop"
+    stop_file = job.folders.base / "stop-requested"
+    for earlier in (stop_file, polled_file(stop_file)):
+        earlier.unlink(missing_ok=True)
+    return stop_file
 
 
 def checked(job: TrainingJob) -> Config | None:
@@ -106,13 +121,15 @@ def checked(job: TrainingJob) -> Config | None:
 def run(job: TrainingJob, config: Config | None, stop_file: Path) -> int:
     """Start and follow the ranks of this host, or with MPI on the main host those of all hosts. Return the exit status.
 
-    With MPI, other hosts run sshd. There a stop has no effect: the main host gets the same signal, and stops all ranks.
+    With MPI, other hosts run sshd. There a stop only asks the ranks of a script to stop; the main host gets the same
+    signal, and ends all ranks that continue.
     """
     signal.signal(signal.SIGTERM, lambda _number, _frame: stop_file.touch())
     if job.launch.launcher != "mpi":
         return run_own_ranks(job, stop_file)
     if not job.is_main_host:
-        status, reason = hosts.serve(job.folders.base)
+        on_stop = partial(ask_ranks_to_stop, os.getpid(), stop_file) if job.launch.script else lambda: None
+        status, reason = hosts.serve(job.folders.base, stop_file, on_stop)
         return fail(job.folders, reason) if reason else status
     other_hosts, status = job.hosts[1:], 1
     try:
@@ -171,7 +188,7 @@ def follow(job: TrainingJob, config: Config | None, stop_file: Path, connected: 
     compiling = kernel_cache.COMPILING_SECONDS if kernel_cache.compiles_kernels(job) else 0.0
     if compiling:
         print(_COMPILING.format(type=job.resources["current_instance_type"], seconds=compiling))
-    silence, stop = SilenceWatch(limit, code, compiling), StopLimit(stop_file)
+    silence, stop = SilenceWatch(limit, code, compiling), StopLimit(stop_file, is_script=bool(job.launch.script))
     with metric_feed(history, print) as feed, kernel_cache.kept(job, environment):
         readers = Readers(watch=watch, feed=feed, silence=silence, stop=stop, others=connected)
         status = forward_output(command, environment, readers)

@@ -1,7 +1,8 @@
 """Stopping: SageMaker sends SIGTERM to `train` on every host, and the ranks write a checkpoint and stop together.
 
 `train` cannot forward the signal to mpirun, which would kill the ranks a second later. It creates a file instead. The
-ranks of its host check for the file between steps, and the trainer combines the answers of all ranks.
+ranks of its host check for the file between steps, and the trainer combines the answers of all ranks. The ranks of a
+script that does not check for the file get the signal (launcher/stop_limit.py).
 """
 
 import os
@@ -14,6 +15,17 @@ STOP_FILE = "TRAINGRID_STOP_FILE"
 LAUNCHER = "TRAINGRID_LAUNCHER_PID"
 # The exit status of a shell for a program that SIGTERM terminated: 128 + 15.
 STOPPED_STATUS = 143
+
+
+def polled_file(stop_file: Path) -> Path:
+    """Return the file that exists once a rank of this host has checked for the stop file: it needs no signal."""
+    return stop_file.with_name(f"{stop_file.name}-polled")
+
+
+def is_stopping() -> bool:
+    """Return True if the training was asked to stop."""
+    stop_file = os.environ.get(STOP_FILE)
+    return stop_file is not None and Path(stop_file).exists()
 
 
 class StoppedError(Exception):

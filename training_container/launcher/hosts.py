@@ -50,11 +50,13 @@ def send_status(hosts: Iterable[str], status: int, reason: str) -> None:
         _ssh(host, _SEND_STATUS, f"{status}\n{reason}")
 
 
-def serve(base: Path) -> tuple[int, str]:
+def serve(base: Path, stop_file: Path, on_stop: Callable[[], None]) -> tuple[int, str]:
     """Run sshd until the main host reports the end of training, and return the exit status and reason that it sends.
 
     Args:
         base: The folder /opt/ml, or its replacement.
+        stop_file: The file that exists when this host was asked to stop.
+        on_stop: Called once when it exists.
 
     Raises:
         HostError: sshd is not installed, or it ended unexpectedly.
@@ -65,8 +67,12 @@ def serve(base: Path) -> tuple[int, str]:
     if program is None:
         raise HostError("sshd is not on PATH, so other hosts cannot start ranks here. Install openssh-server.")
     server = subprocess.Popen([program, "-D", "-e"], stdin=subprocess.DEVNULL)
+    stopping = False
     try:
         while not ended.exists():
+            if not stopping and stop_file.exists():
+                stopping = True
+                on_stop()
             if server.poll() is not None:
                 raise HostError(
                     f"sshd {in_words(server.returncode)} before training ended.{likely_cause(server.returncode)}"

@@ -11,16 +11,13 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
-import psutil
-
 from training_container.launcher.rank_lines import RankLine
+from training_container.launcher.rank_signals import signal_ranks
 
 STACK_SIGNAL = signal.SIGUSR1
 """Ranks print their Python stack when they receive it (faulthandler), even if they are blocked in a library."""
-_RANK_PROGRAM = "training_container.ranks."
 _PRINTING_SECONDS = 2.0
 # A frame that Python's faulthandler prints, innermost first.
 _FRAME = re.compile(r'^\s*File "([^"]*)", line (\d+) in (\S+)')
@@ -78,7 +75,7 @@ class SilenceWatch:
             left = max(self._last + self._seconds, self._begin) - time.monotonic()
             if left <= 0:
                 self.stalled = True
-                _request_stacks(launcher.pid)
+                signal_ranks(launcher.pid, STACK_SIGNAL)
                 time.sleep(_PRINTING_SECONDS)
                 end()
                 return
@@ -89,20 +86,3 @@ class SilenceWatch:
 
     def _shown(self, place: str) -> str:
         return place.removeprefix(f"{self._code}/")
-
-
-def _request_stacks(launcher: int) -> None:
-    """Send the signal to the outermost process of each rank (ranks/leftovers.py), which forwards it to the rank."""
-    with suppress(psutil.Error):
-        top = psutil.Process(launcher)
-        ranks = {process.pid: process for process in [top, *top.children(recursive=True)] if _is_rank(process)}
-        for process in ranks.values():
-            with suppress(psutil.Error):
-                if process.ppid() not in ranks:
-                    process.send_signal(STACK_SIGNAL)
-
-
-def _is_rank(process: psutil.Process) -> bool:
-    with suppress(psutil.Error):
-        return any(word.startswith(_RANK_PROGRAM) for word in process.cmdline()[:5])
-    return False

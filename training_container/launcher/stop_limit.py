@@ -1,4 +1,7 @@
-"""Stop limit: ends ranks that continue after a stop, so that a stopped job costs no more than on SageMaker.
+"""Stop limit: asks ranks of scripts to stop, and ends ranks that continue, so that a stop costs no more than elsewhere.
+
+A script gets SIGTERM, because that is what frameworks handle: Hugging Face's Trainer and Lightning write a checkpoint.
+A script that asks `stop_requested` gets no signal.
 
 SageMaker ends a container 120 seconds after it asked the container to stop
 (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_StopTrainingJob.html). A pod of Kubernetes has more time,
@@ -6,10 +9,14 @@ because in the same time its results are uploaded.
 """
 
 import os
+import signal
 import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
+
+from training_container.contract.stopping import polled_file
+from training_container.launcher.rank_signals import signal_ranks
 
 SECONDS = 120.0
 VARIABLE = "TRAINGRID_STOP_SECONDS"
@@ -22,13 +29,14 @@ class StopLimit:
 
     Args:
         stop_file: The file that exists when the training was asked to stop.
+        is_script: True if the ranks run a script, which is asked to stop by SIGTERM.
 
     Attributes:
         exceeded: True if the ranks were ended.
     """
 
-    def __init__(self, stop_file: Path) -> None:
-        self._stop_file = stop_file
+    def __init__(self, stop_file: Path, *, is_script: bool = False) -> None:
+        self._stop_file, self._is_script = stop_file, is_script
         self._seconds = float(os.environ.get(VARIABLE, SECONDS))
         self.exceeded = False
 
@@ -40,10 +48,22 @@ class StopLimit:
         while not self._stop_file.exists():
             if _has_ended(launcher, _STEP_SECONDS):
                 return
+        if self._is_script:
+            ask_ranks_to_stop(launcher.pid, self._stop_file)
         if not _has_ended(launcher, self._seconds):
             self.exceeded = True
             print(f"The ranks have not ended {self._seconds:g} s after the stop, and are ended now.", flush=True)
             end()
+
+
+def ask_ranks_to_stop(top: int, stop_file: Path) -> None:
+    """Send SIGTERM to the ranks of a script on this host, unless one of them asks for the stop by itself.
+
+    Args:
+        top: A process from which the ranks descend.
+    """
+    if not polled_file(stop_file).exists():
+        signal_ranks(top, signal.SIGTERM)
 
 
 def _has_ended(launcher: "subprocess.Popen[bytes]", seconds: float) -> bool:

@@ -6,7 +6,7 @@ three:
 
 | process | task |
 |---|---|
-| watched | the launcher's child: forwards signals, and exits with the rank's status |
+| watched | the launcher's child: forwards signals, and exits with the rank's status, or with 0 after a stop |
 | keeper | the rank's parent: adopts all orphans below it, and kills them when the rank or `watched` ends |
 | rank | runs the script |
 
@@ -22,12 +22,13 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Callable
 from typing import NoReturn
 
 import psutil
 
 from training_container.contract.rank_variables import position
+from training_container.contract.stopping import is_stopping
+from training_container.launcher.exit_status import in_words
 from training_container.ranks.marked_output import MarkedOutput
 
 GRACE_SECONDS = 1.0
@@ -62,7 +63,7 @@ def keep(output: MarkedOutput | None = None) -> None:
     if keeper := os.fork():
         if output:
             output.forward()
-        status = _wait_for(keeper, os.kill)
+        status = _after_stop(_wait_for(keeper))
         if output:
             output.close(1 if status is None else os.waitstatus_to_exitcode(status))
         _end_as(status)
@@ -74,7 +75,7 @@ def keep(output: MarkedOutput | None = None) -> None:
     keeper = os.getpid()
     if rank := os.fork():
         os.setpgid(rank, rank)
-        status = _wait_for(rank, os.killpg)
+        status = _wait_for(rank)
         _end_leftovers(status)
         _end_as(status)
     os.setpgid(0, 0)  # both processes do it, to avoid a race: a script's `kill 0` must not reach the keeper
@@ -107,15 +108,31 @@ def end_descendants(spared: int | None = None) -> None:
         time.sleep(0.01)
 
 
-def _wait_for(child: int, send: Callable[[int, int], None]) -> int | None:
-    """Forward signals to a child until it ends. Return its waitpid(2) status, or None if `watched` has ended."""
+def _after_stop(status: int | None) -> int | None:
+    """Return a rank's waitpid(2) status, which is 0 for any end after a stop: launchers kill all ranks if one fails.
+
+    So a rank that ends at once, because it has nothing to save, does not interrupt the checkpoint of another one, nor
+    does a rank that fails because the other one has stopped before it.
+    """
+    if not status or not is_stopping():
+        return status
+    ended = in_words(os.waitstatus_to_exitcode(status))
+    print(f"Rank {position(os.environ).rank} {ended} after the stop.", flush=True)
+    return 0
+
+
+def _wait_for(child: int) -> int | None:
+    """Forward signals to a child until it ends. Return its waitpid(2) status, or None if `watched` has ended.
+
+    Only the child itself gets them: a data loader fails if one of its processes is terminated by somebody else.
+    """
     while True:
         number = signal.sigwait(_HEARD)
         if number == _UNWATCHED:
             return None
         if number != signal.SIGCHLD:
             with contextlib.suppress(ProcessLookupError):
-                send(child, number)
+                os.kill(child, number)
             continue
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:  # several processes may have ended, including adopted orphans
             if ended[0] == child:

@@ -5,20 +5,28 @@ import os
 import socket
 import sys
 import traceback
+from collections.abc import Callable
 from types import TracebackType
+from typing import NoReturn
 
 from training_container.contract.rank_variables import MARK_OUTPUT, position
 from training_container.contract.stopping import LAUNCHER, end_with
 from training_container.launcher.failure import report_line
 from training_container.launcher.silence import STACK_SIGNAL
 
+FailureHook = Callable[[type[BaseException], BaseException, TracebackType | None], object]
+"""A function that Python calls with an uncaught exception (sys.excepthook)."""
 
-def begin() -> None:
+
+def begin(on_failure: FailureHook | None = None) -> None:
     """Initialize a rank's process: it reports failures and its stack to the launcher, and ends when `train` has ended.
 
     With MPI only rank 0 does, because other ranks may be on other hosts, and mpirun ends them.
+
+    Args:
+        on_failure: Reports an error and ends the process; by default `report_and_end`.
     """
-    sys.excepthook = report_and_end
+    sys.excepthook = on_failure or report_and_end
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # both are text files here
     faulthandler.register(STACK_SIGNAL, all_threads=False)
@@ -31,11 +39,16 @@ def rank_number() -> int:
     return position(os.environ).rank
 
 
-def report_and_end(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Report an error to the launcher in one line on standard error, and exit with status 1."""
+def report(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Report an error to the launcher in one line on standard error."""
     traceback.print_exception(kind, error, trace)
     host = os.environ.get("SM_CURRENT_HOST", socket.gethostname())
     print(report_line(rank_number(), host, error, trace), file=sys.stderr, flush=True)
     sys.stdout.flush()
+
+
+def report_and_end(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> NoReturn:
+    """Report an error to the launcher, and exit with status 1."""
+    report(kind, error, trace)
     # No regular exit: Horovod would wait for ranks that are waiting for this one.
     os._exit(1)

@@ -7,18 +7,21 @@ Errors are reported like the trainer's own, with their traceback.
 
 import os
 import runpy
+import signal
 import subprocess
 import sys
 from pathlib import Path
 from types import TracebackType
 
 from training_container.contract.rank_variables import MARK_OUTPUT, position
+from training_container.contract.stopping import is_stopping
 from training_container.contract.toolkit import sagemaker_variables, script_arguments
 from training_container.contract.training_job import Folders, TrainingJob, read_training_job
 from training_container.launcher import script_packages, scripts
 from training_container.launcher.exit_status import in_words, likely_cause
 from training_container.ranks import leftovers, rank_process
 from training_container.ranks.marked_output import MarkedOutput
+from training_container.ranks.script_end import report_and_end
 
 
 class ScriptError(RuntimeError):
@@ -29,7 +32,7 @@ def main() -> None:
     """Run the script of this rank."""
     marked = MARK_OUTPUT in os.environ
     leftovers.keep(MarkedOutput(rank_process.rank_number(), os.environ["SM_CURRENT_HOST"]) if marked else None)
-    rank_process.begin()
+    rank_process.begin(report_and_end)
     job = read_training_job(Folders.from_environment(os.environ), sys.argv[1:])
     if job.launch.launcher != "mpi":
         check_position(job)
@@ -85,25 +88,30 @@ def run_python(program: Path, arguments: list[str]) -> None:
     try:
         runpy.run_path(str(program), run_name="__main__")
     except SystemExit as ended:
-        if ended.code not in (None, 0):
-            rank_process.report_and_end(ScriptError, _ended(program, ended.code), None)
+        if ended.code not in (None, 0) and not is_stopping():
+            report_and_end(ScriptError, _ended(program, ended.code), None)
         raise
     except Exception as error:  # noqa: BLE001  # any exception of a script is reported, from the script's first line
-        rank_process.report_and_end(type(error), error, _own_lines(error.__traceback__, program.parent))
+        own_trace = _own_lines(error.__traceback__, program.parent)
+        sys.excepthook(type(error), error, own_trace)  # a logger of the script may have wrapped it
+        report_and_end(type(error), error, own_trace)
 
 
 def run_shell(program: Path, arguments: list[str]) -> None:
     """Run a shell script. If its exit status is not 0, report a failure and end the process."""
     shell = shell_of(program)
     try:
-        status = subprocess.run([*shell, str(program), *arguments], check=False).returncode
+        with subprocess.Popen([*shell, str(program), *arguments], process_group=0) as process:
+            for passed_on in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):  # also to its programs, as a terminal does
+                signal.signal(passed_on, lambda number, _frame: os.killpg(process.pid, number))
+            status = process.wait()
     except OSError as error:
         ended = f"{program.name} names {shell[0]} in its first line, which this image cannot run: {error.strerror}."
     else:
-        if not status:
+        if not status or is_stopping():
             return
         ended = f"{program.name} {in_words(status)}.{likely_cause(status)}"
-    rank_process.report_and_end(ScriptError, ScriptError(ended), None)
+    report_and_end(ScriptError, ScriptError(ended), None)
 
 
 def shell_of(program: Path) -> list[str]:

@@ -221,7 +221,12 @@ while not os.path.exists(os.environ["TRAINGRID_STOP_FILE"]):
 
 
 def test_a_script_that_continues_after_a_stop_is_ended(run: Run, launcher: Mapping[str, str]) -> None:
-    text = "import time\nprint('running', flush=True)\ntime.sleep(600)\n"
+    text = """
+import signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print("running", flush=True)
+time.sleep(600)
+"""
     (train,) = run(text, launcher, TRAINGRID_STOP_SECONDS="1")
     line_with("running", train)
     train.send_signal(signal.SIGTERM)

@@ -326,7 +326,7 @@ def test_a_role_that_may_only_write_new_objects_cannot_replace_one(
 ) -> None:
     """https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes-enforce.html, its first example."""
     client("s3").create_bucket(Bucket="once")
-    new = {"Effect": "Allow", "Action": "s3:PutObject", "Resource": "arn:aws:s3:::once/*"}
+    new: dict[str, Any] = {"Effect": "Allow", "Action": "s3:PutObject", "Resource": "arn:aws:s3:::once/*"}
     new |= {"Condition": {"Null": {"s3:if-none-match": "false"}}}
     s3 = caller(cloud, role(client("iam"), "once", "lambda.amazonaws.com", new))("s3")
     s3.put_object(Bucket="once", Key="x", Body=b"first", IfNoneMatch="*")
