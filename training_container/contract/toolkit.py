@@ -26,6 +26,7 @@ def sagemaker_variables(job: TrainingJob) -> dict[str, str]:
     del variables["hyperparameters"], variables["channel_input_dirs"]  # replaced by one variable for each entry
     if job.launch.script:
         variables["user_args"] = script_arguments(job.hyperparameters)
+        variables["framework_params"] = {name: _decoded(text) for name, text in job.framework_parameters.items()}
     variables |= {f"channel_{name}": str(folder) for name, folder in job.channels.items()}
     variables |= {f"hp_{name}": text for name, text in job.hyperparameters.items()}
     return {f"SM_{name.upper()}": _text(value) for name, value in variables.items()}

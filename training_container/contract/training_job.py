@@ -80,6 +80,16 @@ class Folders:
         return self.output / "tensorboard"
 
 
+_TOOLKITS_OWN = frozenset(
+    f"sagemaker_{name}"
+    for name in (
+        *("program", "submit_directory", "enable_cloudwatch_metrics", "region"),
+        *("container_log_level", "job_name", "s3_output"),
+    )
+)
+"""SAGEMAKER_HYPERPARAMETERS of sagemaker-training toolkit, params.py."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class TrainingJob:
     """One training job from the perspective of one of its hosts.
@@ -93,6 +103,7 @@ class TrainingJob:
         flags: The command-line arguments of `train`; `hyperparameters` contains them, too.
         resources: The content of resourceconfig.json.
         channel_settings: The content of inputdataconfig.json: each channel's TrainingInputMode, S3DistributionType, ...
+        framework_parameters: The hyperparameters of launchers, as text, for a script that reads them.
     """
 
     folders: Folders
@@ -105,6 +116,7 @@ class TrainingJob:
     flags: tuple[str, ...] = ()
     resources: Mapping[str, Any] = field(default_factory=dict)
     channel_settings: Mapping[str, Any] = field(default_factory=dict)
+    framework_parameters: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def main_host(self) -> str:
@@ -159,7 +171,16 @@ def read_training_job(folders: Folders, flags: Sequence[str] = ()) -> TrainingJo
         flags=tuple(flags),
         resources=resources,
         channel_settings=channel_settings,
+        framework_parameters={name: text for name, text in texts.items() if _is_of_framework(name)},
     )
+
+
+def _is_of_framework(name: str) -> bool:
+    """Return True if a hyperparameter is one of a launcher, not of the toolkit itself.
+
+    Source: sagemaker-training toolkit, environment.py (additional_framework_parameters).
+    """
+    return name.startswith("sagemaker_") and name not in _TOOLKITS_OWN
 
 
 def _is_sagemakers(name: str) -> bool:

@@ -4,23 +4,31 @@ A virtual environment in the job's folder contains the packages that the image l
 change, so other jobs on the same host, later or at the same time, do not see these packages.
 """
 
+import importlib.metadata
 import os
+import re
 import site
 import subprocess
 import sys
 import sysconfig
+import tomllib
 import venv
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+REQUIREMENTS = "requirements.txt"
 _FOLDER = "packages"
+_NAME = re.compile(r"\s*[\w.-]+")  # of a requirement such as "setuptools>=61"
 
 
-def install(requirements: Path, constraints: Path, base: Path) -> "subprocess.CompletedProcess[str]":
-    """Install requirements into the job's environment. pip skips packages that the image already has.
+def install(code: Path, constraints: Path, base: Path) -> "subprocess.CompletedProcess[str]":
+    """Install a folder's requirements.txt and its package into the job's environment, as far as it has them.
+
+    pip skips packages that the image already has.
 
     Args:
-        requirements: The file; its paths are relative to its folder.
+        code: The folder of the script.
         constraints: A file with versions that pip must not change.
         base: The job's folder, /opt/ml.
 
@@ -36,11 +44,41 @@ def install(requirements: Path, constraints: Path, base: Path) -> "subprocess.Co
     pip: Sequence[str] = (
         *(sys.executable, "-m", "pip", "--python", str(environment / "bin" / "python")),
         *("install", "--disable-pip-version-check", "--no-color"),
-        *("--constraint", str(constraints), "--requirement", requirements.name),
+        *("--constraint", str(constraints)),
+        *(("--requirement", REQUIREMENTS) if (code / REQUIREMENTS).is_file() else ()),
+        *((*_build_options(code), ".") if is_package(code) else ()),
     )
-    return subprocess.run(
-        pip, cwd=requirements.parent, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
-    )
+    return subprocess.run(pip, cwd=code, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+
+
+def is_package(code: Path) -> bool:
+    """Return True if a folder is a package: with a setup.py, as in AWS's toolkit, or a pyproject.toml that builds one.
+
+    Source: sagemaker-training toolkit, entry_point_type.py (PYTHON_PACKAGE). A pyproject.toml may also only have the
+    settings of tools; then it has no table "build-system"
+    (https://packaging.python.org/en/latest/specifications/pyproject-toml/).
+    """
+    return (code / "setup.py").is_file() or bool(_build_system(code))
+
+
+def _build_system(code: Path) -> dict[str, Any]:
+    """Return the table `build-system` of a folder's pyproject.toml; empty if it has none."""
+    try:
+        table = tomllib.loads((code / "pyproject.toml").read_text(encoding="utf-8")).get("build-system", {})
+    except (OSError, ValueError):  # ValueError: the file of some tool, without which a script can run
+        return {}
+    return table if isinstance(table, dict) else {}
+
+
+def _build_options(code: Path) -> Sequence[str]:
+    """Return pip's option for a build with the image's packages if these are enough, for hosts without an index."""
+    names = [_NAME.match(str(text)) for text in _build_system(code).get("requires", ["setuptools"])]
+    try:
+        for name in names:
+            importlib.metadata.version(name[0] if name else "")
+    except (importlib.metadata.PackageNotFoundError, ValueError):
+        return ()
+    return ("--no-build-isolation",)
 
 
 def use(base: Path) -> None:

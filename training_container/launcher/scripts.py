@@ -44,7 +44,7 @@ def prepare(script: Script, folders: Folders) -> None:
             f"{content or 'nothing'}. Put it at the archive's top, or set entry_point to its path in the archive."
         )
     _check_line_ends(code / script.entry_point)
-    if (code / "requirements.txt").is_file():
+    if (code / script_packages.REQUIREMENTS).is_file() or script_packages.is_package(code):
         _install(code, folders.base)
 
 
@@ -113,17 +113,19 @@ def _verify(archive: Path, uri: str) -> None:
 
 
 def _install(code: Path, base: Path) -> None:
-    """Install requirements.txt into the job's environment."""
-    print(f"Installing {code / 'requirements.txt'} on this host", flush=True)
+    """Install requirements.txt, and the package that the folder is, into the job's environment."""
+    requirements = code / script_packages.REQUIREMENTS
+    files = [str(requirements)] * requirements.is_file() + [f"the package {code}"] * script_packages.is_package(code)
+    print(f"Installing {' and '.join(files)} on this host", flush=True)
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as constraints:
         constraints.writelines(f"{name}=={version}\n" for name, version in _fixed_versions())
         constraints.flush()
-        pip = script_packages.install(code / "requirements.txt", Path(constraints.name), base)
+        pip = script_packages.install(code, Path(constraints.name), base)
     print(pip.stdout, end="", flush=True)
     if pip.returncode:
         errors = " ".join(line.strip() for line in pip.stderr.splitlines() if line.startswith("ERROR"))
         raise ContractError(
-            f"The script's requirements.txt cannot be installed: {errors or pip.stderr.strip()[-500:]} "
+            f"{' and '.join(files)} cannot be installed: {errors or pip.stderr.strip()[-500:]} "
             f"Requirements must be compatible with the image's {', '.join(name for name, _ in _fixed_versions())}. "
             "Without access to a package index, add the packages to a custom image."
         )

@@ -79,6 +79,8 @@ def test_a_script_gets_the_toolkits_variables(host_folder: Callable[..., Path], 
     assert (variables["SM_USER_ENTRY_POINT"], variables["SM_MODULE_NAME"]) == ("mine.py", "mine")
     assert variables["SM_MODULE_DIR"] == "s3://b/a.tar.gz"
     assert json.loads(variables["SM_USER_ARGS"]) == ["--epochs", "2"]
+    assert json.loads(variables["SM_FRAMEWORK_PARAMS"])["sagemaker_mpi_enabled"] is True
+    assert not {"sagemaker_program", "sagemaker_submit_directory"} & json.loads(variables["SM_FRAMEWORK_PARAMS"]).keys()
 
 
 def test_the_default_is_one_process_per_gpu(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ import pytest
 from training_container.contract.launch_options import Script
 from training_container.contract.toolkit import script_arguments
 from training_container.contract.training_job import ContractError, Folders
-from training_container.launcher import scripts
+from training_container.launcher import script_packages, scripts
 from training_container.ranks.script_rank import shell_of
 
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -299,12 +299,35 @@ setup(name="of-the-folder", version="1.2", package_dir={"": "src"}, py_modules=[
 """
 
 
-def test_a_line_with_a_dot_installs_the_packages_of_the_folder(ran: Callable[..., tuple[int, str, Path]]) -> None:
+PYPROJECT = """
+[build-system]
+requires = ["setuptools"]
+build-backend = "setuptools.build_meta"
+[project]
+name = "of-the-folder"
+version = "1.2"
+[tool.setuptools]
+package-dir = {"" = "src"}
+py-modules = ["of_the_folder"]
+"""
+
+
+@pytest.mark.parametrize(
+    "files", [{"setup.py": SETUP}, {"setup.py": SETUP, "requirements.txt": ".\n"}, {"pyproject.toml": PYPROJECT}]
+)
+def test_the_package_that_a_folder_is_is_installed(
+    ran: Callable[..., tuple[int, str, Path]], files: dict[str, str]
+) -> None:
     program = "import importlib.metadata, of_the_folder\nprint('it has', importlib.metadata.version('of-the-folder'))"
-    files = {"mine.py": program, "src/of_the_folder.py": "", "setup.py": SETUP, "requirements.txt": ".\n"}
-    status, output, _ = ran(files)
+    status, output, _ = ran({"mine.py": program, "src/of_the_folder.py": "", **files})
     assert status == 0, output
     assert output.count("it has 1.2") == 2
+
+
+@pytest.mark.parametrize("content", ["[tool.ruff]\nline-length = 100\n", "[project]\nname = 'a'\n", "not = [toml"])
+def test_a_pyproject_without_a_build_is_that_of_tools(tmp_path: Path, content: str) -> None:
+    (tmp_path / "pyproject.toml").write_text(content)
+    assert not script_packages.is_package(tmp_path)
 
 
 def test_requirements_cannot_replace_the_libraries_of_horovod(tmp_path: Path) -> None:
