@@ -113,18 +113,18 @@ class Alarms(AlarmTopic):
             "detail-type": ["Batch Job Queue Blocked"],
             "detail": {"jobQueue": [queue.job_queue_arn]},
         }
-        self._noticed(
+        self._alarm_on_event(
             "queue-blocked", "QueueBlocked", pattern, "Batch reports that a job blocks the queue of the children."
         )
 
-    def key_in_danger(self, of: str) -> None:
-        """Alarm when the stack's key, if it has one, is disabled or its deletion is scheduled.
+    def key_in_danger(self, suffix: str) -> None:
+        """Alarm when a call disables the stack's KMS key, if it has one, or schedules its deletion.
 
         The events come from CloudTrail, so an account without a trail has none:
         https://docs.aws.amazon.com/kms/latest/developerguide/ct-schedule-key-deletion.html
 
         Args:
-            of: Name of the key in the name of the alarm.
+            suffix: The end of the alarm's name, which says which key it is: "control" or "data".
         """
         if self.key is None:
             return
@@ -136,8 +136,10 @@ class Alarms(AlarmTopic):
                 "resources": {"ARN": [self.key.key_arn]},
             },
         }
-        what = "This stack's key was disabled or scheduled for deletion: data encrypted with it becomes unreadable."
-        self._noticed("key-in-danger", "KeyInDanger", pattern, what, of=of)
+        description = (
+            "This stack's key was disabled or scheduled for deletion: data encrypted with it becomes unreadable."
+        )
+        self._alarm_on_event("key-in-danger", "KeyInDanger", pattern, description, suffix=suffix)
 
     def throttled_ledger(self, table: dynamodb.ITable) -> None:
         """Alarm when DynamoDB throttles the children's reads or writes of the ledger.
@@ -194,12 +196,14 @@ class Alarms(AlarmTopic):
         )
         self.alarm(kind, "", description, lines.metric(period=_PERIOD, statistic="Sum"), periods=periods)
 
-    def _noticed(self, kind: str, identifier: str, pattern: Mapping[str, Any], what: str, *, of: str = "") -> None:
-        queue = noticed(self, identifier, pattern=pattern, what=what, key=self.key)
+    def _alarm_on_event(
+        self, kind: str, identifier: str, pattern: Mapping[str, Any], description: str, *, suffix: str = ""
+    ) -> None:
+        queue = noticed(self, identifier, pattern=pattern, what=description, key=self.key)
         self.alarm(
             kind,
-            of,
-            f"{what} A queue retains the event, with its reason, for 14 days.",
+            suffix,
+            f"{description} A queue retains the event, with its reason, for 14 days.",
             queue.metric_approximate_number_of_messages_visible(period=_PERIOD, statistic="Maximum"),
         )
 

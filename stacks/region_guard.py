@@ -54,7 +54,7 @@ class RegionGuard(Construct):
             properties={
                 "Regions": sorted(grid.regions),
                 "Abandoned": sorted(grid.abandoned_regions),
-                "Elsewhere": dict(sorted(grid.elsewhere().items())),
+                "Elsewhere": dict(sorted(grid.other_accounts().items())),
                 **_held_by_jobs(grid),
             },
         )

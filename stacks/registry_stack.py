@@ -28,7 +28,7 @@ class RegistryStack(Stack):
             registry(self, f"Repository-{short}", name=names.repository(grid.name, short))
             for short in grid.repositories()
         ]
-        if region in grid.elsewhere():
+        if region in grid.other_accounts():
             ReplicationPermission(self, "Replication", grid=grid, region=region)
             for repository in repositories:
                 let_builds_look(repository, grid)

@@ -204,12 +204,13 @@ class _Unpacking:
         self._make_links()
 
     def _add(self, archive: tarfile.TarFile, member: tarfile.TarInfo) -> None:
+        """Extract a file or a folder; remember a link, which is made after all members."""
         path = _checked_path(member.name)
         if path == PurePosixPath() and member.isdir():
             return
         if path == PurePosixPath() or not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
             raise ArchiveError(f"{member.name!r} is not a file, a folder or a link")
-        self.links.pop(path, None)
+        self.links.pop(path, None)  # this member replaces an earlier link
         if member.issym() or member.islnk():
             target = _target(path, member)
             if target != path:  # GNU tar stores a file that is named twice as a link to itself
@@ -219,17 +220,20 @@ class _Unpacking:
             return
         try:
             if member.isdir():
-                self._make_folders(self.root / path, members=1)
+                self._make_folders(self.root / path, already_counted=1)
             else:
                 self._make_folders((self.root / path).parent)
                 self._write(archive, member, self.root / path)
         except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
             raise ArchiveError(f"{member.name!r} is a file and a folder") from error
 
-    def _make_folders(self, folder: Path, members: int = 0) -> None:
-        """Make a folder and those above it, and count them except for `members`, which are counted."""
+    def _make_folders(self, folder: Path, already_counted: int = 0) -> None:
+        """Make a folder and its missing parents, and count those that are new.
+
+        `already_counted` of them are members, which have been counted.
+        """
         new = sum(1 for _ in takewhile(lambda above: not above.exists(), (folder, *folder.parents)))
-        self._count_members(max(0, new - members))
+        self._count_members(max(0, new - already_counted))
         folder.mkdir(parents=True, exist_ok=True)
 
     def _write(self, archive: tarfile.TarFile, member: tarfile.TarInfo, path: Path) -> None:

@@ -139,20 +139,23 @@ class BatchCompute(BatchBackend):
         service_role: str,
         tags: dict[str, str] | None = None,
     ) -> Any:
-        """Use the service-linked role as AWS does, and create it (see `linked_roles`); moto requires a service role."""
-        reason = linked_roles.first_use(self.account_id)
+        """Use the service-linked role if no role is given; moto requires one.
+
+        The role is created on first use, and then the environment is INVALID, as on AWS (`linked_roles`).
+        """
+        invalid_reason = linked_roles.create_missing(self.account_id)
         role = service_role or linked_roles.arn(self.account_id, "AWSServiceRoleForBatch")
         environment = super().create_compute_environment(
             compute_environment_name, _type, state or "ENABLED", compute_resources, role, tags
         )
-        environment.invalid_because = reason
+        environment.invalid_reason = invalid_reason
         return environment
 
     def describe_compute_environments(self, environments: list[str] | None = None) -> list[dict[str, Any]]:
         """Report an environment with a recorded problem as INVALID; moto reports every environment as VALID."""
         descriptions: list[dict[str, Any]] = super().describe_compute_environments(environments)
         for description in descriptions:
-            if reason := self._compute_environments[description["computeEnvironmentArn"]].invalid_because:
+            if reason := self._compute_environments[description["computeEnvironmentArn"]].invalid_reason:
                 description.update(status="INVALID", statusReason=f"CLIENT_ERROR - {reason}")
         return descriptions
 

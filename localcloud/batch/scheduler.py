@@ -177,7 +177,7 @@ class Scheduler:
         for environment in environments:
             used = self._used.get(environment.arn, 0)
             # moto stores None if the caller omitted the state; AWS uses ENABLED
-            usable = environment.state != "DISABLED" and not environment.invalid_because
+            usable = environment.state != "DISABLED" and not environment.invalid_reason
             if usable and used + needed <= _milli_vcpus(environment) and self._within_quota(environment, needed):
                 return environment
         return None

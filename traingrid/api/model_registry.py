@@ -101,7 +101,7 @@ def _completed_job(plane: ControlPlane, submission: str, index: int) -> JobStatu
     if status.state != JobState.COMPLETED or not status.artifact:
         text = f"Job {index} of submission {submission} is {status.state} and has no model to register."
         raise UsageError(text, f"Wait until it is completed: traingrid status {submission}.")
-    if status.region in plane.deployment.grid.elsewhere():
+    if status.region in plane.deployment.grid.other_accounts():
         text = f"{status.region} is in another account, in which traingrid has no permissions for the model registry."
         raise UsageError(text, f"Register {status.artifact} with credentials of that account.")
     return status

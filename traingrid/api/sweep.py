@@ -191,11 +191,15 @@ def no_result_error(spec: SweepSpec, state: SweepState) -> TraingridError:
 
 
 def _manifest_of(file: SpecFile) -> bytes:
-    """Return the base lines as JSON Lines, each on the line of its entry in the file, for errors with that line."""
+    """Return the base lines as JSON Lines.
+
+    Blank lines give each the line number of its entry in the sweep file, so that errors name the right line.
+    """
     content = b""
     for number, line in enumerate(file.spec.lines):
-        missing = file.document.line(("lines", number)) - 1 - content.count(b"\n")
-        content += b"\n" * max(missing, 0) + json_lines([line]).partition("\n")[2].encode()
+        blank_lines = max(file.document.line(("lines", number)) - 1 - content.count(b"\n"), 0)
+        _job_count, _, json_line = json_lines([line]).partition("\n")  # the first line is the comment "# jobs: 1"
+        content += b"\n" * blank_lines + json_line.encode()
     return content
 
 

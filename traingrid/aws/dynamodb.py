@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 from botocore.exceptions import ClientError
 
-from traingrid.aws.clients import Maker, client
+from traingrid.aws.clients import ClientFactory, client
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -29,12 +29,12 @@ class Table:
 
     Args:
         region: The table's Region; by default the environment's.
-        make: Makes the client of DynamoDB.
+        make_client: Makes the client of DynamoDB.
     """
 
-    def __init__(self, name: str, region: str | None = None, make: Maker = client) -> None:
+    def __init__(self, name: str, region: str | None = None, make_client: ClientFactory = client) -> None:
         self._name = name
-        self._dynamodb: Any = make("dynamodb", region)
+        self._dynamodb: Any = make_client("dynamodb", region)
 
     def get(self, submission: str, item: str) -> Item | None:
         """Return an item, or None if there is none."""

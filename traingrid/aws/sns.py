@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from traingrid.aws.clients import Maker, client
+from traingrid.aws.clients import ClientFactory, client
 
 SUBJECT_LIMIT = 99
 """Maximum length of a subject: SNS requires "less than 100 characters", without line breaks and control characters
@@ -16,12 +16,12 @@ class Topic:
     """A topic.
 
     Args:
-        make: Makes the client of SNS.
+        make_client: Makes the client of SNS.
     """
 
-    def __init__(self, arn: str, make: Maker = client) -> None:
+    def __init__(self, arn: str, make_client: ClientFactory = client) -> None:
         self._arn = arn
-        self._sns: Any = make("sns", arn.split(":")[3])
+        self._sns: Any = make_client("sns", arn.split(":")[3])
 
     def publish(self, subject: str, email: str, event: dict[str, Any]) -> None:
         """Publish a message with one form for people and another for programs.

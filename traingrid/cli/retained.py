@@ -70,7 +70,7 @@ def retained(grid_file: Path, *, output: Output) -> None:
     for region, resource, command in commands:
         echo(printable(f"{region} {resource}: {command}"))
     stacks = _stacks(grid) + [stack.what.removeprefix("stack ") for stack in left]
-    for region, owner in grid.elsewhere().items():
+    for region, owner in grid.other_accounts().items():
         if owner != account:
             echo(f"{region} is in account {owner}: list its resources with credentials of that account")
     echo(printable(_sum(grid, resources, stacks)))

@@ -336,7 +336,7 @@ class GridSettings(GridPart):
 
     def at_home(self) -> list[str]:
         """Return the training Regions in the account of the home Region."""
-        return [region for region in self.regions if region not in self.elsewhere()]
+        return [region for region in self.regions if region not in self.other_accounts()]
 
     def may_hold(self, region: str, source: str) -> bool:
         """Return True if data of the Region `source` may be in another Region, according to its `residency`."""
@@ -347,14 +347,14 @@ class GridSettings(GridPart):
         sources = [source for source in self.at_home() if source != region] if region in self.at_home() else []
         return [source for source in sources if self.moves and self.may_hold(region, source)]
 
-    def elsewhere(self) -> dict[str, str]:
+    def other_accounts(self) -> dict[str, str]:
         """Return the accounts of the training Regions that are not in the home Region's account, by Region."""
         account_by_region = {region: settings.account for region, settings in self.regions.items() if settings.account}
         return {region: account for region, account in account_by_region.items() if account != self.account}
 
     def replicas(self) -> list[str]:
         """Return the training Regions whose registry is not the home Region's."""
-        return [region for region in self.regions if region != self.home or region in self.elsewhere()]
+        return [region for region in self.regions if region != self.home or region in self.other_accounts()]
 
     def output_key(self, account: str, region: str) -> str:
         """Return the ARN of the KMS key, or of its alias, for results in `region`; empty with S3-managed keys."""

@@ -58,7 +58,7 @@ def _source(uri: object, region: str, rules: Rules) -> S3Uri:
     if source == region:
         reason = f"the bucket {parsed.bucket} is in {region} already"
         raise RefusedError(reason, "Write this URI as s3_uri, and remove copy_from.")
-    elsewhere = sorted({source, region} & rules.grid.elsewhere().keys())
+    elsewhere = sorted({source, region} & rules.grid.other_accounts().keys())
     if elsewhere:
         reason = f"{elsewhere[0]} is in another account than the home Region"
         raise RefusedError(reason, "Copy the data by other means, and remove copy_from.")

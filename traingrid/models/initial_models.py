@@ -181,7 +181,7 @@ class InitialModels:
         if not grid.moves:
             step = f"{train}, or write `moves: true` in grid.yaml and deploy."
             yield RefusedError(f"{place}, and this grid does not copy data to {region}", step)
-        if elsewhere := sorted({region, trained} & grid.elsewhere().keys()):
+        if elsewhere := sorted({region, trained} & grid.other_accounts().keys()):
             step = f"{train}, or copy the archive and give it to a script as a channel of inputs."
             yield RefusedError(f"{place}, and {elsewhere[0]} is in another account than the home Region", step)
         if not grid.may_hold(region, trained):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from traingrid.backends.inventory import LONGEST_ACTIVE_SECONDS
 from traingrid.job.observed import QUEUED
 from traingrid.job.state import JobState
-from traingrid.ledger.items import elsewhere
+from traingrid.ledger.items import removed_regions
 from traingrid.ledger.submissions import SubmissionState
 from traingrid.reconciler.active_jobs import ActiveJobs
 from traingrid.reconciler.open_work import OpenWork, listed_since
@@ -109,7 +109,7 @@ class Pass:
         for part in (part for submission in self.submissions.values() for part in submission.damaged):
             self._reach.record_damage(part)
         live = [item for submission in self.submissions.values() for item in submission.live.values()]
-        self.active += listing.list_jobs(elsewhere(live, self.reconciler.regions))
+        self.active += listing.list_jobs(removed_regions(live, self.reconciler.regions))
         self.report.running = len(self.active)
         self.report.lines = dict(Counter(JobState.WAITING if item.phase == QUEUED else item.state for item in live))
 

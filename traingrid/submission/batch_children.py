@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from traingrid.aws.clients import Maker, background_client
+from traingrid.aws.clients import ClientFactory, background_client
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.strict_json import JsonError, json_object, member
 from traingrid.submission.files import jobs_key
@@ -56,15 +56,15 @@ class Children:
         storage: The storage with the submissions' files.
         bucket: The manifest bucket.
         region: The home Region; by default the environment's.
-        make: Makes the client of Batch.
+        make_client: Makes the client of Batch.
     """
 
     def __init__(
-        self, storage: Storage, bucket: str, region: str | None = None, make: Maker = background_client
+        self, storage: Storage, bucket: str, region: str | None = None, make_client: ClientFactory = background_client
     ) -> None:
         self._storage = storage
         self._bucket = bucket
-        self._batch: Any = make("batch", region)
+        self._batch: Any = make_client("batch", region)
 
     def of(
         self, submission_item: SubmissionItem, lines: Mapping[int, JobItem | None], *, is_exact: bool = False

@@ -29,7 +29,7 @@ from traingrid.job.backend_traits import TRAITS
 from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.ledger.damage import Damaged, readable
 from traingrid.ledger.errors import UnknownSubmissionError
-from traingrid.ledger.items import elsewhere
+from traingrid.ledger.items import removed_regions
 from traingrid.ledger.user_requests import CANCEL_ALL, cancel_of_job, cancel_of_region, is_cancelled
 from traingrid.submission.files import jobs_key
 from traingrid.submission.submitted_jobs import submitted_jobs
@@ -204,7 +204,7 @@ class Canceller:
         """Return the grid's Regions, and removed Regions in which lines of the submission have not ended."""
         jobs = readable(self.ledger.jobs(submission), lambda _: None)  # `_batch_jobs` reports damaged ones
         live = (item for item in jobs if item.state not in FINAL_STATES)
-        return [*self.deployment.grid.regions, *elsewhere(live, self.deployment.grid.regions)]
+        return [*self.deployment.grid.regions, *removed_regions(live, self.deployment.grid.regions)]
 
     def _terminate(self, submission_item: SubmissionItem | None, target: CancelTarget, report: CancelReport) -> None:
         why = f"Cancelled by {target.by}" + (f": {target.reason}" if target.reason else "")

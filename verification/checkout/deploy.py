@@ -32,7 +32,7 @@ def deploy(endpoint: str, grid_file: Path, work: Path) -> None:
     regions = sorted({grid.home, *grid.regions})
     templates = str(work / "cdk.out")  # synthesised once; otherwise each command would repeat it
     run_cdk(endpoint, work, "synth", "--quiet", "--context", f"grid={grid_file.resolve()}", "--output", templates)
-    home, elsewhere = _account(endpoint), grid.elsewhere()
+    home, elsewhere = _account(endpoint), grid.other_accounts()
     at_home = sorted({grid.home, *grid.at_home()})
     run_cdk(endpoint, work, "bootstrap", "--app", templates, *(f"aws://{home}/{region}" for region in at_home))
     for account in sorted(

@@ -15,7 +15,7 @@ from traingrid.ledger.moves import MoveItem
 
 
 def _grid(replace: Replace, module: str, **more: Any) -> None:
-    grid = SimpleNamespace(name="tg", home="us-east-1", regions={}, elsewhere=returns({}), account=None)
+    grid = SimpleNamespace(name="tg", home="us-east-1", regions={}, other_accounts=returns({}), account=None)
     more = {"load_grid": grid, "caller": ("123456789012", "arn:user")} | more
     for name, value in more.items():
         replace(f"traingrid.cli.{module}.{name}", returns(value))

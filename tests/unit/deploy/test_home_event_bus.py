@@ -65,7 +65,7 @@ def test_a_bus_needs_a_policy_for_the_own_account(
 
 
 def test_a_bus_needs_a_policy_for_each_account_of_the_grid(grid: GridSettings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(GridSettings, "elsewhere", lambda _: {"eu-west-1": OTHER})
+    monkeypatch.setattr(GridSettings, "other_accounts", lambda _: {"eu-west-1": OTHER})
     monkeypatch.setattr(checkup, "client", lambda *_: Events(policy(allows({"AWS": HOME_ACCOUNT}))))
     (found,) = checkup.home_event_bus(grid, HOME_ACCOUNT)
     assert found.why == f"its policy lacks {OTHER}: no events arrive from there"

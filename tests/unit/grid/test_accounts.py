@@ -55,10 +55,10 @@ def two(tmp_path: Path) -> Deployment:
 
 
 def test_a_region_with_the_home_account_is_not_in_another_account(two: Deployment) -> None:
-    assert two.grid.elsewhere() == {"us-east-1": OTHER}
+    assert two.grid.other_accounts() == {"us-east-1": OTHER}
     assert two.grid.at_home() == ["us-west-2", "eu-west-1"]
     assert two.grid.replicas() == ["us-east-1", "us-west-2", "eu-west-1"]
-    assert GridSettings.from_environment(two.grid.to_environment()).elsewhere() == {"us-east-1": OTHER}
+    assert GridSettings.from_environment(two.grid.to_environment()).other_accounts() == {"us-east-1": OTHER}
 
 
 @pytest.mark.parametrize(

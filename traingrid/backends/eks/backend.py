@@ -11,7 +11,7 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid import names
-from traingrid.aws.clients import Maker, client
+from traingrid.aws.clients import ClientFactory, client
 from traingrid.aws.log_events import LogPosition
 from traingrid.backends.base import LaunchError, StopReason
 from traingrid.backends.eks import labels
@@ -47,9 +47,9 @@ class Eks:
         UsageError: The Region has no cluster.
     """
 
-    def __init__(self, deployment: Deployment, region: str, make: Maker = client) -> None:
+    def __init__(self, deployment: Deployment, region: str, make_client: ClientFactory = client) -> None:
         self._deployment, self._region, self._grid = deployment, region, deployment.grid.name
-        self._jobs = ClusterJobs(deployment, region, make)
+        self._jobs = ClusterJobs(deployment, region, make_client)
         self._logs = EksLogs(self._jobs)
         self._refusals = Refusals(access=self._jobs.access)
         self._watches: dict[str, ChangeWatch] = {}

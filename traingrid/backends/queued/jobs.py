@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from traingrid import names
-from traingrid.aws.clients import Maker, client
+from traingrid.aws.clients import ClientFactory, client
 from traingrid.backends.sagemaker.request import fingerprint
 from traingrid.job.observed import QUEUED, TrainingJobDescription
 from traingrid.job.state import JobState
@@ -27,12 +27,12 @@ class ServiceJobs:
 
     Args:
         queue: The queue's name.
-        make: Makes the client of Batch.
+        make_client: Makes the client of Batch.
     """
 
-    def __init__(self, queue: str, region: str, make: Maker = client) -> None:
+    def __init__(self, queue: str, region: str, make_client: ClientFactory = client) -> None:
         self._queue = queue
-        self._batch: Any = make("batch", region)
+        self._batch: Any = make_client("batch", region)
         self._ids: dict[str, str] = {}
 
     def find(self, name: str) -> str | None:

@@ -108,7 +108,7 @@ class CheckedCluster:
 
         They do not depend on the caller, who may be a user of the other account and assume no role.
         """
-        if self.role or self.region in self.grid.elsewhere():
+        if self.role or self.region in self.grid.other_accounts():
             parts: tuple[Part, ...] = ("launch", "sweep", "use")
             return {names.acting_role(self.grid.name, part, self.region): part for part in parts}
         return {

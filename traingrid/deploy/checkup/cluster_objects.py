@@ -17,13 +17,13 @@ from traingrid.deploy.checkup.finding import REVERT_DRIFT, Finding, Verdict, loo
 from traingrid.deploy.checkup.kinds import ACCESS_REVIEW, CLAIM, NAMESPACE, QUEUES, ROLE, ROLE_BINDING, SERVICE_ACCOUNT
 from traingrid.deploy.checkup.mpi_operator import installation, mpi_operator
 from traingrid.deploy.cluster_access import BATCH, KUBEFLOW, RULES, Rule, role_name
-from traingrid.kubernetes.client import MPI_JOB, Client, Kind, Patience
+from traingrid.kubernetes.client import MPI_JOB, Client, Kind, RequestLimits
 from traingrid.kubernetes.cluster import NoClusterError, cluster_of
 from traingrid.kubernetes.errors import FORBIDDEN, NOT_FOUND, UNAUTHORIZED, ApiError, UnavailableError
 from traingrid.kubernetes.token import Tokens
 from traingrid.names import Part
 
-_CHECK_PATIENCE = Patience(connect=5.0, read=20.0, tries=2)
+_CHECK_LIMITS = RequestLimits(connect=5.0, read=20.0, tries=2)
 _NO_REVIEW = (FORBIDDEN, NOT_FOUND)
 _GROUPS: tuple[Part, ...] = ("launch", "sweep")
 _ENFORCED = "pod-security.kubernetes.io/enforce"
@@ -36,7 +36,7 @@ def client_of(cluster: CheckedCluster) -> Client:
     name = cluster.settings.cluster
     tokens = Tokens(name, cluster.region, client, cluster.role)
     return Client(
-        cluster_of(name, cluster.region, client, cluster.role), cluster.settings.namespace, tokens, _CHECK_PATIENCE
+        cluster_of(name, cluster.region, client, cluster.role), cluster.settings.namespace, tokens, _CHECK_LIMITS
     )
 
 

@@ -33,7 +33,7 @@ def home_event_bus(grid: GridSettings, account: str) -> Iterator[Finding]:
                 raise
             return finding("does not exist: only passes record the ends of training jobs whose child has died")
         statements = json_object(policy or "{}", f"the policy of {name}").get("Statement", [])
-        senders = sorted({account, *grid.elsewhere().values()})
+        senders = sorted({account, *grid.other_accounts().values()})
         lacking = [sender for sender in senders if not _is_allowed(sender, statements)]
         return finding(f"its policy lacks {', '.join(lacking)}: no events arrive from there" if lacking else "")
 

@@ -151,7 +151,7 @@ def range_of(total: int, rank: int, ranks: int) -> range:
     return range(total * rank // ranks, total * (rank + 1) // ranks)
 
 
-def segments(files: Sequence[tuple[Path, FileIndex]], rank: int, ranks: int, shift: int = 0) -> list[Segment]:
+def segments_of_rank(files: Sequence[tuple[Path, FileIndex]], rank: int, ranks: int, shift: int = 0) -> list[Segment]:
     """Return the rank's range of a sequence of files, as consecutive records of some of them.
 
     Args:
