@@ -38,7 +38,7 @@ _STREAMS_AT_ONCE = 4
 _EVENTS_IN_MEMORY, _SMALLEST_PAGE = 200_000, 100
 _READS_PER_SECOND = 5.0
 """Reads of streams per second while logs are followed: half of the quota of the slowest Regions, which children share
-(traingrid/child/pace.py)."""
+(traingrid/child/polling_pace.py)."""
 _TIME = itemgetter(0)
 _SHORTEST_POLL, _DISCOVER_SECONDS = 1.0, 10.0
 

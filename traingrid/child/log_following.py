@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from traingrid.aws.log_events import LogPosition
 from traingrid.backends.base import LogUnreadableError
 from traingrid.backoff import backoff_seconds
-from traingrid.child.pace import Pace, spread
+from traingrid.child.polling_pace import PollingPace, spread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +31,7 @@ class LogFollower:
     """Reads the log of one attempt's training job incrementally."""
 
     attempt: Attempt
-    pace: Pace
+    pace: PollingPace
     _position: LogPosition = field(init=False, default_factory=dict)
     _look_at: float | None = field(init=False, default=None)
     _discover_at: float = field(init=False, default=float("-inf"))

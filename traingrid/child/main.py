@@ -27,8 +27,8 @@ from traingrid.child.cost import dollars
 from traingrid.child.cost import sentence as cost_sentence
 from traingrid.child.environment import Child, find_job, with_stored_jobs
 from traingrid.child.folder_channels import with_folder_channels
-from traingrid.child.pace import Pace
 from traingrid.child.patient_backend import PatientBackend
+from traingrid.child.polling_pace import PollingPace
 from traingrid.child.sigterm import AGAIN_SECONDS, Sigterm
 from traingrid.child.supervisor import LetGoError, Supervisor
 from traingrid.errors import CallError, TraingridError
@@ -131,7 +131,7 @@ def _supervisor(child: Child, deployment: Deployment) -> Supervisor:
         copy_data=copies.run,
         release_copy=copies.release,
         find_channels=partial(with_folder_channels, deployment=deployment),
-        pace=Pace.of_array(child.size, deployment.grid.orchestrator),
+        pace=PollingPace.of_array(child.size, deployment.grid.orchestrator),
     )
 
 

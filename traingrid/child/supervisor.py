@@ -21,7 +21,7 @@ from traingrid.child.capacity import Capacity
 from traingrid.child.capacity_wait import CapacityWait
 from traingrid.child.deadline import is_late, leave_spot
 from traingrid.child.launch import CREATING, Launched, launch
-from traingrid.child.pace import Pace
+from traingrid.child.polling_pace import PollingPace
 from traingrid.child.watch import Watch
 from traingrid.job.backend_traits import backend_field
 from traingrid.job.candidates import Candidate, candidates_of, next_candidate, sentence_part
@@ -83,7 +83,7 @@ class Supervisor:
     copy_data: Callable[[Attempt], bool] = lambda _: False
     release_copy: Callable[[], None] = lambda: None
     find_channels: Callable[[Attempt], Attempt | None] = lambda attempt: attempt
-    pace: Pace = field(default_factory=Pace)
+    pace: PollingPace = field(default_factory=PollingPace)
     clock: Clock = field(default_factory=Clock)
     _backends: dict[Candidate, Backend] = field(default_factory=dict, init=False)
     _current: Attempt | None = field(default=None, init=False)

@@ -15,8 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from traingrid.errors import UsageError
 from traingrid.ledger.timestamps import timestamp
-from traingrid.planner.places import planned_values
 from traingrid.planner.pool_keys import ON_DEMAND, SPOT
+from traingrid.planner.training_places import planned_values
 from traingrid.strict_json import JsonError, json_object, member
 
 if TYPE_CHECKING:

@@ -15,8 +15,9 @@ from traingrid.backends import inventory_of
 from traingrid.backends.inventory import ACTIVE_STATES
 from traingrid.backends.joint_inventory import PartlyListedError
 from traingrid.errors import TraingridError, UsageError
+from traingrid.job import failures
 from traingrid.job.backend_traits import TRAITS
-from traingrid.job.candidates import Candidate
+from traingrid.job.candidates import Candidate, candidates_of, next_candidate
 from traingrid.job.state import UNLAUNCHED_STATES, JobState
 from traingrid.ledger.damage import Damaged, readable
 from traingrid.ledger.errors import UnknownSubmissionError
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from traingrid.manifest.line import Line
     from traingrid.submission.batch_children import Children
 
+_CAPACITY_FAILURES = (failures.CAPACITY.name, failures.SPOT_INTERRUPTION.name)
 _RETRIED_STATES = (JobState.FAILED, JobState.STOPPED)
 _LATE = "its Batch child has failed, but the reconciler has not recorded the result of the job yet"
 
@@ -214,6 +216,13 @@ class RetryPlan:
                 places = (error.backend,) if isinstance(error, PartlyListedError) else TRAITS
                 silent |= {Candidate(region, backend): f"{region}: {str(error).rstrip('.')}" for backend in places}
         return running, silent
+
+
+def retry_candidate(job: Job, item: JobItem) -> Candidate:
+    """Return the candidate of a retried job: after a failure of capacity the next one, otherwise the last one."""
+    candidates = candidates_of(job)
+    candidate = next_candidate(candidates, item.candidate) if item.failure in _CAPACITY_FAILURES else item.candidate
+    return candidate if candidate in candidates else candidates[0]  # the corrected line may have others
 
 
 def _reasons_in_flight(ended: Iterable[JobItem]) -> dict[int, str]:

@@ -16,7 +16,7 @@ from training_container.contract.rank_variables import MARK_OUTPUT, position
 from training_container.contract.toolkit import sagemaker_variables, script_arguments
 from training_container.contract.training_job import Folders, TrainingJob, read_training_job
 from training_container.launcher import script_packages, scripts
-from training_container.launcher.exit_status import in_words, likely_cause
+from training_container.launcher.exit_description import exit_phrase, likely_cause
 from training_container.ranks import leftovers, rank_process
 from training_container.ranks.marked_output import MarkedOutput
 
@@ -102,7 +102,7 @@ def run_shell(program: Path, arguments: list[str]) -> None:
     else:
         if not status:
             return
-        ended = f"{program.name} {in_words(status)}.{likely_cause(status)}"
+        ended = f"{program.name} {exit_phrase(status)}.{likely_cause(status)}"
     rank_process.report_and_end(ScriptError, ScriptError(ended), None)
 
 

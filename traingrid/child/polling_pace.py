@@ -1,4 +1,4 @@
-"""Pace: decides how often a child reads its training job's log and describes its training job.
+"""Polling pace: decides how often a child reads its training job's log and describes its training job.
 
 AWS limits the calls of an account and Region in total, and a child cannot see the other children. It knows how many
 children of its array may run at once, so it takes an equal share, as if all of them trained in its Region.
@@ -31,7 +31,7 @@ _SHORTEST_DESCRIBE, _LONGEST_DESCRIBE, _DESCRIBE_PER_AGE = 5.0, 600.0, 1 / 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pace:
+class PollingPace:
     """The pace of one child.
 
     Attributes:

@@ -44,7 +44,7 @@ class _EventFile:
 
 
 @dataclass(kw_only=True)
-class EventFiles:
+class TensorBoardRuns:
     """The TensorBoard data of some submissions, in a local folder with a subfolder for each job.
 
     Attributes:
