@@ -15,7 +15,7 @@ from traingrid.errors import TraingridError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-MOST_LEVELS = 100
+MAX_LEVELS = 100
 """The maximum number of nested objects and lists, with which recursive functions work at any depth of the stack."""
 _DIGITS = f"JSON whose numbers have at most {sys.int_info.default_max_str_digits} digits"
 _TYPES = {dict: "an object", list: "a list", str: "a text", int: "a whole number"}
@@ -42,7 +42,7 @@ def json_value(text: str | bytes, source: object = "") -> Any:
         text: The text; bytes are UTF-8.
 
     Raises:
-        JsonError: It is not JSON, has more than `MOST_LEVELS` levels, or a number with more digits than Python reads.
+        JsonError: It is not JSON, has more than `MAX_LEVELS` levels, or a number with more digits than Python reads.
     """
     return _decoded(_DECODER, text, source)
 
@@ -104,15 +104,15 @@ def _decoded(decoder: json.JSONDecoder, text: str | bytes, source: object) -> An
     except RecursionError:
         value, is_nested = None, True
     else:
-        is_nested = text.count("[") + text.count("{") > MOST_LEVELS and _exceeds_levels(value)
+        is_nested = text.count("[") + text.count("{") > MAX_LEVELS and _exceeds_levels(value)
     if is_nested:
-        raise JsonError(f"JSON with fewer levels than {MOST_LEVELS + 1}", source)
+        raise JsonError(f"JSON with fewer levels than {MAX_LEVELS + 1}", source)
     return value
 
 
 def _exceeds_levels(value: Any) -> bool:
     level = [value]
-    for _ in range(MOST_LEVELS):
+    for _ in range(MAX_LEVELS):
         level = [
             entry
             for container in level

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _CHUNK = 2**20
-_LARGEST_HEADER = 2**16
+_MAX_HEADER_BYTES = 2**16
 """The most bytes of the headers of one member: they are read into memory, and may specify any size."""
-_LONGEST_PATH, _LONGEST_NAME, _DEEPEST = 1024, 255, 100
+_MAX_PATH_LENGTH, _MAX_NAME_LENGTH, _MAX_DEPTH = 1024, 255, 100
 """The longest key in S3, the longest name of Linux's file systems, and a depth that Python can delete again."""
 _TOO_MANY_DIGITS = b"0" * 256
 _AS_ZEROS = bytes.maketrans(b"123456789", b"000000000")
-_MOST_LINKS, _LONGEST_CHAIN, _SHOWN = 100_000, 16, 10
+_MAX_LINKS, _MAX_CHAIN_LENGTH, _SHOWN = 100_000, 16, 10
 _DISK_RESERVE = 2**28
 # `tarfile` raises these for malformed headers, besides its own.
 _MALFORMED = (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile, ValueError, ArithmeticError, LookupError)
@@ -127,7 +127,7 @@ class _Forward:
 
     def start_header(self) -> None:
         """Let the next reads be those of the headers of one member."""
-        self._header = _LARGEST_HEADER
+        self._header = _MAX_HEADER_BYTES
 
     def end_header(self) -> None:
         self._header = 0
@@ -148,7 +148,7 @@ class _Forward:
     def read(self, size: int) -> bytes:
         """Return the next bytes: all that are requested, or the last ones."""
         if size < 0 or (self._header and size > self._header):
-            raise ArchiveError(f"a member has headers of more than {_LARGEST_HEADER:,} bytes")
+            raise ArchiveError(f"a member has headers of more than {_MAX_HEADER_BYTES:,} bytes")
         content: bytes = self._stream.read(size)
         self._block = content
         self._at += len(content)
@@ -215,8 +215,8 @@ class _Unpacking:
             target = _target(path, member)
             if target != path:  # GNU tar stores a file that is named twice as a link to itself
                 self.links[path] = target
-            if len(self.links) > _MOST_LINKS:
-                raise ArchiveError(f"it has more than {_MOST_LINKS:,} links")
+            if len(self.links) > _MAX_LINKS:
+                raise ArchiveError(f"it has more than {_MAX_LINKS:,} links")
             return
         try:
             if member.isdir():
@@ -270,7 +270,7 @@ class _Unpacking:
     def _end_of(self, path: PurePosixPath) -> PurePosixPath | None:
         """Return the path to which a chain of links leads, or None if it leads nowhere."""
         end: PurePosixPath | None = path
-        for _ in range(_LONGEST_CHAIN):
+        for _ in range(_MAX_CHAIN_LENGTH):
             if end is None or end not in self.links:
                 return end
             end = self.links[end]
@@ -314,14 +314,14 @@ def _checked_path(name: str) -> PurePosixPath:
     """
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts:
-        raise ArchiveError(f"the path {name[:_LONGEST_PATH]!r} leads out of the folder")
+        raise ArchiveError(f"the path {name[:_MAX_PATH_LENGTH]!r} leads out of the folder")
     if "\0" in name:
-        raise ArchiveError(f"the path {name[:_LONGEST_PATH]!r} has a NUL character")
+        raise ArchiveError(f"the path {name[:_MAX_PATH_LENGTH]!r} has a NUL character")
     longest = max((len(os.fsencode(part)) for part in path.parts), default=0)
-    if len(os.fsencode(name)) > _LONGEST_PATH or longest > _LONGEST_NAME or len(path.parts) > _DEEPEST:
+    if len(os.fsencode(name)) > _MAX_PATH_LENGTH or longest > _MAX_NAME_LENGTH or len(path.parts) > _MAX_DEPTH:
         raise ArchiveError(
-            f"the path {name[:60]!r}... is too long: the limits are {_LONGEST_PATH:,} bytes, {_LONGEST_NAME} for each "
-            f"part, and {_DEEPEST} folders"
+            f"the path {name[:60]!r}... is too long: the limits are {_MAX_PATH_LENGTH:,} bytes, {_MAX_NAME_LENGTH} for "
+            f"each part, and {_MAX_DEPTH} folders"
         )
     return path
 
@@ -332,7 +332,7 @@ def _target(path: PurePosixPath, member: tarfile.TarInfo) -> PurePosixPath | Non
     The target of a symbolic link is relative to the link's folder, that of a hard link to the archive. No folder on the
     way is a link, so `..` is the folder above.
     """
-    if member.linkname.startswith("/") or len(os.fsencode(member.linkname)) > _LONGEST_PATH:
+    if member.linkname.startswith("/") or len(os.fsencode(member.linkname)) > _MAX_PATH_LENGTH:
         return None
     parts: list[str] = []
     for part in ((path.parent / member.linkname) if member.issym() else PurePosixPath(member.linkname)).parts:

@@ -17,8 +17,8 @@ from localcloud.eks.token_form import CLUSTER_HEADER, PREFIX
 from localcloud.wire.signature import signature_of
 from localcloud.wire.signature_check import flaw_of
 
-_LONGEST = 4096
-_LONGEST_EXPIRY_SECONDS = 900
+_MAX_TOKEN_LENGTH = 4096
+_MAX_EXPIRY_SECONDS = 900
 _PARAMETERS = frozenset(
     {"action", "version", *(f"x-amz-{name}" for name in ("algorithm", "credential", "date", "expires"))}
     | {f"x-amz-{name}" for name in ("security-token", "signature", "signedheaders")}
@@ -63,7 +63,7 @@ def access_key_of(token: str) -> str:
 
 
 def _url(token: str) -> str:
-    if len(token) > _LONGEST or not token.startswith(PREFIX):
+    if len(token) > _MAX_TOKEN_LENGTH or not token.startswith(PREFIX):
         raise TokenError(f"the token is too long, or does not begin with {PREFIX}")
     encoded = token.removeprefix(PREFIX)
     if "=" in encoded:
@@ -104,7 +104,7 @@ def _check(query: dict[str, list[str]]) -> None:
     if lower.get("action") != ["GetCallerIdentity"]:
         raise TokenError("the action is not GetCallerIdentity")
     expires = lower.get("x-amz-expires", [""])[0]
-    if not expires.isdecimal() or int(expires) > _LONGEST_EXPIRY_SECONDS:
+    if not expires.isdecimal() or int(expires) > _MAX_EXPIRY_SECONDS:
         raise TokenError("X-Amz-Expires is not between 0 and 900")
     if "x-amz-date" not in lower:
         raise TokenError("X-Amz-Date is missing")

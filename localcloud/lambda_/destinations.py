@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from localcloud.lambda_.execution_environments import InvocationResult
 
 _log = logging.getLogger(__name__)
-_LONGEST_MESSAGE = 1024
+_MAX_MESSAGE_LENGTH = 1024
 
 
 def send_result(
@@ -138,7 +138,7 @@ def _invocation_record(
 
 def _dead_letter_attributes(outcome: InvocationResult) -> dict[str, Any]:
     """Return RequestID, ErrorCode and 1 KB of the error message (AWS Lambda, "Adding a dead-letter queue")."""
-    message = json.loads(outcome.payload).get("errorMessage", "")[:_LONGEST_MESSAGE] or " "
+    message = json.loads(outcome.payload).get("errorMessage", "")[:_MAX_MESSAGE_LENGTH] or " "
     return {
         "RequestID": text_attribute(outcome.request_id),
         "ErrorCode": text_attribute("200", "Number"),

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _IDLE_SECONDS = 120.0
 _ASYNC_WORKERS = 4
-_LONGEST_THROTTLED_WAIT = 300.0
+_MAX_THROTTLED_WAIT = 300.0
 
 
 def install(cloud: "LocalCloud") -> None:
@@ -242,7 +242,7 @@ class Functions:
             return
         outcome = self.run(function, event, request_id)
         if outcome is None:
-            delay = min(2.0**throttled, _LONGEST_THROTTLED_WAIT)
+            delay = min(2.0**throttled, _MAX_THROTTLED_WAIT)
             self._later(delay, arn, event, request_id, attempt, throttled + 1)
             return
         config = function.event_invoke_config[0].config if function.event_invoke_config else {}

@@ -44,7 +44,7 @@ _LIMITS: Mapping[str, tuple[int, int]] = {
     "MaximumRecordAgeInSeconds": (-1, 604_800),
 }
 """https://docs.aws.amazon.com/lambda/latest/dg/services-ddb-params.html and the service model of Lambda."""
-_SHORTEST_AGE = 60
+_MIN_AGE = 60
 _FILTERS = 5
 """https://docs.aws.amazon.com/lambda/latest/dg/invocation-eventfiltering.html"""
 _NOT_BUILT = ("TumblingWindowInSeconds", "FunctionResponseTypes")
@@ -65,7 +65,7 @@ def check(spec: Mapping[str, Any], function: LambdaFunction) -> None:
         value = spec.get(name)
         if value is not None and not least <= int(value) <= most:
             raise _invalid(f"{name} must be between {least} and {most}; got {value}")
-    if 0 <= int(spec.get("MaximumRecordAgeInSeconds") or -1) < _SHORTEST_AGE:
+    if 0 <= int(spec.get("MaximumRecordAgeInSeconds") or -1) < _MIN_AGE:
         raise _invalid("MaximumRecordAgeInSeconds must be -1, or at least 60")
     if spec.get("StartingPosition") not in ("TRIM_HORIZON", "LATEST"):
         raise _invalid("StartingPosition must be TRIM_HORIZON or LATEST for a DynamoDB stream")

@@ -39,7 +39,7 @@ _SECRETS = re.compile(
 _ADDRESS = re.compile(r"(/localcloud/(?:cloudformation/answers|runtime)/)[0-9a-f]{32}")
 """The address to which a custom resource sends its answer, also within a text: its last part is its only protection."""
 _REDACTED = "***"
-_LONGEST_RESPONSE = 4096
+_MAX_RESPONSE_BYTES = 4096
 
 _RESERVE_BYTES = 32 * 2**20
 """Minimum free space for a mutating call: an entry is at most a few KiB, and other processes also write."""
@@ -214,7 +214,7 @@ def _outcome(call: Call, status: int, headers: dict[str, str], body: bytes) -> d
 
 
 def _short_json(body: bytes) -> Any:
-    if len(body) > _LONGEST_RESPONSE or body[:1] != b"{":
+    if len(body) > _MAX_RESPONSE_BYTES or body[:1] != b"{":
         return None
     try:
         return abridged(_without_secrets(json.loads(body)))

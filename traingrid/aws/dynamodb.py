@@ -20,7 +20,7 @@ _WITHOUT_INDEX = frozenset({"ValidationException", "ResourceNotFoundException", 
 """The errors of a query of an index that does not exist (https://github.com/awslabs/aws-sdk-ios-samples/issues/58; the
 reference of Query has the second one), that the caller cannot read, or that DynamoDB still fills
 (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.OnlineOps.html)."""
-_SMALLEST, _BEYOND_LARGEST = 1e-130, 1e126
+_MIN_NUMBER, _BEYOND_MAX_NUMBER = 1e-130, 1e126
 _DESERIALIZER: Any = TypeDeserializer()
 
 
@@ -247,4 +247,4 @@ def _holds(number: float) -> bool:
 
     https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html
     """
-    return number == 0 or _SMALLEST <= abs(number) < _BEYOND_LARGEST
+    return number == 0 or _MIN_NUMBER <= abs(number) < _BEYOND_MAX_NUMBER

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 ACTIVE_STATES = (JobState.IN_PROGRESS, JobState.STOPPING)
 """The states of a training job that may still cost money."""
-LONGEST_ACTIVE_SECONDS = 2 * MAX_RUNTIME_LIMIT + 2 * 24 * 3600
+MAX_ACTIVE_SECONDS = 2 * MAX_RUNTIME_LIMIT + 2 * 24 * 3600
 """The age beyond which no training job is active: 28 days of waiting (`max_wait`; MaxPendingTimeInSeconds), 28 of
 training, and two days for its stop and uploads
 (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_StoppingCondition.html)."""

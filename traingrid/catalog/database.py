@@ -18,7 +18,7 @@ from traingrid.errors import TraingridError
 _Result = TypeVar("_Result")
 _VERSION_TABLE = "alembic_version"
 _MIGRATIONS = Path(__file__).parent / "migrations"
-_TRIES, _LONGEST_WAIT = 5, 8.0
+_TRIES, _MAX_WAIT = 5, 8.0
 _SERIALIZATION_FAILURE = "40001"
 """The SQLSTATE of a transaction that should be repeated
 (https://www.postgresql.org/docs/15/errcodes-appendix.html). Aurora DSQL reports every conflict with it, also those with
@@ -117,7 +117,7 @@ class Catalog:
             try:
                 return action()
             except ConflictError:
-                self._sleep(backoff_seconds(tries, _LONGEST_WAIT))
+                self._sleep(backoff_seconds(tries, _MAX_WAIT))
         raise TraingridError(
             f"The catalog {self.name} reported a conflict with another transaction {_TRIES} times.",
             "Run the command again when the other one has ended.",

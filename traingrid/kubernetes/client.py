@@ -47,7 +47,7 @@ PAGE = 250
 MERGE_PATCH = "application/merge-patch+json"
 _REJECTED, _SERVER_ERROR = 400, 500
 _CONNECTIONS = 4
-_LONGEST_WAIT = 10.0
+_MAX_WAIT = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -323,7 +323,7 @@ class Client:
                     left -= 1
                 if left <= 0 or refused > self._limits.tries:
                     raise
-                self._sleep(min(error.retry_after or 1.0, _LONGEST_WAIT))
+                self._sleep(min(error.retry_after or 1.0, _MAX_WAIT))
 
     def _send_once(  # noqa: PLR0913, PLR0917  # the parts of a request
         self, method: str, url: str, content: bytes | None, media: str, token: str, timeout: urllib3.Timeout

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from traingrid.job.job import Job
     from traingrid.submission.status import JobStatus
 
-_LONGEST_NAME = 60
+_MAX_NAME_LENGTH = 60
 _PIECE = 8 * 2**20
 
 
@@ -142,7 +142,7 @@ def _prefix(job: Job, region: str) -> S3Uri | None:
 
 def _folder_name(submission: str, status: JobStatus) -> str:
     """Return the name of a job's folder, which TensorBoard shows as the name of the run."""
-    name = re.sub(r"[^\w.-]+", "-", status.name, flags=re.ASCII).strip("-.")[:_LONGEST_NAME]
+    name = re.sub(r"[^\w.-]+", "-", status.name, flags=re.ASCII).strip("-.")[:_MAX_NAME_LENGTH]
     return f"{submission}-{status.index}" + (f"-{name}" if name else "")
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from traingrid.ledger.submission_item import SubmissionItem
     from traingrid.ledger.submissions import SubmissionState
 
-_LONGEST = 500
+_MAX_REASON_LENGTH = 500
 """The maximum number of characters of a reason, which may contain output of the training."""
 
 
@@ -171,7 +171,7 @@ def _with_training_job(submission: SubmissionState) -> JobItem | None:
 def _shortened(text: str) -> str:
     """Return a text in one line of limited length, with control characters as escapes."""
     plain = printable(text)
-    return plain if len(plain) <= _LONGEST else f"{plain[:_LONGEST]}..."
+    return plain if len(plain) <= _MAX_REASON_LENGTH else f"{plain[:_MAX_REASON_LENGTH]}..."
 
 
 def _unformatted(text: str) -> str:

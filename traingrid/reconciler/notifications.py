@@ -42,7 +42,7 @@ PERCENTAGES = (50, 80, 100)
 """The percentages of a submission's budget that are published, as those of the grid's budget (stacks/budget.py)."""
 
 CLAIM_SECONDS = PASS_SECONDS - 30
-"""The time after which the pass that claimed a notice must have ended (`LONGEST_PASS` in stacks/reconciler.py)."""
+"""The time after which the pass that claimed a notice must have ended (`MAX_PASS_DURATION` in stacks/reconciler.py)."""
 
 FORGOTTEN_SECONDS = 24 * 3600
 """The age of an event at which it is no longer published."""

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from traingrid.backends.inventory import LONGEST_ACTIVE_SECONDS
+from traingrid.backends.inventory import MAX_ACTIVE_SECONDS
 from traingrid.backoff import PASS_SECONDS
 from traingrid.late_request import CREATES_END_SECONDS
 from traingrid.ledger.grid_items import HistoryScan
@@ -143,10 +143,10 @@ def listed_since(submissions: Iterable[SubmissionState], now: float) -> float:
     oldest = now - RECENT_SECONDS
     for submission in submissions:
         if submission.damaged:
-            return now - LONGEST_ACTIVE_SECONDS
+            return now - MAX_ACTIVE_SECONDS
         for item in submission.live.values():
             oldest = min(oldest, epoch_seconds(item.opened_at) - _CLOCK_SECONDS)
-    return max(oldest, now - LONGEST_ACTIVE_SECONDS)
+    return max(oldest, now - MAX_ACTIVE_SECONDS)
 
 
 def _is_abandoned(submission: SubmissionState, mark: OpenMark, now: float) -> bool:

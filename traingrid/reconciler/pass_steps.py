@@ -13,7 +13,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from traingrid.backends.inventory import LONGEST_ACTIVE_SECONDS
+from traingrid.backends.inventory import MAX_ACTIVE_SECONDS
 from traingrid.job.observed import QUEUED
 from traingrid.job.state import JobState
 from traingrid.ledger.items import removed_regions
@@ -93,7 +93,7 @@ class Pass:
         self._work.continue_scan(self._deadline(_FOR_SCANNING), self._reach, self.report)
         self.submissions, self.marks = self._work.read(self._deadline(_FOR_READING), self._reach)
         is_whole = len(self.submissions) == len(self.marks)
-        oldest = self.began - LONGEST_ACTIVE_SECONDS
+        oldest = self.began - MAX_ACTIVE_SECONDS
         self.since = listed_since(self.submissions.values(), self.began) if is_whole else oldest
 
     def _list_active(self) -> None:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from traingrid.backends.inventory import LONGEST_ACTIVE_SECONDS, ListingTimeoutError, Window
+from traingrid.backends.inventory import MAX_ACTIVE_SECONDS, ListingTimeoutError, Window
 from traingrid.backends.joint_inventory import PartlyListedError
 from traingrid.backends.training_job import is_ours, is_superseded, owns
 from traingrid.job.state import FINAL_STATES, JobState
@@ -75,7 +75,7 @@ class Stops:
 
         A list by state has no position at which the next pass could continue, so all of them are listed.
         """
-        progress, oldest = self.ledger.history_scan(), time.time() - LONGEST_ACTIVE_SECONDS
+        progress, oldest = self.ledger.history_scan(), time.time() - MAX_ACTIVE_SECONDS
         listed = dict(progress.listed)
         for region in regions:
             before = listed.get(region, int(since))

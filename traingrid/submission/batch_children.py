@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from traingrid.ledger.submission_item import Array, SubmissionItem
 
 _DESCRIBED_AT_ONCE = 100  # maximum number of ids in a DescribeJobs request (API reference, jobs)
-_LONGEST_REASON = 1024  # Batch rejects a longer reason (API reference, TerminateJob, reason)
+_MAX_REASON_LENGTH = 1024  # Batch rejects a longer reason (API reference, TerminateJob, reason)
 UNKNOWN = "UNKNOWN"
 GONE = frozenset({"SUCCEEDED", "FAILED", UNKNOWN})
 """Batch's statuses of a terminated child, and UNKNOWN for a child that Batch does not know."""
@@ -129,7 +129,7 @@ class Children:
             job: The id of the Batch job.
             reason: The reason, which Batch shows as the job's statusReason.
         """
-        self._batch.terminate_job(jobId=job, reason=reason[:_LONGEST_REASON])
+        self._batch.terminate_job(jobId=job, reason=reason[:_MAX_REASON_LENGTH])
 
     def _indices(self, submission: str, file: str) -> list[int | None]:
         """Return the index on each line of a retry's file; None for a damaged one, which its child cannot read either.

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from traingrid.ledger.submission_item import SubmissionItem
     from traingrid.submission.batch_children import Children
 
-_MOST_ERRORS = 20
+_MAX_ERRORS = 20
 """After this many errors of one service the reconciler handles the rest, because each timeout takes minutes."""
 
 
@@ -208,7 +208,7 @@ class Canceller:
 
     def _terminate(self, submission_item: SubmissionItem | None, target: CancelTarget, report: CancelReport) -> None:
         why = f"Cancelled by {target.by}" + (f": {target.reason}" if target.reason else "")
-        most = len(report.errors) + _MOST_ERRORS
+        most = len(report.errors) + _MAX_ERRORS
         with report.noting("the children"):
             for job in (
                 self._batch_jobs(submission_item, target, report) if submission_item else self._watching(target, report)
@@ -221,7 +221,7 @@ class Canceller:
 
     def _stop(self, target: CancelTarget, report: CancelReport) -> None:
         for name in [target.region] if target.region else self._regions_of_lines(target.submission):
-            region, most = inventory_of(self.deployment, name), len(report.errors) + _MOST_ERRORS
+            region, most = inventory_of(self.deployment, name), len(report.errors) + _MAX_ERRORS
             with report.noting(name):
                 for job in region.listed(state="InProgress", submission=target.submission):
                     if len(report.errors) >= most:

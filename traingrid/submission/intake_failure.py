@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from traingrid.errors import TraingridError
-from traingrid.ledger.rejections import LONGEST_REASON, Rejection
+from traingrid.ledger.rejections import MAX_REASON_LENGTH, Rejection
 from traingrid.ledger.timestamps import now
 from traingrid.manifest.errors import ManifestError
 
@@ -52,7 +52,7 @@ def rejection(manifest: S3Uri, version: str, error: Exception, *, at: str = "", 
         version=version,
         at=at or now(),
         errors=errors,
-        reason=reason[:LONGEST_REASON],
+        reason=reason[:MAX_REASON_LENGTH],
         batch_job=batch_job,
     )
 

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from traingrid.sweep.trial_jobs import TrialJobs
 
 logger = logging.getLogger(__name__)
-_SMALLEST_BUDGET = 0.01
+_MIN_BUDGET = 0.01
 """US dollars. A smaller remainder of the budget starts no trial."""
 
 
@@ -236,7 +236,7 @@ class Sweep:
         if budget is None:
             return
         self._dollars = self._state.dollars + sum(job.dollars for job in jobs.values())
-        if not self._state.is_out_of_budget(budget) and self._dollars > budget - _SMALLEST_BUDGET:
+        if not self._state.is_out_of_budget(budget) and self._dollars > budget - _MIN_BUDGET:
             self._append(OutOfBudget(dollars=self._dollars, budget=budget))
         for number, job in jobs.items() if self._state.is_out_of_budget(budget) else ():
             if not job.cancelled:

@@ -15,7 +15,7 @@ from traingrid.backoff import backoff_seconds
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
-LONGEST_WAIT = 20.0
+MAX_WAIT = 20.0
 PATIENCE_SECONDS = 600.0
 
 
@@ -28,7 +28,7 @@ class Retries:
         longest_wait: The maximum wait before the next request, in seconds.
     """
 
-    def __init__(self, seconds: float, tries: float = math.inf, longest_wait: float = LONGEST_WAIT) -> None:
+    def __init__(self, seconds: float, tries: float = math.inf, longest_wait: float = MAX_WAIT) -> None:
         self._limits, self._longest_wait = (seconds, tries), longest_wait
         self.renew()
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from training_container.trainer.data.record_index import (
-    MOST_STARTS,
+    MAX_STARTS,
     FileIndex,
     Index,
     Part,
@@ -102,12 +102,12 @@ def test_a_segment_is_found_in_its_file(
     assert (path.stat().st_size if stop is None else stop) == starts[len(sizes) if count is None else first + count]
 
 
-@pytest.mark.parametrize("records", [MOST_STARTS - 1, MOST_STARTS, MOST_STARTS + 1, 5 * MOST_STARTS + 3])
+@pytest.mark.parametrize("records", [MAX_STARTS - 1, MAX_STARTS, MAX_STARTS + 1, 5 * MAX_STARTS + 3])
 def test_an_index_keeps_few_starts_and_finds_every_record_near_one(tmp_path: Path, records: int) -> None:
     path = write(tmp_path / "part", [number % 7 for number in range(records)])
     index, starts = indexed(path), list(record_starts(path))
     assert index.records == records
-    assert len(index.starts) <= MOST_STARTS
+    assert len(index.starts) <= MAX_STARTS
     for record in range(records):
         known, byte = index.before(record)
         assert record - index.stride < known <= record

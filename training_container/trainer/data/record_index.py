@@ -23,7 +23,7 @@ WITH_THE_DATA = "_records.json"
 """The name of an index in a channel's folder, in the format of `store`."""
 LEAST = 16
 """Bytes of a record without data: its length, and two CRCs."""
-MOST_STARTS = 1024
+MAX_STARTS = 1024
 """Starts that are kept of a file: 8 KiB. Must be even."""
 THREADS = 8
 """Files whose headers a rank reads at once. In FastFile mode a header is a request to S3, which takes milliseconds."""
@@ -220,7 +220,7 @@ def indexed(path: Path) -> FileIndex:
     starts, stride, records = array("q"), 1, 0
     for start in record_starts(path):
         if records % stride == 0:
-            if len(starts) == MOST_STARTS:
+            if len(starts) == MAX_STARTS:
                 starts, stride = starts[::2], 2 * stride
             starts.append(start)
         records += 1
