@@ -21,6 +21,7 @@ from localcloud.batch.jobs import Job
 from localcloud.batch.scheduler import Scheduler
 from localcloud.batch.service_jobs.api import OPERATIONS, Services
 from localcloud.batch.service_jobs.scheduler import ServiceScheduler
+from localcloud.credentials.arn import name_of_arn
 from localcloud.limits import linked_roles
 
 if TYPE_CHECKING:
@@ -183,7 +184,7 @@ class BatchCompute(BatchBackend):
 
     def describe_job_queues(self, job_queues: list[str] | None = None) -> list[dict[str, Any]]:
         """Return moto's queues and the queues of service jobs."""
-        names = {name.rpartition("/")[2] for name in job_queues or ()}
+        names = {name_of_arn(name) for name in job_queues or ()}
         ours = [queue for queue in self.services.resources.queues.values() if not names or queue.name in names]
         tagged = [queue.describe() | {"tags": self.list_tags_for_resource(queue.arn)} for queue in ours]
         return [*super().describe_job_queues(job_queues), *tagged]

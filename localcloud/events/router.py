@@ -21,6 +21,7 @@ from moto.iam.models import iam_backends
 from moto.logs.models import logs_backends
 from moto.sqs.models import sqs_backends
 
+from localcloud.credentials.arn import account_of_arn, name_of_arn, region_of_arn, service_of_arn
 from localcloud.events.request_checks import put_events, put_rule
 from localcloud.events.schedules import Schedules
 from localcloud.events.target_checks import accepts_events_of, put_targets
@@ -142,7 +143,7 @@ class Router:
 
     def _deliver(self, rule: Rule, target: dict[str, Any], event: Event) -> None:
         arn = target["Arn"]
-        service = arn.split(":")[2]
+        service = service_of_arn(arn)
         deliveries = {
             "lambda": self._to_function,
             "sqs": self._to_queue,
@@ -157,7 +158,7 @@ class Router:
 
     def _to_function(self, rule: Rule, target: dict[str, Any], event: Event) -> None:
         arn = target["Arn"]
-        function = lambda_backends[arn.split(":")[4]][arn.split(":")[3]].get_function_by_arn(arn)
+        function = lambda_backends[account_of_arn(arn)][region_of_arn(arn)].get_function_by_arn(arn)
         if function is None:
             raise DeliveryError("NO_RESOURCE", f"Function not found: {arn}")
         if not _allows({"Statement": function.policy.statements}, "lambda:InvokeFunction", rule):
@@ -173,11 +174,11 @@ class Router:
     def _to_bus(self, rule: Rule, target: dict[str, Any], event: Event) -> None:
         """Put an event on another bus with the target's role, which the policy of the bus must allow as well."""
         arn = target["Arn"]
-        region, account_id, name = arn.split(":")[3], arn.split(":")[4], arn.rsplit("/", 1)[-1]
+        region, account_id, name = region_of_arn(arn), account_of_arn(arn), name_of_arn(arn)
         bus = events_backends[account_id][region].event_buses.get(name)
         if bus is None:
             raise DeliveryError("NO_RESOURCE", f"Event bus {name} does not exist in {region}")
-        role = target.get("RoleArn", "").rsplit("/", 1)[-1]
+        role = name_of_arn(target.get("RoleArn", ""))
         if role not in {existing.name for existing in iam_backends[rule.account_id]["aws"].get_roles()}:
             message = f"RoleArn of a target event bus must be an existing role; got {target.get('RoleArn')!r}"
             raise DeliveryError("FAILED_TO_ASSUME_ROLE", message)
@@ -193,7 +194,7 @@ class Router:
 
     def _to_log_group(self, rule: Rule, target: dict[str, Any], event: Event) -> None:
         arn = target["Arn"].removesuffix(":*")
-        region, account_id, group = arn.split(":")[3], arn.split(":")[4], arn.split(":", 6)[-1]
+        region, account_id, group = region_of_arn(arn), account_of_arn(arn), arn.split(":", 6)[-1]
         if group not in logs_backends[account_id][region].groups:
             raise DeliveryError("NO_RESOURCE", f"The specified log group does not exist: {group}")
         stream = LogStream(account_id, region, group, str(uuid.uuid4()))
@@ -212,7 +213,7 @@ def _check_queue(arn: str, rule: Rule) -> None:
     The queue of dead letters needs the same
     (https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-rule-event-delivery.html#eb-rule-dlq).
     """
-    queue = sqs_backends[arn.split(":")[4]][arn.split(":")[3]].queues.get(arn.rsplit(":", 1)[-1])
+    queue = sqs_backends[account_of_arn(arn)][region_of_arn(arn)].queues.get(arn.rsplit(":", 1)[-1])
     if queue is None:
         raise DeliveryError("NO_RESOURCE", f"The specified queue does not exist: {arn}")
     if not _allows(json.loads(queue.policy or "{}"), "sqs:SendMessage", rule):
@@ -244,7 +245,7 @@ def _input(rule: Rule, target: dict[str, Any], event: Event) -> str:
 
 
 def _refuse(_rule: Rule, target: dict[str, Any], _event: Event) -> NoReturn:
-    service = target["Arn"].split(":")[2]
+    service = service_of_arn(target["Arn"])
     raise DeliveryError("INTERNAL_ERROR", f"localcloud does not support EventBridge targets of the service {service}")
 
 

@@ -13,6 +13,7 @@ from moto.sts.exceptions import STSValidationError
 from moto.sts.responses import TokenResponse
 
 from localcloud.credentials.access_keys import principal_of
+from localcloud.credentials.arn import account_of_arn, name_of_arn
 
 if TYPE_CHECKING:
     from localcloud.server.local_cloud import LocalCloud
@@ -69,7 +70,7 @@ def _checked_session(response: Any) -> Any:
 def _longest_session(arn: str) -> int:
     """Return the seconds that a session of a role may last; 1 hour unless the role sets it."""
     try:
-        role = iam_backends[arn.split(":")[4]]["aws"].get_role(arn.rpartition("/")[2])
+        role = iam_backends[account_of_arn(arn)]["aws"].get_role(name_of_arn(arn))
     except NotFoundException:
         return CHAINED_SECONDS
     return int(role.max_session_duration or CHAINED_SECONDS)

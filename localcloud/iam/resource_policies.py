@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from localcloud.credentials.arn import account_of_arn
 from localcloud.iam.conditions import conditions_hold
 from localcloud.iam.evaluation import listed, matches
 from localcloud.iam.request_keys import Context
@@ -20,7 +21,7 @@ def lets(document: Mapping[str, Any], action: str, principal: str, keys: Context
     context: Context = {
         **(keys or {}),
         "aws:PrincipalArn": principal,
-        "aws:PrincipalAccount": principal.split(":")[4],
+        "aws:PrincipalAccount": account_of_arn(principal),
     }
     return _allows(document, action, lambda principals: _names(principals, principal), context)
 
@@ -41,7 +42,7 @@ def allows_service(
     context: Context = {
         **(keys or {}),
         "aws:SourceArn": source_arn,
-        "aws:SourceAccount": source_arn.split(":")[4],
+        "aws:SourceAccount": account_of_arn(source_arn),
         "aws:SecureTransport": "true",
     }
     return _allows(document, action, lambda principals: _is_service(principals, service), context)
@@ -85,5 +86,5 @@ def _names(element: Any, principal: str) -> bool:
     https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_principal.html
     """
     principals = listed(element.get("AWS", [])) if isinstance(element, dict) else [element]
-    account = principal.split(":")[4]
+    account = account_of_arn(principal)
     return any(name in ("*", principal, account, f"arn:aws:iam::{account}:root") for name in principals)

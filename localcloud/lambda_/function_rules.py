@@ -10,6 +10,7 @@ from typing import Any
 
 from moto.awslambda.exceptions import LambdaClientError
 
+from localcloud.credentials.arn import account_of_arn, name_of_arn
 from localcloud.iam.resource_policies import allows_service
 from localcloud.iam.roles import trust_of
 from localcloud.wire.service_model import sentence, violations
@@ -46,7 +47,7 @@ def check_function(operation: str, request: dict[str, Any], role: str, arn: str)
     if problems:
         raise LambdaClientError("ValidationException", sentence(problems))
     _check_variables((request.get("Environment") or {}).get("Variables") or {})
-    trust = trust_of(role.rpartition("/")[2], role.split(":")[4])
+    trust = trust_of(name_of_arn(role), account_of_arn(role))
     if not allows_service(trust, "sts:AssumeRole", "lambda.amazonaws.com", arn):
         # https://github.com/danilop/LambdAuth/issues/49
         raise _refused("The role defined for the function cannot be assumed by Lambda.")

@@ -22,6 +22,7 @@ from moto.awslambda.models import (
 )
 from werkzeug.wrappers import Request, Response
 
+from localcloud.credentials.arn import account_of_arn, region_of_arn
 from localcloud.lambda_ import assets, destinations, stream_mappings
 from localcloud.lambda_.execution_environments import FunctionSpec, InvocationResult, Sandbox
 from localcloud.lambda_.function_rules import check_function
@@ -237,7 +238,7 @@ class Functions:
         A throttled event does not count as an attempt. It waits between one second and five minutes
         (https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html).
         """
-        function = lambda_backends[arn.split(":")[4]][arn.split(":")[3]].get_function_by_arn(arn)
+        function = lambda_backends[account_of_arn(arn)][region_of_arn(arn)].get_function_by_arn(arn)
         if function is None or self._stopped:
             return
         outcome = self.run(function, event, request_id)

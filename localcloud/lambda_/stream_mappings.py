@@ -21,6 +21,7 @@ from moto.dynamodb.models import dynamodb_backends
 from moto.events.exceptions import InvalidEventPatternException
 from moto.events.models import EventPattern
 
+from localcloud.credentials.arn import name_of_arn
 from localcloud.iam.evaluation import verdict
 from localcloud.iam.roles import policies_of
 from localcloud.lambda_.destinations import on_failure, send_discarded
@@ -82,7 +83,7 @@ def _check_permissions(spec: Mapping[str, Any], function: LambdaFunction) -> Non
 
     https://github.com/aws-samples/lambda-refarch-webapp/issues/7 has AWS's words.
     """
-    stream, role = spec["EventSourceArn"], function.role.rpartition("/")[2]
+    stream, role = spec["EventSourceArn"], name_of_arn(function.role)
     documents = policies_of(role, function.account_id) or []
 
     def may(action: str, resource: str) -> bool:

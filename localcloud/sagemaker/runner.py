@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from localcloud.credentials.arn import account_of_arn
 from localcloud.ecr.process_images import ProcessImage
 from localcloud.faults.plan import Stub
 from localcloud.log_streams import ensure_group
@@ -78,7 +79,7 @@ class Runner:
         definitions = specification.get("MetricDefinitions") or published.metric_definitions(
             specification.get("TrainingImage", "")
         )
-        self._metrics = Metrics(definitions, to_cloudwatch(job.arn.split(":")[4], job.region, job.name))
+        self._metrics = Metrics(definitions, to_cloudwatch(account_of_arn(job.arn), job.region, job.name))
         self._cluster: TrainingHosts | None = None
         self._pipes: Pipes | None = None
         self._overtime = False

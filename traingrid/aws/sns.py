@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from traingrid.aws.clients import ClientFactory, client
+from traingrid.names import region_of_arn
 
 SUBJECT_LIMIT = 99
 """Maximum length of a subject: SNS requires "less than 100 characters", without line breaks and control characters
@@ -21,7 +22,7 @@ class Topic:
 
     def __init__(self, arn: str, make_client: ClientFactory = client) -> None:
         self._arn = arn
-        self._sns: Any = make_client("sns", arn.split(":")[3])
+        self._sns: Any = make_client("sns", region_of_arn(arn))
 
     def publish(self, subject: str, email: str, event: dict[str, Any]) -> None:
         """Publish a message with one form for people and another for programs.

@@ -20,7 +20,7 @@ from traingrid import names
 from traingrid.errors import UsageError
 from traingrid.grid.alarms import Alarms
 from traingrid.grid.catalog import DSQL_CATALOG, NO_CATALOG, CatalogUrl
-from traingrid.grid.encryption import Encryption, account_of_key, check_keys
+from traingrid.grid.encryption import Encryption, check_keys
 from traingrid.grid.field_types import (
     AccountId,
     AlgorithmName,
@@ -196,9 +196,10 @@ class GridSettings(GridPart):
         for region, key in self.encryption.keys.items():
             users = {self.account} if region == self.home else set()
             users |= {self.account_of(region, self.account or "")} if region in self.regions else set()
-            if self.account and users != {account_of_key(key)}:
+            account = names.account_of_arn(key)
+            if self.account and users != {account}:
                 listed = ", ".join(sorted(filter(None, users)))
-                rule = f"the key of {region} is in account {account_of_key(key)}, but its data is in account {listed}"
+                rule = f"the key of {region} is in account {account}, but its data is in account {listed}"
                 raise broken_rule(f"{rule}; use a key of that account, or remove `keys` to create them", "encryption")
         return self
 

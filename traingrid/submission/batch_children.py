@@ -144,11 +144,12 @@ class Children:
 
         Batch creates children some time after their array was submitted. Until then a child has its array's status.
         """
-        parents = self._describe({child.partition(":")[0] for child in ids})
+        parent_ids = {child: child.partition(":")[0] for child in ids}  # the id of a child is ARRAY:INDEX
+        parents = self._describe(set(parent_ids.values()))
         statuses = {child: ChildStatus(id=child) for child in ids}
         children = set()
-        for child in ids:
-            parent = parents.get(child.partition(":")[0])
+        for child, parent_id in parent_ids.items():
+            parent = parents.get(parent_id)
             if parent is None:
                 continue
             summary = parent.get("arrayProperties", {}).get("statusSummary", {})

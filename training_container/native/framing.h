@@ -14,8 +14,8 @@
 
 namespace traingrid {
 
-constexpr size_t kHeader = 12;               // length (uint64) and its CRC (uint32), little endian
-constexpr size_t kFooter = 4;                // CRC of the data, which is not checked
+constexpr size_t kHeader = 12;                    // length (uint64) and its CRC (uint32), little endian
+constexpr size_t kFooter = 4;                     // CRC of the data, which is not checked
 constexpr uint64_t kMaxRecordBytes = 1ull << 30;  // maximum bytes of data: a corrupt length would be allocated
 
 class Framing {

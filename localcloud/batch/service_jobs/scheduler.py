@@ -19,6 +19,7 @@ from localcloud.batch.service_jobs.jobs import ENDED, ServiceJob
 from localcloud.batch.service_jobs.resources import ANY_TYPE, Queue
 from localcloud.batch.waiting_jobs import weights_of
 from localcloud.credentials.access_keys import BATCH_KEY
+from localcloud.credentials.arn import name_of_arn, region_of_arn
 
 if TYPE_CHECKING:
     from localcloud.server.local_cloud import LocalCloud
@@ -156,9 +157,7 @@ class ServiceScheduler:
         if not job.training_job:
             return
         try:
-            description = self._sagemaker(job).describe_training_job(
-                TrainingJobName=job.training_job.rpartition("/")[2]
-            )
+            description = self._sagemaker(job).describe_training_job(TrainingJobName=name_of_arn(job.training_job))
         except (ClientError, BotoCoreError):
             return  # not visible yet, or SageMaker does not answer; the next round asks again
         status, reason = description["TrainingJobStatus"], description.get("FailureReason", "")
@@ -177,7 +176,7 @@ class ServiceScheduler:
 
     def _stop_training(self, job: ServiceJob) -> None:
         try:
-            self._sagemaker(job).stop_training_job(TrainingJobName=job.training_job.rpartition("/")[2])
+            self._sagemaker(job).stop_training_job(TrainingJobName=name_of_arn(job.training_job))
         except ClientError:
             return  # the training job has already ended
 
@@ -227,4 +226,4 @@ class ServiceScheduler:
 
 
 def _region(job: ServiceJob) -> str:
-    return job.arn.split(":")[3]
+    return region_of_arn(job.arn)

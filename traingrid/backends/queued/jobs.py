@@ -96,7 +96,7 @@ def training_job_names(job: Mapping[str, Any]) -> list[str]:
         job: The service job, as Batch describes or lists it.
     """
     arn = job.get("latestAttempt", {}).get("serviceResourceId", {}).get("value", "")
-    name = str(arn).rpartition("/")[2]
+    name = names.name_of_arn(str(arn))
     spelled = [name, *(f"{prefix}{name[len(prefix) :]}" for prefix in names.QUEUED_PREFIXES if _begins(name, prefix))]
     return list(dict.fromkeys(filter(None, spelled)))
 

@@ -30,7 +30,7 @@ def batch_queue(grid: GridSettings) -> Iterator[Finding]:
 
     yield looked(region, f"job queue {name}", look, "batch:DescribeJobQueues")
     for arn in environments:
-        subject = f"compute environment {arn.rpartition('/')[2]}"
+        subject = f"compute environment {names.name_of_arn(arn)}"
         yield looked(region, subject, partial(_environment, region, arn, subject), "batch:DescribeComputeEnvironments")
 
 

@@ -75,7 +75,7 @@ class _Objects:
             self._client.find(NAMESPACE, settings.namespace)
         except ApiError as error:
             if error.code == UNAUTHORIZED:
-                who = f"the role {cluster.role.arn.rpartition('/')[2]}" if cluster.role else "your credentials"
+                who = f"the role {names.name_of_arn(cluster.role.arn)}" if cluster.role else "your credentials"
                 why = f"it does not accept {who}, so the objects in it are not checked"
                 return cluster.finding(subject, Verdict.UNKNOWN, why, self._let_in())
             if isinstance(error, UnavailableError):
