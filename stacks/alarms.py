@@ -22,16 +22,16 @@ _PERIOD, _LATE = Duration.minutes(5), Duration.minutes(15)
 class Alarms(AlarmTopic):
     """The alarms of a stack; each method adds one. An alarm's kind is the name of its section in docs/alarms.md."""
 
-    def undelivered(self, what: str, queue: sqs.IQueue) -> None:
+    def undelivered(self, subject: str, queue: sqs.IQueue) -> None:
         """Alarm when a dead-letter queue is not empty."""
         self.alarm(
             "undelivered",
-            what,
-            f"Events for {what} were not delivered or handled. A dead-letter queue retains them for 14 days.",
+            subject,
+            f"Events for {subject} were not delivered or handled. A dead-letter queue retains them for 14 days.",
             queue.metric_approximate_number_of_messages_visible(period=_PERIOD, statistic="Maximum"),
         )
 
-    def failing(self, what: str, function: lambda_.IFunction) -> None:
+    def failing(self, subject: str, function: lambda_.IFunction) -> None:
         """Alarm when a function has errors or is throttled in each of three periods of 5 minutes."""
         errors, throttles = (
             function.metric_errors(period=_PERIOD, statistic="Sum"),
@@ -39,8 +39,8 @@ class Alarms(AlarmTopic):
         )
         self.alarm(
             "failing",
-            what,
-            f"The {what} function repeatedly fails or is throttled. Its log contains the reason.",
+            subject,
+            f"The {subject} function repeatedly fails or is throttled. Its log contains the reason.",
             cloudwatch.MathExpression(
                 # FILL, because a sum is missing if one of its metrics is: throttled invocations report no errors.
                 expression="FILL(errors, 0) + FILL(throttles, 0)",
@@ -83,12 +83,12 @@ class Alarms(AlarmTopic):
             periods=3,
         )
 
-    def late(self, what: str, function: lambda_.IFunction) -> None:
+    def late(self, subject: str, function: lambda_.IFunction) -> None:
         """Alarm when events wait for a function, because it is throttled, or because it fails and is retried."""
         self.alarm(
             "late",
-            what,
-            f"Events have been waiting for the {what} function for more than 15 minutes.",
+            subject,
+            f"Events have been waiting for the {subject} function for more than 15 minutes.",
             function.metric("AsyncEventAge", period=_PERIOD, statistic="Maximum"),
             threshold=_LATE.to_milliseconds(),
         )
@@ -150,7 +150,7 @@ class Alarms(AlarmTopic):
         data is missing
         (https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html, TreatMissingData).
         """
-        for what, metric in (("reads", "ReadThrottleEvents"), ("writes", "WriteThrottleEvents")):
+        for subject, metric in (("reads", "ReadThrottleEvents"), ("writes", "WriteThrottleEvents")):
             throttled = cloudwatch.Metric(
                 namespace="AWS/DynamoDB",
                 metric_name=metric,
@@ -160,10 +160,10 @@ class Alarms(AlarmTopic):
             )
             self.alarm(
                 "throttled-ledger",
-                what,
-                f"DynamoDB throttles {what} of the ledger: children wait, and record states late.",
+                subject,
+                f"DynamoDB throttles {subject} of the ledger: children wait, and record states late.",
                 cloudwatch.MathExpression(
-                    expression=f"FILL({what}, 0)", using_metrics={what: throttled}, period=_PERIOD, label=what
+                    expression=f"FILL({subject}, 0)", using_metrics={subject: throttled}, period=_PERIOD, label=subject
                 ),
                 periods=3,
             )
@@ -199,7 +199,7 @@ class Alarms(AlarmTopic):
     def _alarm_on_event(
         self, kind: str, identifier: str, pattern: Mapping[str, Any], description: str, *, suffix: str = ""
     ) -> None:
-        queue = noticed(self, identifier, pattern=pattern, what=description, key=self.key)
+        queue = noticed(self, identifier, pattern=pattern, description=description, key=self.key)
         self.alarm(
             kind,
             suffix,

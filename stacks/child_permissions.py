@@ -65,8 +65,8 @@ def let_train(role: iam.Role, grid: GridSettings, regions: Collection[str]) -> N
             conditions=conditions,
             because=f"{WHOSE}; SageMaker chooses the ids of reserved capacities",
         )
-    for actions, where in never(grid):
-        deny(role, actions, conditions=where)
+    for actions, denied_conditions in never(grid):
+        deny(role, actions, conditions=denied_conditions)
     grant(
         role,
         ["sagemaker:AddTags"],

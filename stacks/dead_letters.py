@@ -30,7 +30,7 @@ def dead_letters(scope: Construct, key: kms.IKey | None) -> sqs.Queue:
 
 
 def noticed(
-    scope: Construct, identifier: str, *, pattern: Mapping[str, Any], what: str, key: kms.IKey | None
+    scope: Construct, identifier: str, *, pattern: Mapping[str, Any], description: str, key: kms.IKey | None
 ) -> sqs.Queue:
     """Return a new queue that retains every event that matches a pattern for 14 days, for an operator to inspect.
 
@@ -42,7 +42,7 @@ def noticed(
     Args:
         identifier: Construct id of the queue in `scope`.
         pattern: EventBridge's pattern of the events on the Region's default bus.
-        what: Description of the rule: the meaning of the events.
+        description: The description of the rule: the meaning of the events.
         key: The key that the queue encrypts with; None for SQS's own keys.
     """
     queue = _kept_for_a_person(
@@ -56,7 +56,7 @@ def noticed(
             maximum_event_age_in_seconds=EVENT_AGE.to_seconds(), maximum_retry_attempts=EVENT_RETRIES
         ),
     )
-    rule = events.CfnRule(scope, f"{identifier}Rule", description=what, event_pattern=pattern, targets=[target])
+    rule = events.CfnRule(scope, f"{identifier}Rule", description=description, event_pattern=pattern, targets=[target])
     queue.add_to_resource_policy(
         iam.PolicyStatement(
             principals=[iam.ServicePrincipal("events.amazonaws.com")],

@@ -149,7 +149,7 @@ class ExecutionRole(Construct):
         because = (
             "EC2's Describe actions do not support resources; SageMaker checks the network before it starts a host"
         )
-        grant(self.role, [f"ec2:Describe{what}" for what in looks], ["*"], because=because)
+        grant(self.role, [f"ec2:Describe{resources}" for resources in looks], ["*"], because=because)
 
     def _mount_file_systems(self, settings: Region, region: str) -> None:
         """Grant read access to the Region's EFS file systems, which a file system's own policy may require.

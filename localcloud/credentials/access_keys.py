@@ -57,8 +57,8 @@ def principal_of(access_key: str) -> str | None:
         services; None for a key that this server did not issue.
     """
     if match := _IN_AN_ACCOUNT.fullmatch(access_key):
-        whose = match["account"] or account()
-        return f"{match['service']}.amazonaws.com" if match["service"] else f"arn:aws:iam::{whose}:root"
+        account_id = match["account"] or account()
+        return f"{match['service']}.amazonaws.com" if match["service"] else f"arn:aws:iam::{account_id}:root"
     if issued := session_tokens.issued(access_key):
         return issued.arn
     if session := _sessions.known().get(access_key):

@@ -226,9 +226,12 @@ def _check_queue(arn: str, rule: Rule) -> None:
 
 def normalised(event: Event, rule: Rule) -> Event:
     """Return an event of moto in the form that EventBridge delivers: ISO time, no fields of moto."""
-    when = event.get("time") or time.time()
+    event_time = event.get("time") or time.time()
     plain = {key: value for key, value in event.items() if key != "ingestion-time"}
-    return plain | {"time": when if isinstance(when, str) else _iso(float(when)), "region": rule.region_name}
+    return plain | {
+        "time": event_time if isinstance(event_time, str) else _iso(float(event_time)),
+        "region": rule.region_name,
+    }
 
 
 def _logging_failures(work: Callable[..., None], *arguments: Any) -> None:

@@ -63,8 +63,8 @@ def _check_variables(variables: dict[str, str]) -> None:
         "Lambda was unable to configure your environment variables because the environment variables you have provided"
     )
     if reserved := sorted(_RESERVED & set(variables)):
-        why = "contains reserved keys that are currently not supported for modification"
-        raise _refused(f"{failed} {why}. Reserved keys used in this request: {', '.join(reserved)}")
+        reason = "contains reserved keys that are currently not supported for modification"
+        raise _refused(f"{failed} {reason}. Reserved keys used in this request: {', '.join(reserved)}")
     measured = json.dumps(variables, separators=(",", ":"))
     if len(measured.encode()) > MAX_VARIABLES:
         raise _refused(f"{failed} exceeded the 4KB limit. String measured: {measured}")

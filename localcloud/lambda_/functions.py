@@ -112,8 +112,8 @@ class FunctionsBackend(LambdaBackend):
             raise LambdaClientError("InvalidParameterValueException", message)
         function = self.get_function(spec["FunctionName"])
         stream_mappings.check(spec, function)
-        where = {"RegionName": self.region_name, "AccountId": self.account_id}
-        mapping = EventSourceMapping({**spec, **where, "FunctionArn": function.function_arn})
+        account_and_region = {"RegionName": self.region_name, "AccountId": self.account_id}
+        mapping = EventSourceMapping({**spec, **account_and_region, "FunctionArn": function.function_arn})
         same = (mapping.function_arn, mapping.event_source_arn)
         if any(
             (existing.function_arn, existing.event_source_arn) == same

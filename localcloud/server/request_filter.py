@@ -158,8 +158,8 @@ def _unsigned(environ: dict[str, Any]) -> Response:
 
 def _disk_full(environ: dict[str, Any], signature: Signature | None, error: OSError) -> Response:
     """Return an error other than 500 and 503, because SDKs would retry those silently."""
-    where = f" in {error.filename}" if error.filename else ""
-    message = f"localcloud could not finish this call: {error.strerror}{where}. Free some space and try again."
+    place = f" in {error.filename}" if error.filename else ""
+    message = f"localcloud could not finish this call: {error.strerror}{place}. Free some space and try again."
     service = signature.service if signature else ""
     return refusal(environ, HTTPStatus.INSUFFICIENT_STORAGE, "InsufficientStorage", message, service)
 

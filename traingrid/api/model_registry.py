@@ -134,8 +134,8 @@ def _check_image(image: str, region: str) -> None:
     match = _ECR_IMAGE.fullmatch(image)
     if match and match["region"] == region:
         return
-    why = f"in {match['region']}, but its model is in {region}" if match else "not the URI of an image in Amazon ECR"
-    text = f"The image of the inference container, {shown(image)}, is {why}."
+    reason = f"in {match['region']}, but its model is in {region}" if match else "not the URI of an image in Amazon ECR"
+    text = f"The image of the inference container, {shown(image)}, is {reason}."
     example = f"ACCOUNT.dkr.ecr.{region}.amazonaws.com/REPOSITORY:TAG or REPOSITORY@sha256:DIGEST"
     raise UsageError(text, f"Nothing was registered. Name an image in ECR in {region} with --image: {example}.")
 

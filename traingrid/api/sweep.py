@@ -173,7 +173,7 @@ def no_result_error(spec: SweepSpec, state: SweepState) -> TraingridError:
     """Return the error of a sweep in which no trial completed with a model and reported the metric."""
     ended = [(trial, trial.ended) for trial in state.trials.values() if trial.ended]
     trials = counted(len(ended), "trial")
-    where = f"traingrid status {ended[0][0].submission}" if ended else "traingrid status"
+    status_command = f"traingrid status {ended[0][0].submission}" if ended else "traingrid status"
     completed = [result for _, result in ended if result.state == "Completed"]
     if any(result.value is not None for result in completed):
         text = f"No completed trial of the sweep {spec.name} with the metric {spec.objective.metric} has a model."
@@ -187,7 +187,7 @@ def no_result_error(spec: SweepSpec, state: SweepState) -> TraingridError:
     reason = next((result.reason for _, result in ended if result.reason), "")
     text = f"No trial of the sweep {spec.name} has completed: {trials} failed or stopped."
     first = f" The first reason: {reason.rstrip('.')}." if reason else ""
-    return TraingridError(text + first, f"See: {where}. Then use another name for the corrected sweep.")
+    return TraingridError(text + first, f"See: {status_command}. Then use another name for the corrected sweep.")
 
 
 def _manifest_of(file: SpecFile) -> bytes:

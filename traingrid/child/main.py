@@ -111,8 +111,8 @@ def _supervisor(child: Child, deployment: Deployment) -> Supervisor:
     child = with_stored_jobs(child, deployment, storage, ledger)
     job = find_job(child, storage)
     extend_log_context(submission=child.submission, index=job.index)
-    whose = f"submission {child.submission}, index {job.index}, line {job.line}"
-    message = f"{whose}, attempt {child.attempt} of this child"
+    job_text = f"submission {child.submission}, index {job.index}, line {job.line}"
+    message = f"{job_text}, attempt {child.attempt} of this child"
     logger.info(message, extra={"event": "begun", "job_name": job.name, "line": job.line})
 
     def backend_in(region: str, backend: BackendName) -> Backend:

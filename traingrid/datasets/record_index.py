@@ -165,9 +165,10 @@ class Headers:
             return UsageError(
                 f"{self._uri} is compressed with gzip.", "Rewrite it without compression. No index was written."
             )
-        where = "it does not begin with a record" if record == 0 else f"record {record} at byte {position:,} is invalid"
+        invalid = f"record {record} at byte {position:,} is invalid"
+        problem = invalid if record else "it does not begin with a record"
         return UsageError(
-            f"{self._uri} is not a TFRecord file: {where}.",
+            f"{self._uri} is not a TFRecord file: {problem}.",
             "Give the folder of a channel with TFRecord files only. No index was written.",
         )
 

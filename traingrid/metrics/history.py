@@ -247,5 +247,5 @@ def _answered(attempt: _Attempt, ask: Callable[[], Answer]) -> Answer:
     try:
         return ask()
     except (BotoCoreError, ClientError) as error:
-        where = f"{attempt.recorded.training_job} in {attempt.recorded.region}"
-        raise TraingridError(f"The metrics of {where} cannot be read: {error}.", "Try again later.") from error
+        attempt_text = f"{attempt.recorded.training_job} in {attempt.recorded.region}"
+        raise TraingridError(f"The metrics of {attempt_text} cannot be read: {error}.", "Try again later.") from error

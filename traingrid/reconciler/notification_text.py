@@ -142,9 +142,9 @@ def _facts(event: Event) -> Iterator[tuple[str, str]]:
     for cancel in list(submission.cancels.values())[:1]:
         yield "Cancel", _shortened(cancel.sentence)
     if failed := submission.first_failed:
-        where = f"job {failed.index} ({_shortened(failed.name)}) in {place(*failed.candidate)}"
+        job_text = f"job {failed.index} ({_shortened(failed.name)}) in {place(*failed.candidate)}"
         failure = f" ({failed.failure})" if failed.failure else ""
-        yield "First failure", f"{where}{failure}: {_shortened(failed.reason) or 'no reason was recorded'}"
+        yield "First failure", f"{job_text}{failure}: {_shortened(failed.reason) or 'no reason was recorded'}"
 
 
 def _counts(submission: SubmissionState) -> str:

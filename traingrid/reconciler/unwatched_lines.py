@@ -127,8 +127,8 @@ class UnwatchedLines:
             self.reach.record_damage(part)
         lost = {part.index: part for part in damaged}
         for index in sorted(left):
-            job, why = jobs.get(index), lost.get(index) or lost.get(None)
-            if job or why:
+            job, reason = jobs.get(index), lost.get(index) or lost.get(None)
+            if job or reason:
                 yield UnendedLine(
                     submission=submission_item.submission,
                     index=index,
@@ -136,5 +136,5 @@ class UnwatchedLines:
                     child=children[index],
                     cancels=cancels,
                     job=job,
-                    lost=why.sentence if why and not job else "",
+                    lost=reason.sentence if reason and not job else "",
                 )

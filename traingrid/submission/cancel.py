@@ -207,7 +207,7 @@ class Canceller:
         return [*self.deployment.grid.regions, *removed_regions(live, self.deployment.grid.regions)]
 
     def _terminate(self, submission_item: SubmissionItem | None, target: CancelTarget, report: CancelReport) -> None:
-        why = f"Cancelled by {target.by}" + (f": {target.reason}" if target.reason else "")
+        reason = f"Cancelled by {target.by}" + (f": {target.reason}" if target.reason else "")
         most = len(report.errors) + _MAX_ERRORS
         with report.noting("the children"):
             for job in (
@@ -216,7 +216,7 @@ class Canceller:
                 if len(report.errors) >= most:
                     return
                 with report.noting(f"Batch job {job}"):
-                    self.children.terminate(job, why)
+                    self.children.terminate(job, reason)
                     report.batch_jobs.append(job)
 
     def _stop(self, target: CancelTarget, report: CancelReport) -> None:

@@ -113,7 +113,7 @@ class RetryPlan:
             raise UsageError(text, "Only failed and stopped jobs can be retried.")
         in_flight = _reasons_in_flight(ended.values())
         left = in_flight | self._left(submission, ended) | dict.fromkeys(late, _LATE)
-        late += [index for index, why in in_flight.items() if left[index] == why]
+        late += [index for index, reason in in_flight.items() if left[index] == reason]
         left |= {number: str(part) for number, part in damage.items()}
         changed = {}
         if lines is not None:
@@ -122,7 +122,7 @@ class RetryPlan:
             corrected = changed_jobs(lines, submitted, jobs, self.deployment, submission)
             changed = {index: change.fields for index, change in corrected.items()}
             left = {index: _unended_reason(fields) for index, fields in changed.items() if index not in ended} | left
-            left = {index: why for index, why in left.items() if index in changed}
+            left = {index: reason for index, reason in left.items() if index in changed}
             jobs = {index: change.job for index, change in corrected.items()}
         to_retry = [job for index, job in sorted(jobs.items()) if index in ended and index not in left]
         unreadable = self._unreadable(to_retry)
@@ -229,8 +229,8 @@ def _reasons_in_flight(ended: Iterable[JobItem]) -> dict[int, str]:
     """Return the reasons why lines cannot be retried yet whose last attempt may still get a training job, by index."""
     now = time.time()
     waits = {item.index: math.ceil((item.creates_end_at - now) / 60) for item in ended}
-    why = "a child that was lost, or does not run, may still create its training job"
-    return {index: f"{why}; retry it in {minutes} minutes" for index, minutes in waits.items() if minutes > 0}
+    reason = "a child that was lost, or does not run, may still create its training job"
+    return {index: f"{reason}; retry it in {minutes} minutes" for index, minutes in waits.items() if minutes > 0}
 
 
 def _damage_by_job(

@@ -132,8 +132,8 @@ class ServiceResources:
         environment = self.environment(str(request["serviceEnvironment"]))
         used = [queue.name for queue in self.queues.values() if queue.environment is environment]
         if used or environment.state == "ENABLED":
-            why = f"queue {used[0]} uses it" if used else "it is ENABLED"
-            raise ClientException(f"Cannot delete service environment {environment.name}: {why}")
+            reason = f"queue {used[0]} uses it" if used else "it is ENABLED"
+            raise ClientException(f"Cannot delete service environment {environment.name}: {reason}")
         del self.environments[environment.name]
 
     def create_queue(self, request: Mapping[str, Any]) -> Queue:

@@ -17,7 +17,7 @@ def fails_with(error: Exception) -> Finding:
 def test_a_denied_check_names_the_missing_permission(code: str) -> None:
     found = fails_with(ClientError({"Error": {"Code": code, "Message": "no"}}, "HeadBucket"))
     assert (found.verdict, found.fix) == (Verdict.UNKNOWN, "allow the caller s3:ListBucket")
-    assert found.why == f"AWS returned {code}: no"
+    assert found.reason == f"AWS returned {code}: no"
 
 
 @pytest.mark.parametrize(
@@ -30,4 +30,4 @@ def test_a_denied_check_names_the_missing_permission(code: str) -> None:
 def test_a_check_without_an_answer_reports_that(error: Exception) -> None:
     found = fails_with(error)
     assert (found.verdict, found.fix) == (Verdict.UNKNOWN, "")
-    assert found.why
+    assert found.reason

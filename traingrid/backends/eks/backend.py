@@ -111,13 +111,13 @@ class Eks:
         cluster_job = self._jobs.find(name)
         return tags_in(cluster_job) if cluster_job and cluster_job.uid == uid else None
 
-    def stop(self, name: str, why: StopReason = "cancel", /) -> None:
+    def stop(self, name: str, reason: StopReason = "cancel", /) -> None:
         """See `Backend.stop`."""
         cluster_job = self._jobs.find(name)
         if cluster_job and cluster_job.ended_at is None:
             training_job = describe_cluster_job(cluster_job)
-            because = training_job.reason if why == "capacity" else ""
-            self._jobs.stop(cluster_job, why, because)
+            message = training_job.reason if reason == "capacity" else ""
+            self._jobs.stop(cluster_job, reason, message)
 
     def fingerprint(self, name: str, job: Job) -> str:
         """See `Backend.fingerprint`: that of the request in SageMaker's form."""

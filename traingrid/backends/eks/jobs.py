@@ -109,10 +109,10 @@ class ClusterJobs:
         )
         return replace(cluster_job, events=events)
 
-    def stop(self, cluster_job: ClusterJob, why: str, because: str = "") -> None:
-        """Stop a training job: note why, and delete its object, which the finalizer keeps.
+    def stop(self, cluster_job: ClusterJob, reason: str, message: str = "") -> None:
+        """Stop a training job: note the reason, and delete its object, which the finalizer keeps.
 
-        `why` is a `StopReason`, or the name of the failure class with which the training job ends.
+        `reason` is a `StopReason`, or the name of the failure class with which the training job ends.
 
         The first reason stays, because its process may already act on it.
 
@@ -125,12 +125,12 @@ class ClusterJobs:
 
         def stop(current: ClusterJob) -> None:
             if not current.annotations.get(labels.STOPPED_FOR) and current.deleted_at is None:
-                noted = {labels.STOPPED_FOR: why} | ({labels.STOPPED_BECAUSE: because} if because else {})
+                noted = {labels.STOPPED_FOR: reason} | ({labels.STOPPED_BECAUSE: message} if message else {})
                 noted |= self._start_of(current)
                 try:
                     self._annotate(current, noted)
                 except UnavailableError as error:
-                    if why != "cancel":
+                    if reason != "cancel":
                         raise
                     self.notes.remember(current, noted, error)
             self.client.delete(current.kind, current.name, uid=current.uid, propagation="Foreground")

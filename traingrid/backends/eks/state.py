@@ -226,20 +226,18 @@ def _end_by_pods(cluster_job: ClusterJob) -> _State | None:
 
 
 def _stop_state(cluster_job: ClusterJob) -> _State:
-    why, because = (
-        cluster_job.annotations.get(labels.STOPPED_FOR, ""),
-        cluster_job.annotations.get(labels.STOPPED_BECAUSE, ""),
-    )
-    if why == "capacity":
-        reason = "It was stopped after its capacity_wait." + (f" Until then: {because}" if because else "")
+    stopped_for = cluster_job.annotations.get(labels.STOPPED_FOR, "")
+    message = cluster_job.annotations.get(labels.STOPPED_BECAUSE, "")
+    if stopped_for == "capacity":
+        reason = "It was stopped after its capacity_wait." + (f" Until then: {message}" if message else "")
         return _State(state=JobState.STOPPED, phase=CAPACITY_WAIT_EXCEEDED, reason=reason)
-    if why == MAX_RUNTIME.name:
+    if stopped_for == MAX_RUNTIME.name:
         return _overtime(cluster_job)
-    if why in FAILURES:
-        return _failure(because, why)
+    if stopped_for in FAILURES:
+        return _failure(message, stopped_for)
     reason = (
         ""
-        if why
+        if stopped_for
         else f"The {cluster_job.kind.kind} {cluster_job.name} was deleted in the cluster, but not by traingrid."
     )
     return _State(state=JobState.STOPPED, phase="Stopped", reason=reason)

@@ -71,8 +71,8 @@ class ServiceJobs:
         by_name: list[dict[str, Any]] = [{"filters": _list_by_name(f"{prefix}*")}]
         lists = [{"jobStatus": status} for status in statuses] or by_name
         ids = set()
-        for which in lists:
-            for job in self._listed(**which):
+        for request in lists:
+            for job in self._listed(**request):
                 if job["jobName"].startswith(prefix) and job["jobId"] not in ids:  # its status may change meanwhile
                     ids.add(job["jobId"])
                     yield job
@@ -81,8 +81,8 @@ class ServiceJobs:
         """Terminate a service job, which stops its training job; no effect on an ended service job."""
         self._batch.terminate_service_job(jobId=job, reason=_ENDED)
 
-    def _listed(self, **which: Any) -> Iterator[dict[str, Any]]:
-        pages = self._batch.get_paginator("list_service_jobs").paginate(jobQueue=self._queue, **which)
+    def _listed(self, **request: Any) -> Iterator[dict[str, Any]]:
+        pages = self._batch.get_paginator("list_service_jobs").paginate(jobQueue=self._queue, **request)
         return (job for page in pages for job in page["jobSummaryList"])
 
 

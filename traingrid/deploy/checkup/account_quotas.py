@@ -65,11 +65,14 @@ def vpc_quota(grid: GridSettings) -> Finding:
         used = sum(len(page["Vpcs"]) for page in ec2.get_paginator("describe_vpcs").paginate())
         if used < quota:
             return Finding(
-                region=grid.home, what=_VPCS, verdict=Verdict.GOOD, why=f"{quota:g} granted, {used} exist, 1 needed"
+                region=grid.home,
+                subject=_VPCS,
+                verdict=Verdict.GOOD,
+                reason=f"{quota:g} granted, {used} exist, 1 needed",
             )
-        why = f"{quota:g} granted, and {used} exist: the deployment cannot create its VPC"
+        reason = f"{quota:g} granted, and {used} exist: the deployment cannot create its VPC"
         fix = _request(grid.home, "vpc", "L-F678F1CE", used + 1)
-        return Finding(region=grid.home, what=_VPCS, verdict=Verdict.WRONG, why=why, fix=fix)
+        return Finding(region=grid.home, subject=_VPCS, verdict=Verdict.WRONG, reason=reason, fix=fix)
 
     return looked(grid.home, _VPCS, look, "ec2:DescribeVpcs")
 
@@ -106,8 +109,10 @@ def _look(region: str, need: QuotaNeed) -> Finding:
     value = _value(region, need.service, need.code)
     fix = "" if value >= need.enough else _request(region, need.service, need.code, need.enough)
     verdict = Verdict.GOOD if value >= need.least else Verdict.WRONG
-    why = f"{value:g} granted, {need.enough:g} needed"
-    return Finding(region=region, what=need.name, verdict=verdict, why=f"{why}: {need.use}" if fix else why, fix=fix)
+    reason = f"{value:g} granted, {need.enough:g} needed"
+    return Finding(
+        region=region, subject=need.name, verdict=verdict, reason=f"{reason}: {need.use}" if fix else reason, fix=fix
+    )
 
 
 def _value(region: str, service: str, code: str) -> float:

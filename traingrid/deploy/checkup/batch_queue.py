@@ -50,8 +50,8 @@ def _state(region: str, subject: str, description: dict[str, Any], enable: str) 
     if description["status"] == "INVALID":
         reason = description.get("statusReason", "")
         return _wrong(region, subject, f"INVALID: {reason}", f"remove the cause, then {enable}")
-    return Finding(region=region, what=subject, verdict=Verdict.GOOD, why=description["status"])
+    return Finding(region=region, subject=subject, verdict=Verdict.GOOD, reason=description["status"])
 
 
-def _wrong(region: str, subject: str, why: str, fix: str) -> Finding:
-    return Finding(region=region, what=subject, verdict=Verdict.WRONG, why=why, fix=fix)
+def _wrong(region: str, subject: str, reason: str, fix: str) -> Finding:
+    return Finding(region=region, subject=subject, verdict=Verdict.WRONG, reason=reason, fix=fix)

@@ -28,7 +28,9 @@ def stack(name: str, region: str, role: ActingRole | None = None) -> Finding:
         except ClientError as error:
             if "does not exist" not in error.response["Error"].get("Message", ""):
                 raise
-            return Finding(region=region, what=f"stack {name}", verdict=Verdict.WRONG, why=NOT_DEPLOYED, fix=_DEPLOY)
+            return Finding(
+                region=region, subject=f"stack {name}", verdict=Verdict.WRONG, reason=NOT_DEPLOYED, fix=_DEPLOY
+            )
         is_complete = status in ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE")
         fix = "" if is_complete else f"find the cause in the CloudFormation console of {region}, then {_DEPLOY}"
         if status == "DELETE_FAILED":  # a deployment cannot update this stack
@@ -37,7 +39,7 @@ def stack(name: str, region: str, role: ActingRole | None = None) -> Finding:
                 "otherwise: npx cdk destroy --all again"
             )
         verdict = Verdict.GOOD if is_complete else Verdict.WRONG
-        return Finding(region=region, what=f"stack {name}", verdict=verdict, why=status, fix=fix)
+        return Finding(region=region, subject=f"stack {name}", verdict=verdict, reason=status, fix=fix)
 
     return looked(region, f"stack {name}", look, "cloudformation:DescribeStacks")
 
@@ -114,8 +116,8 @@ def _role(name: str, region: str, role: ActingRole | None) -> Finding:
         inline = iam.list_role_policies(RoleName=name)["PolicyNames"]
         if inline or iam.list_attached_role_policies(RoleName=name)["AttachedPolicies"]:
             return finding
-        why = "the role has no policy: training jobs cannot read data"
-        return replace(finding, verdict=Verdict.WRONG, why=why, fix=REVERT_DRIFT)
+        reason = "the role has no policy: training jobs cannot read data"
+        return replace(finding, verdict=Verdict.WRONG, reason=reason, fix=REVERT_DRIFT)
 
     return looked(region, f"role {name}", policies, "iam:ListRolePolicies and iam:ListAttachedRolePolicies")
 
@@ -123,14 +125,14 @@ def _role(name: str, region: str, role: ActingRole | None) -> Finding:
 def _missing_image_finding(region: str, alias: str, image: Image, *, read: bool) -> Finding:
     """Return the finding of an image that is not among the built ones; `read` is False if these are unknown."""
     if read:
-        why = f"the deployed grid has not built the target {image.target} of {image.build}"
-        return Finding(region=region, what=f"image {alias}", verdict=Verdict.WRONG, why=why, fix=_DEPLOY)
-    why = "the stack of builds in the home Region, whose outputs name the built images, cannot be read"
-    return Finding(region=region, what=f"image {alias}", verdict=Verdict.UNKNOWN, why=why)
+        reason = f"the deployed grid has not built the target {image.target} of {image.build}"
+        return Finding(region=region, subject=f"image {alias}", verdict=Verdict.WRONG, reason=reason, fix=_DEPLOY)
+    reason = "the stack of builds in the home Region, whose outputs name the built images, cannot be read"
+    return Finding(region=region, subject=f"image {alias}", verdict=Verdict.UNKNOWN, reason=reason)
 
 
 def _absent(region: str, subject: str, fix: str) -> Finding:
-    return Finding(region=region, what=subject, verdict=Verdict.WRONG, why="does not exist", fix=fix)
+    return Finding(region=region, subject=subject, verdict=Verdict.WRONG, reason="does not exist", fix=fix)
 
 
 def _unless(absent: Finding, look: Callable[[], bool], permission: str, *missing: str) -> Finding:
@@ -143,6 +145,6 @@ def _unless(absent: Finding, look: Callable[[], bool], permission: str, *missing
             if error.response["Error"]["Code"] not in missing:
                 raise
             exists = False
-        return replace(absent, verdict=Verdict.GOOD, why="", fix="") if exists else absent
+        return replace(absent, verdict=Verdict.GOOD, reason="", fix="") if exists else absent
 
-    return looked(absent.region, absent.what, there, permission)
+    return looked(absent.region, absent.subject, there, permission)

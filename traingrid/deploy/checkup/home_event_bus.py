@@ -21,9 +21,9 @@ def home_event_bus(grid: GridSettings, account: str) -> Iterator[Finding]:
     """Check the bus and its policy, which names each account with training Regions (stacks/home_event_bus.py)."""
     region, name = grid.home, names.event_bus(grid.name)
 
-    def finding(why: str) -> Finding:
-        verdict, fix = (Verdict.WRONG, REVERT_DRIFT) if why else (Verdict.GOOD, "")
-        return Finding(region=region, what=f"event bus {name}", verdict=verdict, why=why, fix=fix)
+    def finding(reason: str) -> Finding:
+        verdict, fix = (Verdict.WRONG, REVERT_DRIFT) if reason else (Verdict.GOOD, "")
+        return Finding(region=region, subject=f"event bus {name}", verdict=verdict, reason=reason, fix=fix)
 
     def look() -> Finding:
         try:

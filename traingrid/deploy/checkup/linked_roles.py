@@ -12,7 +12,7 @@ LINKED_ROLES = {"AWSServiceRoleForECS": "ecs.amazonaws.com", "AWSServiceRoleForB
 """Services by their roles (https://docs.aws.amazon.com/AmazonECS/latest/developerguide/using-service-linked-roles.html,
 https://docs.aws.amazon.com/batch/latest/userguide/using-service-linked-roles.html)."""
 
-_WHY = "AWS creates it at the first use but assumes it before it is available, so a first deployment fails"
+_REASON = "AWS creates it at the first use but assumes it before it is available, so a first deployment fails"
 # https://github.com/aws-cloudformation/cloudformation-coverage-roadmap/issues/818
 
 
@@ -29,5 +29,5 @@ def _look(home: str, name: str, service: str) -> Finding:
         if error.response["Error"]["Code"] != "NoSuchEntity":
             raise
         fix = f"aws iam create-service-linked-role --aws-service-name {service}"
-        return Finding(region=home, what=f"role {name}", verdict=Verdict.WRONG, why=_WHY, fix=fix)
-    return Finding(region=home, what=f"role {name}", verdict=Verdict.GOOD)
+        return Finding(region=home, subject=f"role {name}", verdict=Verdict.WRONG, reason=_REASON, fix=fix)
+    return Finding(region=home, subject=f"role {name}", verdict=Verdict.GOOD)

@@ -37,11 +37,11 @@ def mpi_operator(cluster: CheckedCluster, client: Client) -> Finding:
     """
     try:
         deployments = [deployment for deployment in client.all(DEPLOYMENT) if _is_running(deployment)]
-        where = "the cluster"
+        place = "the cluster"
     except ApiError as error:
         if error.code != FORBIDDEN:
             raise
-        where = f"the namespace {_NAME}, and the caller may not list those of all namespaces"
+        place = f"the namespace {_NAME}, and the caller may not list those of all namespaces"
         try:
             operator = client.find(OPERATOR_DEPLOYMENT, _NAME)
         except ApiError as denied:
@@ -50,15 +50,15 @@ def mpi_operator(cluster: CheckedCluster, client: Client) -> Finding:
             return _unknown(cluster, "the caller may not read its Deployment, so its version is not checked")
         deployments = [operator] if operator and _is_running(operator) else []
     if not deployments:
-        return _unknown(cluster, f"it has no Deployment in {where}, so its version is not checked")
+        return _unknown(cluster, f"it has no Deployment in {place}, so its version is not checked")
     findings = [_judged(cluster, operator_deployment) for operator_deployment in deployments]
     return next((finding for finding in findings if finding.verdict is not Verdict.GOOD), findings[0])
 
 
-def _unknown(cluster: CheckedCluster, why: str) -> Finding:
+def _unknown(cluster: CheckedCluster, reason: str) -> Finding:
     listed = cluster.kubectl(f"get deployments --all-namespaces --output wide | grep {_NAME}")
     fix = f"find its image, whose version must be {_LEAST} or later: {listed}"
-    return cluster.finding(_NAME, Verdict.UNKNOWN, why, fix)
+    return cluster.finding(_NAME, Verdict.UNKNOWN, reason, fix)
 
 
 def _is_running(deployment: Mapping[str, Any]) -> bool:
@@ -81,11 +81,11 @@ def _judged(cluster: CheckedCluster, deployment: Mapping[str, Any]) -> Finding:
     if not version or (version == least and version != LEAST_OPERATOR):
         return _unknown(cluster, f"the image {image} does not name its version")
     if version >= least:
-        return cluster.finding(_NAME, why=".".join(map(str, version)))
+        return cluster.finding(_NAME, reason=".".join(map(str, version)))
     namespace, name = metadata["namespace"], metadata["name"]
-    why = f"before {_LEAST}, a second launcher could run beside the first; {name} in {namespace} is {image}"
+    reason = f"before {_LEAST}, a second launcher could run beside the first; {name} in {namespace} is {image}"
     fix = installation(cluster)
     if (namespace, name) != (_NAME, _NAME):
         chart = "in the Helm chart of SageMaker HyperPod by `mpi-operator.enabled: false`"
         fix = f"when no MPIJob runs, remove {name} from {namespace} ({chart}), then {fix}"
-    return cluster.finding(_NAME, Verdict.WRONG, why, fix)
+    return cluster.finding(_NAME, Verdict.WRONG, reason, fix)

@@ -112,19 +112,19 @@ def granted(region: str, needs: list[Need], role: ActingRole | None = None) -> I
 def _judged(need: Need, quota: dict[str, Any] | None) -> Finding:
     if quota is None:
         fix = "choose another instance type, or remove the Region from grid.yaml"
-        why = "SageMaker has no such quota: the Region does not offer the instance type"
-        return Finding(region=need.region, what=need.quota, verdict=Verdict.WRONG, why=why, fix=fix)
+        reason = "SageMaker has no such quota: the Region does not offer the instance type"
+        return Finding(region=need.region, subject=need.quota, verdict=Verdict.WRONG, reason=reason, fix=fix)
     value = int(quota["Value"])
     raise_it = (
         f"aws service-quotas request-service-quota-increase --region {need.region} --service-code sagemaker "
         f"--quota-code {quota['QuotaCode']} --desired-value {need.together}"
     )
     if value < need.largest:
-        why = f"{value} granted, but one job needs {need.largest}: it could never start"
-        return Finding(region=need.region, what=need.quota, verdict=Verdict.WRONG, why=why, fix=raise_it)
+        reason = f"{value} granted, but one job needs {need.largest}: it could never start"
+        return Finding(region=need.region, subject=need.quota, verdict=Verdict.WRONG, reason=reason, fix=raise_it)
     if value < need.together:
-        why = f"{value} granted, but all jobs at once need {need.together}: some wait for others"
-        return Finding(region=need.region, what=need.quota, verdict=Verdict.GOOD, why=why, fix=raise_it)
+        reason = f"{value} granted, but all jobs at once need {need.together}: some wait for others"
+        return Finding(region=need.region, subject=need.quota, verdict=Verdict.GOOD, reason=reason, fix=raise_it)
     return Finding(
-        region=need.region, what=need.quota, verdict=Verdict.GOOD, why=f"{value} granted, {need.together} needed"
+        region=need.region, subject=need.quota, verdict=Verdict.GOOD, reason=f"{value} granted, {need.together} needed"
     )

@@ -45,7 +45,7 @@ def check_up(grid: GridSettings, account: str, needs: Needs) -> Iterator[Finding
         yield from findings
     yield from left_stacks(grid, account)
     for region in unconfined(grid):
-        yield Finding(region=region, what="residency", verdict=Verdict.UNKNOWN, why=RULE, fix=NEXT_STEP)
+        yield Finding(region=region, subject="residency", verdict=Verdict.UNKNOWN, reason=RULE, fix=NEXT_STEP)
     if home != account:
         yield accounts.unchecked_finding(grid.home, home)
     for region in grid.regions:
@@ -84,7 +84,7 @@ def _check_control_plane(grid: GridSettings, account: str) -> Iterator[Finding]:
     yield from account_quotas(grid)
     yield from linked_roles(grid.home)
     stack = deployed.stack(names.control_stack(grid.name), grid.home)
-    if stack.why == NOT_DEPLOYED and grid.network.kind != "existing":
+    if stack.reason == NOT_DEPLOYED and grid.network.kind != "existing":
         yield vpc_quota(grid)
     yield stack
     if stack.verdict is Verdict.GOOD:

@@ -100,7 +100,7 @@ def first_problem(origins: Iterable[tuple[bytes, str]], config: Config) -> str |
         config: The hyperparameters, which define valid labels.
     """
     return next(
-        (f"{where}: {description}" for record, where in origins if (description := problem(record, config))), None
+        (f"{origin}: {description}" for record, origin in origins if (description := problem(record, config))), None
     )
 
 
