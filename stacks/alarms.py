@@ -12,7 +12,7 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sqs as sqs
 
 from stacks.alarm_topic import AlarmTopic
-from stacks.dead_letters import noticed
+from stacks.dead_letters import retain_events
 from traingrid.aws.embedded_metrics import NAMESPACE, STOPPED_JOBS, SWEPT, UNREACHABLE, WAITING_LINES
 from traingrid.job.failures import PERMISSION, SERVICE_ERROR, THROTTLED
 
@@ -199,7 +199,7 @@ class Alarms(AlarmTopic):
     def _alarm_on_event(
         self, kind: str, identifier: str, pattern: Mapping[str, Any], description: str, *, suffix: str = ""
     ) -> None:
-        queue = noticed(self, identifier, pattern=pattern, description=description, key=self.key)
+        queue = retain_events(self, identifier, pattern=pattern, description=description, key=self.key)
         self.alarm(
             kind,
             suffix,

@@ -26,10 +26,10 @@ def dead_letters(scope: Construct, key: kms.IKey | None) -> sqs.Queue:
 
     It encrypts with `key`, or with SQS's own keys if that is None.
     """
-    return _kept_for_a_person(scope, "DeadLetters", key, "This is a dead-letter queue")
+    return _queue_for_a_person(scope, "DeadLetters", key, "This is a dead-letter queue")
 
 
-def noticed(
+def retain_events(
     scope: Construct, identifier: str, *, pattern: Mapping[str, Any], description: str, key: kms.IKey | None
 ) -> sqs.Queue:
     """Return a new queue that retains every event that matches a pattern for 14 days, for an operator to inspect.
@@ -45,7 +45,7 @@ def noticed(
         description: The description of the rule: the meaning of the events.
         key: The key that the queue encrypts with; None for SQS's own keys.
     """
-    queue = _kept_for_a_person(
+    queue = _queue_for_a_person(
         scope, identifier, key, "An operator reads it; no program could fail to process a message"
     )
     # The CDK's SqsQueue target would let any rule of the account send to an encrypted queue.
@@ -68,7 +68,7 @@ def noticed(
     return queue
 
 
-def _kept_for_a_person(scope: Construct, identifier: str, key: kms.IKey | None, why_no_other: str) -> sqs.Queue:
+def _queue_for_a_person(scope: Construct, identifier: str, key: kms.IKey | None, why_no_other: str) -> sqs.Queue:
     """Return a new queue that retains messages for 14 days; `why_no_other` explains its lack of a dead-letter queue."""
     queue = sqs.Queue(
         scope,

@@ -185,8 +185,8 @@ def _registries(grid: GridSettings, region: str) -> list[str]:
     `traingrid.manifest.allowed`.
     """
     found = [_ECR_PART.fullmatch(registry.replace("{region}", region)) for registry in grid.image_registries]
-    here = [match for match in found if match and match["region"] == region]
-    parts = [(f"arn:aws:ecr:{region}:{match['account']}:repository", match["repository"]) for match in here]
+    in_region = [match for match in found if match and match["region"] == region]
+    parts = [(f"arn:aws:ecr:{region}:{match['account']}:repository", match["repository"]) for match in in_region]
     return [
         arn
         for all_of_it, part in parts

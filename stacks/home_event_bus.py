@@ -71,7 +71,7 @@ class JobEvents(Construct):
         policies: https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-event-bus-perms.html.
         """
         for account in sorted(set(grid.other_accounts().values())):
-            regions = [region for region, of in grid.other_accounts().items() if of == account]
+            regions = [region for region, owner in grid.other_accounts().items() if owner == account]
             roles = [names.role_arn(account, names.forwarding_role(grid.name, region)) for region in regions]
             conditions = {"Condition": {"ArnEquals": {"aws:PrincipalArn": roles}}}
             self._accept(f"From{account}", f"account-{account}", account, conditions)

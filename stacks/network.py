@@ -79,8 +79,8 @@ class Network(Construct):
         gateway = ec2.SubnetConfiguration(
             name="Gateway", subnet_type=ec2.SubnetType.PUBLIC, cidr_mask=28, map_public_ip_on_launch=False
         )
-        behind = ec2.SubnetConfiguration(name=CHILDREN, subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS, cidr_mask=20)
-        return self._vpc(grid, [behind, gateway], nat_gateways=1)
+        private = ec2.SubnetConfiguration(name=CHILDREN, subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS, cidr_mask=20)
+        return self._vpc(grid, [private, gateway], nat_gateways=1)
 
     def _vpc(self, grid: GridSettings, subnets: Sequence[ec2.SubnetConfiguration], *, nat_gateways: int) -> ec2.Vpc:
         vpc = ec2.Vpc(

@@ -122,7 +122,7 @@ class _Forward:
     """Reads an archive forward only, within its limits: a header can neither point back nor fill the memory."""
 
     def __init__(self, stream: Any, limits: ArchiveLimits) -> None:
-        self._stream, self._limits, self._at, self._header = stream, limits, 0, 0
+        self._stream, self._limits, self._position, self._header = stream, limits, 0, 0
         self._block = b""
 
     def start_header(self) -> None:
@@ -140,7 +140,8 @@ class _Forward:
                 a missing or damaged header for the end.
         """
         if len(self._block) < tarfile.BLOCKSIZE or any(self._block):
-            raise ArchiveError(f"it is truncated or damaged after its first {self._at - len(self._block):,} bytes")
+            intact = self._position - len(self._block)
+            raise ArchiveError(f"it is truncated or damaged after its first {intact:,} bytes")
         while content := self.read(_CHUNK):
             if content.count(0) < len(content):
                 raise ArchiveError("the file has more after its end, such as a second archive")
@@ -151,8 +152,8 @@ class _Forward:
             raise ArchiveError(f"a member has headers of more than {_MAX_HEADER_BYTES:,} bytes")
         content: bytes = self._stream.read(size)
         self._block = content
-        self._at += len(content)
-        if self._at > self._limits.size:
+        self._position += len(content)
+        if self._position > self._limits.size:
             raise _too_large(self._limits)
         if self._header:
             self._header = max(1, self._header - size)
@@ -162,14 +163,14 @@ class _Forward:
         return content
 
     def tell(self) -> int:
-        return self._at
+        return self._position
 
-    def seek(self, to: int) -> None:
+    def seek(self, position: int) -> None:
         """Read up to a position after this one."""
-        if to < self._at:
+        if position < self._position:
             raise ArchiveError("a header points to a place before it")
         header, self._header = self._header, 0
-        while self._at < to and self.read(min(_CHUNK, to - self._at)):
+        while self._position < position and self.read(min(_CHUNK, position - self._position)):
             continue
         self._header = header
 

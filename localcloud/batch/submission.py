@@ -147,8 +147,10 @@ def _container(
     for field_name in ("command", "instanceType", "vcpus", "memory"):
         if overrides.get(field_name) is not None:
             container[field_name] = overrides[field_name]
-    container["environment"] = _by("name", container.get("environment") or [], overrides.get("environment") or [])
-    container["resourceRequirements"] = _by(
+    container["environment"] = _merged_by(
+        "name", container.get("environment") or [], overrides.get("environment") or []
+    )
+    container["resourceRequirements"] = _merged_by(
         "type", container.get("resourceRequirements") or [], overrides.get("resourceRequirements") or []
     )
     container["command"] = [_with_parameters(part, parameters) for part in container.get("command") or []]
@@ -158,7 +160,9 @@ def _container(
     return container
 
 
-def _by(key: str, first: Iterable[Mapping[str, str]], second: Iterable[Mapping[str, str]]) -> list[dict[str, str]]:
+def _merged_by(
+    key: str, first: Iterable[Mapping[str, str]], second: Iterable[Mapping[str, str]]
+) -> list[dict[str, str]]:
     merged = {entry[key]: dict(entry) for entry in (*first, *second)}
     return list(merged.values())
 

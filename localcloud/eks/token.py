@@ -78,10 +78,10 @@ def _request(url: str, cluster: str, port: int) -> dict[str, Any]:
     """Return the call of a URL as a WSGI environment, with the header that the verifier adds."""
     try:
         parts = urlsplit(url)
-        host, at = parts.hostname or "", parts.port
+        host, url_port = parts.hostname or "", parts.port
     except ValueError as error:
         raise TokenError("the URL is malformed") from error
-    is_here = at == port and (host in ("127.0.0.1", "::1", "localhost") or host.endswith(".localhost"))
+    is_here = url_port == port and (host in ("127.0.0.1", "::1", "localhost") or host.endswith(".localhost"))
     if parts.scheme != "http" or not is_here or parts.path != "/":
         raise TokenError(f"the URL does not name this server: {parts.scheme}://{parts.netloc}{parts.path}")
     _check(parse_qs(parts.query, keep_blank_values=True))

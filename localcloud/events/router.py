@@ -61,7 +61,7 @@ class Router:
         self._random_lock = threading.Lock()
         self._workers: ThreadPoolExecutor | None = None
         self._way = FaultyWay(cloud.faults)
-        self._schedules = Schedules(self._on_time)
+        self._schedules = Schedules(self._send_scheduled_event)
 
     def start(self) -> None:
         """Start delivering, and replace the delivery of moto's rules.
@@ -125,7 +125,7 @@ class Router:
             for target in list(rule.targets):
                 self._deliver(rule, target, event)
 
-    def _on_time(self, rule: Rule) -> None:
+    def _send_scheduled_event(self, rule: Rule) -> None:
         """Send the scheduled event to the rule's targets."""
         event = {
             "version": "0",
@@ -145,18 +145,18 @@ class Router:
         arn = target["Arn"]
         service = service_of_arn(arn)
         deliveries = {
-            "lambda": self._to_function,
-            "sqs": self._to_queue,
-            "events": self._to_bus,
-            "logs": self._to_log_group,
+            "lambda": self._send_to_function,
+            "sqs": self._send_to_queue,
+            "events": self._send_to_bus,
+            "logs": self._send_to_log_group,
         }
         try:
             deliveries.get(service, _refuse)(rule, target, event)
         except DeliveryError as error:
             _log.warning("EventBridge could not deliver from %s to %s: %s", rule.name, arn, error)
-            _to_dead_letters(rule, target, event, error)
+            _send_to_dead_letters(rule, target, event, error)
 
-    def _to_function(self, rule: Rule, target: dict[str, Any], event: Event) -> None:
+    def _send_to_function(self, rule: Rule, target: dict[str, Any], event: Event) -> None:
         arn = target["Arn"]
         function = lambda_backends[account_of_arn(arn)][region_of_arn(arn)].get_function_by_arn(arn)
         if function is None:
@@ -167,11 +167,11 @@ class Router:
         if self._cloud.functions:
             self._cloud.functions.run_later(function, _input(rule, target, event).encode())
 
-    def _to_queue(self, rule: Rule, target: dict[str, Any], event: Event) -> None:
+    def _send_to_queue(self, rule: Rule, target: dict[str, Any], event: Event) -> None:
         _check_queue(target["Arn"], rule)
         destinations.send_to_queue(target["Arn"], _input(rule, target, event))
 
-    def _to_bus(self, rule: Rule, target: dict[str, Any], event: Event) -> None:
+    def _send_to_bus(self, rule: Rule, target: dict[str, Any], event: Event) -> None:
         """Put an event on another bus with the target's role, which the policy of the bus must allow as well."""
         arn = target["Arn"]
         region, account_id, name = region_of_arn(arn), account_of_arn(arn), name_of_arn(arn)
@@ -192,7 +192,7 @@ class Router:
             raise DeliveryError("NO_PERMISSIONS", f"The policy of {arn} does not allow {target['RoleArn']}")
         self._submit(self._route, (account_id, region, name), event)
 
-    def _to_log_group(self, rule: Rule, target: dict[str, Any], event: Event) -> None:
+    def _send_to_log_group(self, rule: Rule, target: dict[str, Any], event: Event) -> None:
         arn = target["Arn"].removesuffix(":*")
         region, account_id, group = region_of_arn(arn), account_of_arn(arn), arn.split(":", 6)[-1]
         if group not in logs_backends[account_id][region].groups:
@@ -252,7 +252,7 @@ def _refuse(_rule: Rule, target: dict[str, Any], _event: Event) -> NoReturn:
     raise DeliveryError("INTERNAL_ERROR", f"localcloud does not support EventBridge targets of the service {service}")
 
 
-def _to_dead_letters(rule: Rule, target: dict[str, Any], event: Event, error: DeliveryError) -> None:
+def _send_to_dead_letters(rule: Rule, target: dict[str, Any], event: Event, error: DeliveryError) -> None:
     """Send to the dead-letter queue: the event as body, the failure as attributes (EventBridge User Guide)."""
     arn = target.get("DeadLetterConfig", {}).get("Arn")
     if arn:

@@ -29,7 +29,7 @@ def keys_of(service: str, operation: str, parameters: Mapping[str, Any], region:
     """
     key: str | None = None
     if service == "s3":
-        key = _of_object(operation, parameters)
+        key = _key_of_object(operation, parameters)
     elif service == "sqs":
         queue = str(parameters.get("QueueName") or str(parameters.get("QueueUrl") or "").rpartition("/")[2])
         queue_object = sqs_backends[account][region].queues.get(queue)
@@ -86,7 +86,7 @@ def key_policy(key: str, region: str, account: str) -> dict[str, Any] | None:
     return json.loads(key_object.policy) if key_object else None
 
 
-def _of_object(operation: str, parameters: Mapping[str, Any]) -> str | None:
+def _key_of_object(operation: str, parameters: Mapping[str, Any]) -> str | None:
     """Return the key of the object to read, or the bucket's default key for an object to write."""
     name = str(parameters.get("Bucket") or "")
     if name not in s3_backends.bucket_accounts:

@@ -74,7 +74,7 @@ def send_discarded(
         expired: True if they are too old.
     """
     changes = [record["dynamodb"] for record in records]
-    first, last = (_seconds_as_text(changes[at]["ApproximateCreationDateTime"]) for at in (0, -1))
+    first, last = (_seconds_as_text(changes[position]["ApproximateCreationDateTime"]) for position in (0, -1))
     body = {
         "requestContext": {
             "requestId": str(uuid.uuid4()),

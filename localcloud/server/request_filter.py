@@ -52,7 +52,7 @@ class RequestFilter:
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         """Answer, refuse or forward one request."""
-        if refused := _of_a_page(environ):
+        if refused := _refuse_page(environ):
             return refused(environ, start_response)
         path = environ.get("PATH_INFO", "")
         signature = signature_of(environ)
@@ -109,7 +109,7 @@ def _json(value: Any) -> Response:
     return Response(json.dumps(value, default=str), mimetype="application/json")
 
 
-def _of_a_page(environ: dict[str, Any]) -> Response | None:
+def _refuse_page(environ: dict[str, Any]) -> Response | None:
     """Refuse a request that a web page can send: it has a browser's header, or a foreign host name."""
     if header := next((name for name in _OF_BROWSERS if name in environ), None):
         name = header.removeprefix("HTTP_").replace("_", "-").title()

@@ -67,14 +67,14 @@ def uncancelled(world: World) -> Iterator[Violation]:
 def _unheeded(world: World, submission: str, scope: str, requested_at: str) -> Iterator[Violation]:
     if not requested_at:
         return  # the item is damaged, so it is not known when the cancel was due
-    at = epoch_seconds(requested_at)
-    due = world.at_rest or world.read_at - at > SETTLED_SECONDS
+    requested_time = epoch_seconds(requested_at)
+    due = world.at_rest or world.read_at - requested_time > SETTLED_SECONDS
     late: Counter[Line] = Counter()
     for job in world.training_jobs:
         item = world.lines.get(job.line)
         if job.line[0] != submission or not is_cancelled({scope}, job.line[1], job.region) or is_strangers(item, job):
             continue
-        after = job.created_at - at
+        after = job.created_at - requested_time
         late[job.line] += after > _ROUNDING_SECONDS
         if job.is_active and due:
             sentence = f"{job.name} in {job.region} is {job.state} though it was cancelled at {requested_at}"

@@ -35,12 +35,12 @@ class Window:
     Attributes:
         since: Omit training jobs that were created before this time, if the service keeps ended ones.
         before: Omit training jobs that were created after this time, as `since`.
-        until: The time at which no more pages are requested.
+        deadline: The time at which no more pages are requested.
     """
 
     since: float = 0.0
     before: float = math.inf
-    until: float = math.inf
+    deadline: float = math.inf
 
 
 ALL = Window()

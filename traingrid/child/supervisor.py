@@ -214,8 +214,8 @@ class Supervisor:
         region, backend = target
         if not self.ledger.next_attempt(attempt.key, facts, region, on_demand=late, backend=backend):
             return  # another child of this index was faster, or the job ended meanwhile; the caller reads the ledger
-        again = [candidate, *(previous.candidate for previous in item.tried)].count(target)
-        seconds = backoff_seconds(again, QUOTA_CAP) if again else 0.0
+        tries = [candidate, *(previous.candidate for previous in item.tried)].count(target)
+        seconds = backoff_seconds(tries, QUOTA_CAP) if tries else 0.0
         message = (
             f"{attempt.name}: {reason or training_job.phase} {failure.sentence} "
             f"Next {sentence_part(target, self._candidates)}{' on demand' * late}, in {seconds:.0f} s."

@@ -124,8 +124,8 @@ class Watch:
         if self.attempt.has_events:
             self.attempt.clock.sleep(seconds)
             return
-        until = min(self.attempt.clock.now() + seconds, describe_at)
-        while (left := until - self.attempt.clock.now()) > 0 and not self.attempt.has_news():
+        wake_at = min(self.attempt.clock.now() + seconds, describe_at)
+        while (left := wake_at - self.attempt.clock.now()) > 0 and not self.attempt.has_news():
             self.attempt.clock.sleep(min(left, _NEWS_SECONDS))
 
     def _has_waited(self, item: JobItem) -> bool:

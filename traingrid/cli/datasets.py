@@ -120,18 +120,18 @@ def register(deployment: Deployment, region: str, folder: S3Uri, marker: bytes) 
     """
     home, target = Storage(deployment.grid.home), folder / names.DATASET_MARKER
     report_uri = S3Uri(deployment.manifest_bucket, names.dataset_report(target.bucket, target.key))
-    before = home.current_version(report_uri)
+    previous_version = home.current_version(report_uri)
     Storage(region, role=deployment.acting_in(region)).write(target, marker, "application/json")
-    report = _report(home, report_uri, before, hashlib.sha256(marker).hexdigest())
+    report = _report(home, report_uri, previous_version, hashlib.sha256(marker).hexdigest())
     if report["state"] == "rejected":
         raise UsageError(report["error"], report["next_step"])
     return report
 
 
-def _report(home: Storage, report_uri: S3Uri, before: str | None, sha256: str) -> dict[str, Any]:
+def _report(home: Storage, report_uri: S3Uri, previous_version: str | None, sha256: str) -> dict[str, Any]:
     deadline = time.monotonic() + REPORTED_WITHIN
     while time.monotonic() < deadline:
-        if home.current_version(report_uri) not in (None, before):
+        if home.current_version(report_uri) not in (None, previous_version):
             report = json_object(home.read_if_exists(report_uri) or b"{}", report_uri)
             if report.get("marker_sha256") == sha256:
                 check_members(report, _MEMBERS.get(member(report, "state", str, report_uri), {}), report_uri)

@@ -33,7 +33,7 @@ def running_jobs(inventory: Callable[[str], Inventory], regions: Iterable[str]) 
         inventory: Returns the training jobs of a Region.
     """
     began = time.time()
-    window = Window(since=began - MAX_ACTIVE_SECONDS, until=began + LISTING_SECONDS)
+    window = Window(since=began - MAX_ACTIVE_SECONDS, deadline=began + LISTING_SECONDS)
     running: dict[str, list[str]] = {}
     for region in regions:
         names = running.setdefault(region, [])

@@ -144,8 +144,8 @@ class Deployment:
         if settings.algorithm:
             algorithm = built_in(settings.algorithm, settings.version or "")
             image = algorithm.image if algorithm else f"{settings.algorithm}:{settings.version}"
-            elsewhere = algorithm.registries if algorithm else {}
-            planned = FrameworkImage(image=image, registry=SOME_ACCOUNT, elsewhere=elsewhere)
+            registries = algorithm.registries if algorithm else {}
+            planned = FrameworkImage(image=image, registry=SOME_ACCOUNT, other_registries=registries)
         return planned
 
     def execution_role_arn(self, region: str) -> str:

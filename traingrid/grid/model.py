@@ -76,8 +76,8 @@ def _grid_name(name: str) -> str:
     if name.startswith(("xn--", "sthree-", "amzn-s3-demo-", "aws-")):
         raise broken_rule("AWS reserves names with this prefix", example=True)
     if ending := names.RESERVED_ENDING.search(name):
-        beside = name.removesuffix(ending[0])
-        raise broken_rule(f"a grid named {beside} could have resources with the same names; choose another ending")
+        other_name = name.removesuffix(ending[0])
+        raise broken_rule(f"a grid named {other_name} could have resources with the same names; choose another ending")
     return name
 
 

@@ -101,8 +101,8 @@ def _check_copy(model: Model, region: str, grid: GridSettings) -> None:
     if not is_resident(region, model.job.residency):
         areas = ", ".join(model.job.residency)
         raise UsageError(f"{problem}: its line allows only {areas}.", "Give another --region, or leave the job out.")
-    if elsewhere := sorted({source, region} & grid.other_accounts().keys()):
-        text = f"{problem}: {elsewhere[0]} is in another account than the home Region."
+    if other_accounts := sorted({source, region} & grid.other_accounts().keys()):
+        text = f"{problem}: {other_accounts[0]} is in another account than the home Region."
         raise UsageError(text, "Name only jobs of Regions in that account, or download the models.")
     if source == region:
         return

@@ -188,8 +188,8 @@ def _durations(line: Line, job: Job, durations: Durations, size: int | None) -> 
     """Return the durations by instance type; those that the line gives are only of its instance type."""
     recipe, settings = recipe_of(job), line.settings
     types = dict.fromkeys((job.instance_type, *(settings.instance_types or ())))
-    past = {name: durations.of_past_runs(recipe, name, size) for name in types}
-    duration_by_type = {name: duration for name, duration in past.items() if duration}
+    past_durations = {name: durations.of_past_runs(recipe, name, size) for name in types}
+    duration_by_type = {name: duration for name, duration in past_durations.items() if duration}
     if job.instance_type not in duration_by_type:
         source = LINE if settings.estimated_runtime else MAX_RUNTIME if settings.max_runtime else GUESS
         seconds = settings.estimated_runtime or job.max_runtime_seconds

@@ -77,14 +77,14 @@ class Notifier:
     ledger: Ledger
     publish: Callable[[Message], None]
 
-    def send(self, submissions: Mapping[str, SubmissionState], until: float, done: PassReport) -> None:
+    def send(self, submissions: Mapping[str, SubmissionState], deadline: float, done: PassReport) -> None:
         """Publish the events of all submissions, and all rejections, that are not published yet.
 
         Each pass begins with another one, so that messages that SNS refuses do not delay all others.
 
         Args:
             submissions: The submissions, as the pass read them.
-            until: The time at which the pass starts no more work.
+            deadline: The time at which the pass starts no more work.
         """
         pass_number = int(time.time() // PASS_SECONDS)
         sources = {name: partial(self._submission_publications, submission) for name, submission in submissions.items()}
@@ -92,7 +92,7 @@ class Notifier:
         sources |= {rejection.identity: partial(self._rejection_publications, rejection) for rejection in rejections}
         for _, publications in rotated(sources.items(), lambda entry: entry[0], pass_number):
             for publication in publications():
-                if time.time() >= until or len(done.unsent) >= _PATIENCE:
+                if time.time() >= deadline or len(done.unsent) >= _PATIENCE:
                     return
                 try:
                     if self._send(publication):

@@ -67,7 +67,7 @@ class Pass:
     def __post_init__(self) -> None:
         reconciler = self.reconciler
         self._reach = Reach(reconciler.regions, self.report)
-        self._until = self._deadline(_FOR_LOOKING)
+        self._looking_deadline = self._deadline(_FOR_LOOKING)
         self._work = OpenWork(ledger=reconciler.ledger, notifies=reconciler.notifications is not None)
 
     def run(self) -> PassReport:
@@ -77,11 +77,11 @@ class Pass:
         stops = self._stops()
         self._stop(stops)
         if self.reconciler.notifications:
-            self.reconciler.notifications.send(self.submissions, self._until, self.report)
+            self.reconciler.notifications.send(self.submissions, self._looking_deadline, self.report)
         self._unwatched_lines().look_after(self.submissions, self._running)
         stops.release(self.reconciler.regions)
         stops.stop_older(self.reconciler.regions, self.since)
-        self._work.settle(self.submissions, self.marks, self._until)
+        self._work.settle(self.submissions, self.marks, self._looking_deadline)
         self._reach.raise_failures()
         return self.report
 
@@ -103,7 +103,7 @@ class Pass:
             map_regions=self.reconciler.map_regions,
             reach=self._reach,
             since=self.since,
-            until=self._deadline(_FOR_LISTING),
+            deadline=self._deadline(_FOR_LISTING),
         )
         self.active = listing.list_jobs(self.reconciler.regions)
         for part in (part for submission in self.submissions.values() for part in submission.damaged):
@@ -131,7 +131,7 @@ class Pass:
             closer=self.reconciler.closer,
             submissions=self.submissions,
             reach=self._reach,
-            until=self._until,
+            deadline=self._looking_deadline,
             done=self.report,
         )
 
@@ -144,6 +144,6 @@ class Pass:
             batch=self.reconciler.batch,
             closer=self.reconciler.closer,
             reach=self._reach,
-            until=self._until,
+            deadline=self._looking_deadline,
             done=self.report,
         )

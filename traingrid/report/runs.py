@@ -112,11 +112,11 @@ def other_runs_section(content: Content) -> Markup | None:
     """Return the table of the other jobs of a large submission; None for a small one."""
     if len(content.runs) <= _MAX_ROWS_AT_TOP:
         return None
-    rows, of = min(len(content.runs), MAX_ROWS), "jobs; `traingrid compare --output csv` prints all"
+    rows, noun = min(len(content.runs), MAX_ROWS), "jobs; `traingrid compare --output csv` prints all"
     return section(
         "Other runs",
         _table("Other runs", content, _MAX_ROWS_AT_TOP, MAX_ROWS),
-        counted_rest(rows, len(content.runs), of),
+        counted_rest(rows, len(content.runs), noun),
     )
 
 
@@ -161,8 +161,8 @@ def _notes(content: Content, drawn: Sequence[Run]) -> Iterator[Markup]:
     texts = []
     if len(drawn) > SERIES:
         undrawn = len(content.runs) - len(drawn)
-        without = f" The curves of {undrawn:,} jobs are not in this file." if undrawn else ""
-        texts.append(f"The {SERIES} best jobs have colours; {len(drawn) - SERIES} more are thin lines.{without}")
+        note = f" The curves of {undrawn:,} jobs are not in this file." if undrawn else ""
+        texts.append(f"The {SERIES} best jobs have colours; {len(drawn) - SERIES} more are thin lines.{note}")
     if any(len(points) > MAX_POINTS for run in drawn for points in run.curves.values()):
         texts.append(f"Curves with more than {MAX_POINTS} values are reduced to the extremes of equal stretches.")
     if texts:

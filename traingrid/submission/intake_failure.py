@@ -76,15 +76,15 @@ def failure_report(error: Exception, *, submission: str, jobs: int, submitted: i
         submitted: The number of jobs that Batch has certainly accepted.
         tries: The number of failed attempts of this request.
     """
-    over = tries > len(RETRY_DELAYS)
+    is_over = tries > len(RETRY_DELAYS)
     cause = error.next_step if isinstance(error, TraingridError) else ""
     return {
-        "state": FAILED if over else RETRYING,
+        "state": FAILED if is_over else RETRYING,
         "submission": submission,
         "jobs": jobs,
         "submitted_jobs": submitted,
         "reason": _reason(error),
-        "next_step": f"{cause} {_BY_HAND if over else _AGAIN}".strip(),
+        "next_step": f"{cause} {_BY_HAND if is_over else _AGAIN}".strip(),
         "tries": tries,
     }
 

@@ -190,8 +190,8 @@ class Retrier:
         self.storage.write(index_uri(target), index, "application/octet-stream")
         version = self.storage.write(target, body, "application/jsonl")
         pinned = ObjectVersion(target.bucket, target.key, version)
-        again, first = f"retry-{number}", max(job.priority for job in jobs)
-        batch_job = self.batch.submit(submission, pinned, len(jobs), again, share=jobs[0].share, priority=first)
+        name, first = f"retry-{number}", max(job.priority for job in jobs)
+        batch_job = self.batch.submit(submission, pinned, len(jobs), name, share=jobs[0].share, priority=first)
         logger.info("submitted %d jobs as Batch job %s", len(jobs), batch_job)
         self.ledger.record_array(submission, Array(batch_job=batch_job, file=str(pinned), count=len(jobs)))
         return batch_job

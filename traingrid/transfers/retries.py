@@ -34,14 +34,14 @@ class Retries:
 
     def renew(self) -> None:
         """Record a success."""
-        self._since, self._tries = time.monotonic(), 0
+        self._last_success, self._tries = time.monotonic(), 0
 
     def wait(self, error: BotoCoreError | ClientError, stop: Event) -> None:
         """Wait before the next request, at most until `stop` is set; raise the error if the same request is no use."""
         is_lost = isinstance(error, IncompleteReadError | FlexibleChecksumError)
         seconds, tries = self._limits
         self._tries += 1
-        if not (is_lost or is_outage(error)) or self._tries > tries or time.monotonic() - self._since > seconds:
+        if not (is_lost or is_outage(error)) or self._tries > tries or time.monotonic() - self._last_success > seconds:
             raise error
         logger.info("AWS is not available: %s. It is tried again.", error)
         stop.wait(backoff_seconds(self._tries, self._longest_wait))

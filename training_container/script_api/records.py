@@ -194,10 +194,9 @@ def open(name: str, *, reading: ReadOptions | None = None, place: Ranks | None =
             raise ChannelError(f"Channel {name} is streamed as RecordIO, and not as TFRecords. Read it with stream().")
         return Records(name=name, place=place, reading=reading, stream=stream_of(name, channels, place))
     part = is_a_part(channels[name], place)
-    among = (place.local_rank, place.local_size) if part else (place.rank, place.size)
-    records = Records(
-        name=name, place=place, reading=reading, files=files_of(place.folders.data / name, name), rank_and_size=among
-    )
+    rank_and_size = (place.local_rank, place.local_size) if part else (place.rank, place.size)
+    files = files_of(place.folders.data / name, name)
+    records = Records(name=name, place=place, reading=reading, files=files, rank_and_size=rank_and_size)
     if records.reads_ranges:
         _ = records.index  # before a DataLoader starts workers, which would count again
     return records

@@ -74,7 +74,7 @@ class Controller(ABC):
                 continue
             version, queue = self._changed(version)
             now = time.monotonic()
-            queue |= dict.fromkeys(key for key, at in self._due.items() if at <= now)
+            queue |= dict.fromkeys(key for key, due_time in self._due.items() if due_time <= now)
             for key in queue:
                 if self.paused.is_set() or self._stopped.is_set():
                     break

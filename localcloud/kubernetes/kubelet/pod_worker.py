@@ -246,8 +246,8 @@ class PodWorker:
 
     def _pause(self, seconds: float) -> None:
         """Wait; raise _StopError if the pod must end before."""
-        until = time.monotonic() + seconds
-        while (remaining := until - time.monotonic()) > 0:
+        deadline = time.monotonic() + seconds
+        while (remaining := deadline - time.monotonic()) > 0:
             self._step(remaining)
 
     def _step(self, seconds: float | None) -> None:

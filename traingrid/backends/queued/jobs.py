@@ -122,19 +122,18 @@ def describe_service_job(job: Mapping[str, Any], trained: TrainingJobDescription
         trained: SageMaker's description of the last training job; None if none is known.
     """
     payload = job.get("serviceRequestPayload", "")
-    expected, state, over = (
-        _fingerprint_in(payload),
-        state_of(job),
-        job["status"] not in ACTIVE,
-    )
+    expected, state = _fingerprint_in(payload), state_of(job)
+    has_ended = job["status"] not in ACTIVE
     service_job = str(job["jobId"])
-    if trained and (over or not trained.has_ended or trained.state == JobState.COMPLETED):
+    if trained and (has_ended or not trained.has_ended or trained.state == JobState.COMPLETED):
         # SageMaker's description may differ in form from the request, but Batch stores the original request.
         return replace(trained, fingerprint=expected or trained.fingerprint, service_job=service_job)
     reason = (
-        str(job.get("statusReason", "")).removeprefix(_FROM_SAGEMAKER) if over and state != JobState.COMPLETED else ""
+        str(job.get("statusReason", "")).removeprefix(_FROM_SAGEMAKER)
+        if has_ended and state != JobState.COMPLETED
+        else ""
     )
-    phase = state if over else QUEUED if job["status"] in WAITING else "Ending" if trained else "Starting"
+    phase = state if has_ended else QUEUED if job["status"] in WAITING else "Ending" if trained else "Starting"
     return TrainingJobDescription(
         state=state, phase=phase, reason=reason, fingerprint=expected, service_job=service_job
     )

@@ -54,7 +54,7 @@ class SageMakerInventory:
                 if identity and submission in ("", identity.submission) and summary["TrainingJobArn"] not in arns:
                     arns.add(summary["TrainingJobArn"])
                     yield self._training_job(summary, identity)
-            if "NextToken" in page and time.time() >= window.until:
+            if "NextToken" in page and time.time() >= window.deadline:
                 raise ListingTimeoutError(self._region)
 
     def _training_job(self, summary: Mapping[str, Any], identity: names.TrainingJobName) -> TrainingJob:

@@ -138,7 +138,7 @@ def _absent(region: str, subject: str, fix: str) -> Finding:
 def _unless(absent: Finding, look: Callable[[], bool], permission: str, *missing: str) -> Finding:
     """Return `absent` if `look` returns False or AWS answers with a code in `missing`; otherwise a good finding."""
 
-    def there() -> Finding:
+    def finding() -> Finding:
         try:
             exists = look()
         except ClientError as error:
@@ -147,4 +147,4 @@ def _unless(absent: Finding, look: Callable[[], bool], permission: str, *missing
             exists = False
         return replace(absent, verdict=Verdict.GOOD, reason="", fix="") if exists else absent
 
-    return looked(absent.region, absent.subject, there, permission)
+    return looked(absent.region, absent.subject, finding, permission)

@@ -56,9 +56,9 @@ def _look(file_system: str, kind: str, settings: Region, region: str, role: Acti
     if reason := mount_problem(mountable, jobs):
         fix = f"create it, or a mount target, in the VPC of {region}, or correct subnets and security_groups there"
         return _wrong(good, reason, fix)
-    if kind == "EFS" and (alone := _subnet_without_mount_target(mountable, jobs)):
-        reason = f"it has no mount target in {alone.zone}, the zone of {alone.name}"
-        fix = f"aws efs create-mount-target --region {region} --file-system-id {file_system} --subnet-id {alone.name}"
+    if kind == "EFS" and (subnet := _subnet_without_mount_target(mountable, jobs)):
+        reason = f"it has no mount target in {subnet.zone}, the zone of {subnet.name}"
+        fix = f"aws efs create-mount-target --region {region} --file-system-id {file_system} --subnet-id {subnet.name}"
         return _wrong(good, reason, f"{fix} --security-groups {' '.join(mountable.interfaces[0].groups)}")
     if kind == "FSxLustre" and (zone := _zone_without_subnet(mountable, jobs)):
         reason = f"it is in {zone}, and no subnet of {region} is in this zone"

@@ -34,9 +34,9 @@ def check_up(grid: GridSettings, account: str, needs: Needs) -> Iterator[Finding
     home = grid.account or account
     own = {region for region in grid.regions if grid.account_of(region, home) == account}
     own |= {grid.home} if home == account else set()
-    on = list(accounts.switched_on(grid.home, own))
-    yield from on
-    reachable = [finding.region for finding in on if finding.verdict is not Verdict.WRONG]
+    switched_on = list(accounts.switched_on(grid.home, own))
+    yield from switched_on
+    reachable = [finding.region for finding in switched_on if finding.verdict is not Verdict.WRONG]
     checkup_input = _Wanted(grid=grid, needs=needs, built=deployed.built(grid) if home == account else {})
     in_regions = map_in_order(
         lambda region: list(_check_region(checkup_input, account, region)), reachable, len(reachable)
@@ -51,7 +51,7 @@ def check_up(grid: GridSettings, account: str, needs: Needs) -> Iterator[Finding
     for region in grid.regions:
         if (owner := grid.account_of(region, home)) != account:
             role = accounts.acting_as(grid, home, region) if home == account else None
-            yield from _elsewhere(checkup_input, owner, region, role)
+            yield from _check_foreign(checkup_input, owner, region, role)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +93,7 @@ def _check_control_plane(grid: GridSettings, account: str) -> Iterator[Finding]:
         yield from notifications(grid)
 
 
-def _elsewhere(checkup_input: _Wanted, account: str, region: str, role: ActingRole | None) -> Iterator[Finding]:
+def _check_foreign(checkup_input: _Wanted, account: str, region: str, role: ActingRole | None) -> Iterator[Finding]:
     """Check a Region of another account, or report that the caller has no access to it."""
     if role is None or not accounts.reaches(region, role):
         yield accounts.unchecked_finding(region, account)

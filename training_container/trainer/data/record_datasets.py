@@ -281,8 +281,8 @@ def is_mounted(folder: Path, table: Path = Path("/proc/self/mountinfo")) -> bool
     except OSError:  # not Linux
         return False
     place = folder.resolve()
-    around = [(len(Path(line[4]).parts), line[line.index("-") + 1]) for line in lines if place.is_relative_to(line[4])]
-    return max(around, default=(0, ""))[1].startswith("fuse")
+    mounts = [(len(Path(line[4]).parts), line[line.index("-") + 1]) for line in lines if place.is_relative_to(line[4])]
+    return max(mounts, default=(0, ""))[1].startswith("fuse")
 
 
 def shuffled(records: tf.data.Dataset, reading: ReadOptions, epoch: int, rank: int) -> tf.data.Dataset:

@@ -83,7 +83,7 @@ Exchange = Callable[[Part], list[Part]]
 """Sends this rank's part to all ranks, and returns the parts of all, in the order of ranks."""
 
 
-def alone(part: Part) -> list[Part]:
+def own_part(part: Part) -> list[Part]:
     """Exchange nothing: this process counts all files."""
     return [part]
 
@@ -95,7 +95,7 @@ def record_index(  # noqa: PLR0913  # all are keyword-only
     rank: int = 0,
     ranks: int = 1,
     counted: Mapping[str, FileIndex] | None = None,
-    exchange: Exchange = alone,
+    exchange: Exchange = own_part,
     among_local: bool = False,
     round_seconds: float = ROUND_SECONDS,
 ) -> Index:
