@@ -174,14 +174,18 @@ class Alarms(AlarmTopic):
         refused = " || ".join(f'($.failure = "{failure.name}")' for failure in failures)
         pattern = f'{{ ($.event = "outage") || ($.event = "refused" && ({refused})) }}'
         description = "AWS has throttled children, or has not responded to them, for 15 minutes. They are waiting."
-        self._logged("outage", pattern, log, description, periods=3)
+        self._alarm_on_log_lines("outage", pattern, log, description, periods=3)
 
     def denied(self, log: logs.ILogGroup) -> None:
         """Alarm when a child, or the execution role of its training job, lacks a permission."""
         pattern = f'{{ ($.failure = "{PERMISSION.name}") || ($.failure = "AccessDenied*") }}'
-        self._logged("denied", pattern, log, "A child, or the execution role of a training job, lacks a permission.")
+        self._alarm_on_log_lines(
+            "denied", pattern, log, "A child, or the execution role of a training job, lacks a permission."
+        )
 
-    def _logged(self, kind: str, pattern: str, log: logs.ILogGroup, description: str, *, periods: int = 1) -> None:
+    def _alarm_on_log_lines(
+        self, kind: str, pattern: str, log: logs.ILogGroup, description: str, *, periods: int = 1
+    ) -> None:
         """Alarm when the children's log has matching lines in each of `periods` consecutive periods.
 
         `pattern` selects the lines

@@ -29,7 +29,7 @@ class Dashboard(Construct):
             self, "Board", dashboard_name=grid.name, period_override=cloudwatch.PeriodOverride.INHERIT
         )
         board.add_widgets(self._swept("Lines that have not ended", _LINES), self._swept("Sweeps", _PASSES))
-        board.add_widgets(self._undelivered(), self._functions())
+        board.add_widgets(self._undelivered_events(), self._functions())
         for region in grid.regions:
             board.add_widgets(self._hosts(region, "GPUUtilization"), self._hosts(region, "CPUUtilization"))
 
@@ -46,7 +46,7 @@ class Dashboard(Construct):
         ]
         return cloudwatch.GraphWidget(title=title, width=12, left=found, region=self._grid.home)
 
-    def _undelivered(self) -> cloudwatch.GraphWidget:
+    def _undelivered_events(self) -> cloudwatch.GraphWidget:
         """Show the depth of every dead-letter queue; its name begins with its stack's name."""
         control, accounts = names.control_stack(self._grid.name), self._grid.other_accounts()
         stacks = {control: self._grid.home} | {

@@ -59,7 +59,7 @@ class ImageBuilder(Construct):
         request = self._request(build, "Image", build, "Custom::ContainerImage", build.tag)
         return BuiltImage(tag=build.tag, digest=request.get_att_string("Digest"))
 
-    def replicated(self, wait: ReplicationWait, build: ImageBuild) -> None:
+    def wait_for_replication(self, wait: ReplicationWait, build: ImageBuild) -> None:
         """Make the deployment wait, up to an hour, until the image of a build is replicated to every Region."""
         self._request(build, "Replicated", wait, "Custom::ReplicatedImage", build.tag)
 

@@ -98,7 +98,7 @@ class Network(Construct):
             "admits its own members",
         )
         if grid.network.zones:
-            _zones_are_chosen(vpc)
+            _acknowledge_zones(vpc)
         if any(subnet.subnet_type == ec2.SubnetType.PUBLIC for subnet in subnets):
             acknowledge(
                 vpc,
@@ -142,7 +142,7 @@ class Network(Construct):
         return group
 
 
-def _zones_are_chosen(vpc: ec2.Vpc) -> None:
+def _acknowledge_zones(vpc: ec2.Vpc) -> None:
     """Acknowledge, for the CDK's validation and for cfn-lint, that grid.yaml names the zones of the subnets.
 
     cfn-lint reads it from the resource's metadata (https://github.com/aws-cloudformation/cfn-lint#metadata).

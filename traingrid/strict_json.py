@@ -44,7 +44,7 @@ def json_value(text: str | bytes, source: object = "") -> Any:
     Raises:
         JsonError: It is not JSON, has more than `MAX_LEVELS` levels, or a number with more digits than Python reads.
     """
-    return _decoded(_DECODER, text, source)
+    return _decode(_DECODER, text, source)
 
 
 def json_object(text: str | bytes, source: object = "") -> dict[str, Any]:
@@ -79,7 +79,7 @@ def storable_object(text: str | bytes, source: object = "") -> dict[str, Any]:
         JsonError: It is none, has a key twice, or has a value that PostgreSQL's jsonb or SQLite's JSON functions would
             refuse: NaN, an infinite number, a NUL character, or half of a surrogate pair.
     """
-    value = _checked(_decoded(_STORABLE, text, source), dict, "a JSON object", source)
+    value = _checked(_decode(_STORABLE, text, source), dict, "a JSON object", source)
     try:
         plain = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except ValueError:
@@ -89,7 +89,7 @@ def storable_object(text: str | bytes, source: object = "") -> dict[str, Any]:
     return value
 
 
-def _decoded(decoder: json.JSONDecoder, text: str | bytes, source: object) -> Any:
+def _decode(decoder: json.JSONDecoder, text: str | bytes, source: object) -> Any:
     try:
         text = text if isinstance(text, str) else text.decode("utf-8-sig")
         value = decoder.decode(text)

@@ -70,7 +70,7 @@ def main() -> int:
     try:
         job = read_training_job(folders, sys.argv[1:])
         refuse_missing_gpus(job, os.environ)
-        config = checked(job)
+        config = check(job)
         kernel_cache.restore(job, os.environ)
         if job.launch.script:
             scripts.prepare(job.launch.script, folders)
@@ -80,7 +80,7 @@ def main() -> int:
         return fail(folders, f"{error}\n")
 
 
-def checked(job: TrainingJob) -> Config | None:
+def check(job: TrainingJob) -> Config | None:
     """Validate everything that does not require TensorFlow, on every host, and return the trainer's hyperparameters.
 
     Returns:

@@ -106,7 +106,7 @@ class Scheduler:
             job.log_stream = log_stream
             self._move(job, "RUNNING")
 
-    def finished(self, attempt: Attempt, outcome: Outcome) -> None:
+    def record_end(self, attempt: Attempt, outcome: Outcome) -> None:
         """Record the end of an attempt: free its vCPUs, then end its job or queue it again."""
         job = attempt.job
         with self._changed:
@@ -205,7 +205,7 @@ class Scheduler:
 
     def _start(self, job: Job, environment: ComputeEnvironment) -> None:
         self._used[environment.arn] = self._used.get(environment.arn, 0) + job.submission.milli_vcpus
-        attempt = Attempt(self._cloud, job, environment, on_running=self.running, on_end=self.finished)
+        attempt = Attempt(self._cloud, job, environment, on_running=self.running, on_end=self.record_end)
         self._attempts[job.id] = attempt
         self._move(job, "STARTING")
         attempt.start()

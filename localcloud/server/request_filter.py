@@ -61,7 +61,7 @@ class RequestFilter:
         if path.startswith("/localcloud/"):
             return self._page(path, environ, signature)(environ, start_response)
         try:
-            return self._answered(environ, start_response, signature)
+            return self._forward(environ, start_response, signature)
         except NotImplementedError as error:  # raised by moto for an operation that it lacks
             return _unknown(environ, signature, error)(environ, start_response)
         except OSError as error:
@@ -69,7 +69,7 @@ class RequestFilter:
                 raise
             return _disk_full(environ, signature, error)(environ, start_response)
 
-    def _answered(
+    def _forward(
         self, environ: dict[str, Any], start_response: StartResponse, signature: Signature | None
     ) -> Iterable[bytes]:
         """Forward a request; moto answers a REST operation that it lacks with an HTML page of its web framework.

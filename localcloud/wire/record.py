@@ -153,7 +153,7 @@ class Recorder:
         try:
             self._record.require_room()
         except RecordError as error:
-            return _not_recorded(environ, signature, call, error)(environ, start_response)
+            return _refuse_unrecorded(environ, signature, call, error)(environ, start_response)
         started: list[Any] = []
         answer = self._application(environ, lambda *arguments: started.append(arguments))
         chunks = list(answer)
@@ -172,7 +172,7 @@ class Recorder:
         return chunks
 
 
-def _not_recorded(environ: dict[str, Any], signature: Signature, call: Call, error: RecordError) -> Response:
+def _refuse_unrecorded(environ: dict[str, Any], signature: Signature, call: Call, error: RecordError) -> Response:
     """Refuse a call that cannot be recorded; not with 500 or 503, because SDKs would retry those silently."""
     message = f"localcloud cannot record {call.action} and did not run it: {error}. Free some space and try again."
     return refusal(environ, HTTPStatus.INSUFFICIENT_STORAGE, "InsufficientStorage", message, signature.service)

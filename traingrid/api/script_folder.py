@@ -46,7 +46,7 @@ class ScriptFolder:
         return archive(place, self.folder, self.left_out, added)
 
 
-def staged(rows: Iterable[object], deployment: Deployment) -> tuple[list[object], list[PackedSource]]:
+def stage_folders(rows: Iterable[object], deployment: Deployment) -> tuple[list[object], list[PackedSource]]:
     """Pack the script folders of jobs once, and replace each by the URI of its archive in the job's Region.
 
     Args:

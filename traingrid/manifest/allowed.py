@@ -84,7 +84,7 @@ class Rules:
 
     def data(self, uri: object, region: str, next_step: str) -> S3Uri:
         """Return the URI of data that jobs in `region` may read; accept any bucket if `region` is not in the grid."""
-        parsed = _parsed(uri, next_step)
+        parsed = _parse_uri(uri, next_step)
         actual = self.buckets.get(parsed.bucket)
         if actual == region or region not in self.grid.regions:
             return parsed
@@ -131,7 +131,7 @@ class Rules:
         """Return the key of a URI in the output bucket of `region`."""
         bucket = names.output_bucket(self.grid.name, self.deployment.account_of(region), region)
         next_step = f"Write s3://{bucket}/folder, or omit it."
-        parsed = _parsed(uri, next_step)
+        parsed = _parse_uri(uri, next_step)
         if parsed.bucket != bucket:
             raise RefusedError(f"the execution role of {region} may write only to the bucket {bucket}", next_step)
         if not parsed.key:
@@ -232,7 +232,7 @@ class Rules:
         }
 
 
-def _parsed(uri: object, next_step: str) -> S3Uri:
+def _parse_uri(uri: object, next_step: str) -> S3Uri:
     if not isinstance(uri, str):
         raise RefusedError("must be text", next_step)
     try:

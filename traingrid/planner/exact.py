@@ -39,7 +39,7 @@ def solve_exactly(
     jobs = np.arange(problem.jobs)
     limits = Usage(hours=problem.capacity, accelerators=problem.accelerators, dollars=problem.budget)
     program = Program(problem=problem, jobs=jobs, choices=choices, room=limits)
-    solution = program.solved(chosen, seconds=_SECONDS, nodes=_NODES, gap=0.0 if problem.jobs <= _SMALL else _GAP)
+    solution = program.solve(chosen, seconds=_SECONDS, nodes=_NODES, gap=0.0 if problem.jobs <= _SMALL else _GAP)
     best = solution.chosen if problem.allows(solution.chosen) else chosen
     if problem.cost[best].sum() > problem.cost[chosen].sum():
         best = chosen

@@ -136,7 +136,7 @@ class PlanFile(_Part):
 def written(plan: Plan, facts: Facts) -> bytes:
     """Return the plan file of a plan."""
     lines: list[BaseModel] = [_header(plan, facts)]
-    lines += [_planned(assignment, plan, facts) for assignment in plan.assignments]
+    lines += [_planned_line(assignment, plan, facts) for assignment in plan.assignments]
     lines += [
         UnplacedLine(line=shortage.candidate.line.number, unplaced=shortage.reason, next_step=shortage.next_step)
         for shortage in plan.shortages
@@ -223,7 +223,7 @@ def _header(plan: Plan, facts: Facts) -> Header:
     )
 
 
-def _planned(assignment: Assignment, plan: Plan, facts: Facts) -> PlannedLine:
+def _planned_line(assignment: Assignment, plan: Plan, facts: Facts) -> PlannedLine:
     values = planned_values(dict(assignment.candidate.values), assignment.candidate.line, assignment.place)
     spot = assignment.pool.option == SPOT
     if not spot:

@@ -40,7 +40,7 @@ class Program:
         prices = np.maximum(0.0, -np.array(solution.row_dual)[len(self.jobs) :])
         return Relaxed(duals=rows.duals(prices), shares=np.array(solution.col_value))
 
-    def solved(self, start: NDArray[np.int64], *, seconds: float, nodes: int, gap: float) -> Solved:
+    def solve(self, start: NDArray[np.int64], *, seconds: float, nodes: int, gap: float) -> Solved:
         """Return the best assignment of the jobs that HiGHS finds, and a lower bound for the program.
 
         Args:

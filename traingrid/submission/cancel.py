@@ -90,7 +90,7 @@ class CancelReport:
     training_jobs: list[str] = field(default_factory=list)
     errors: dict[str, str] = field(default_factory=dict)
 
-    def damaged(self, part: Damaged) -> None:
+    def add_damage(self, part: Damaged) -> None:
         """Record a part of the submission that cannot be read."""
         self.errors[part.place] = f"{part.problem}. {part.next_step}"
 
@@ -174,7 +174,7 @@ class Canceller:
         is_whole = target.scope == CANCEL_ALL
         if is_whole and not self.deployment.grid.with_clusters():
             return [array.batch_job for array in submission_item.arrays]
-        jobs = readable(self.ledger.jobs(target.submission), report.damaged)
+        jobs = readable(self.ledger.jobs(target.submission), report.add_damage)
         items = {item.index: item for item in jobs}
         recording = {index for index, item in items.items() if _is_recorded_by_child(item)}
         if is_whole and not recording:
@@ -191,14 +191,14 @@ class Canceller:
 
     def _watching(self, target: CancelTarget, report: CancelReport) -> list[str]:
         """Return the children that watch the cancelled jobs, if the ledger does not have the submission's arrays."""
-        jobs = readable(self.ledger.jobs(target.submission), report.damaged)
+        jobs = readable(self.ledger.jobs(target.submission), report.add_damage)
         live = (item for item in jobs if item.state not in FINAL_STATES and not _is_recorded_by_child(item))
         return [item.batch_child for item in live if item.batch_child and target.covers(item.index, item.region)]
 
     def _regions(self, submission_item: SubmissionItem, report: CancelReport) -> dict[int, str]:
         """Return the Regions of all jobs as they were submitted."""
         jobs = submitted_jobs(self.storage, self.deployment.manifest_bucket, submission_item)
-        return {job.index: job.region for job in readable(jobs, report.damaged)}
+        return {job.index: job.region for job in readable(jobs, report.add_damage)}
 
     def _regions_of_lines(self, submission: str) -> list[str]:
         """Return the grid's Regions, and removed Regions in which lines of the submission have not ended."""

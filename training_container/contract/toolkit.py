@@ -66,7 +66,7 @@ def _training_environment(job: TrainingJob) -> dict[str, object]:
         "resource_config": resources,
         "input_data_config": job.channel_settings,
         "channel_input_dirs": {name: str(path) for name, path in job.channels.items()},
-        "hyperparameters": {name: _decoded(text) for name, text in job.hyperparameters.items()},
+        "hyperparameters": {name: _decode(text) for name, text in job.hyperparameters.items()},
     }
     if script := job.launch.script:
         environment |= {
@@ -77,7 +77,7 @@ def _training_environment(job: TrainingJob) -> dict[str, object]:
     return environment
 
 
-def _decoded(text: str) -> object:
+def _decode(text: str) -> object:
     """Return a hyperparameter as the toolkit does: JSON values become numbers, lists, true, ..."""
     try:
         return outside_json.loads(text)

@@ -112,7 +112,7 @@ class Services:
         queue = self.resources.queue(str(request.get("jobQueue") or ""))
         if queue is None:
             raise ClientException(f"JobQueue {request.get('jobQueue')!r} is not a queue of service jobs")
-        chosen = list(_chosen(queue.jobs, request))
+        chosen = list(_select(queue.jobs, request))
         size, start = min(int(request.get("maxResults") or PAGE), PAGE), int(request.get("nextToken") or 0)
         answer: dict[str, Any] = {"jobSummaryList": [job.summary() for job in chosen[start : start + size]]}
         return answer | ({"nextToken": str(start + size)} if len(chosen) > start + size else {})
@@ -131,7 +131,7 @@ class Services:
             self._backend.tag_resource(arn, dict(request["tags"]))
 
 
-def _chosen(jobs: Iterable[ServiceJob], request: Mapping[str, Any]) -> Iterable[ServiceJob]:
+def _select(jobs: Iterable[ServiceJob], request: Mapping[str, Any]) -> Iterable[ServiceJob]:
     """Select jobs for ListServiceJobs: by name in any status, newest first, or by status, RUNNING by default."""
     filters = request.get("filters") or []
     if len(filters) > 1:

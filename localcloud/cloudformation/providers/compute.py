@@ -124,10 +124,10 @@ class BatchProvider(Provider):
         reply = getattr(context.client("batch"), snake(self._create))(**context.request("batch", self._create, request))
         arn = reply[self._arn]
         if kind == "AWS::Batch::ComputeEnvironment":
-            self._stabilized(context, arn)
+            self._require_valid(context, arn)
         return provisioned(context, kind, arn, **{self._arn[0].upper() + self._arn[1:]: arn})
 
-    def _stabilized(self, context: Context, arn: str) -> None:
+    def _require_valid(self, context: Context, arn: str) -> None:
         """Fail as CloudFormation does if a compute environment becomes INVALID, and delete the environment.
 
         Raises:

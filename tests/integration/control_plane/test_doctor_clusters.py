@@ -40,7 +40,7 @@ def eks(cloud: LocalCloud) -> Iterator[Any]:
 
 
 def checked() -> dict[str, Finding]:
-    finding, described = cluster.described(WHERE)
+    finding, described = cluster.check_cluster(WHERE)
     found = [finding]
     if described:
         found += [*cluster.preconditions(WHERE, described), *objects(WHERE), *cluster.access(WHERE)]

@@ -3,14 +3,14 @@
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
-from traingrid.deploy.checkup.finding import Finding, Verdict, looked
+from traingrid.deploy.checkup.finding import Finding, Verdict, run_check
 
 
 def fails_with(error: Exception) -> Finding:
     def look() -> Finding:
         raise error
 
-    return looked("us-west-2", "bucket x", look, "s3:ListBucket")
+    return run_check("us-west-2", "bucket x", look, "s3:ListBucket")
 
 
 @pytest.mark.parametrize("code", ["AccessDenied", "AccessDeniedException", "UnauthorizedOperation"])

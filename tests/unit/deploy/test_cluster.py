@@ -83,7 +83,7 @@ def place(role: ActingRole | None = None, **changes: Any) -> CheckedCluster:
 
 
 def checked(where: CheckedCluster) -> dict[str, Finding]:
-    finding, described = cluster.described(where)
+    finding, described = cluster.check_cluster(where)
     others = [*cluster.preconditions(where, described), *cluster.access(where)] if described else []
     return {found.subject: found for found in (finding, *others)}
 

@@ -59,7 +59,7 @@ class Eks:
         with self._launching(name):
             cluster_job = self._jobs.find(name)
             if cluster_job is None:
-                if self._create(self._wanted(name, job, tags)):
+                if self._create(self._training_object(name, job, tags)):
                     return None
                 cluster_job = self._jobs.find(name)
                 if cluster_job is None:  # deleted just now, or the reply to the creation was lost
@@ -205,7 +205,7 @@ class Eks:
             )
         return training_job
 
-    def _wanted(self, name: str, job: Job, tags: dict[str, str]) -> TrainingObject:
+    def _training_object(self, name: str, job: Job, tags: dict[str, str]) -> TrainingObject:
         identity, settings = names.parse_training_job(self._grid, name), self._jobs.settings
         if identity is None:
             raise ValueError(f"{name} is not the name of a training job of {self._grid}")

@@ -8,7 +8,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid import names
 from traingrid.aws.clients import ActingRole, client
-from traingrid.deploy.checkup.finding import Finding, Verdict, looked
+from traingrid.deploy.checkup.finding import Finding, Verdict, run_check
 from traingrid.errors import TraingridError
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import GridSettings
@@ -107,7 +107,7 @@ def switched_on(home: str, regions: Collection[str], role: ActingRole | None = N
         return Finding(region=region, subject="Region", verdict=Verdict.GOOD, reason=status)
 
     for region in sorted(regions):
-        yield looked(region, "Region", partial(look, region), "ec2:DescribeRegions")
+        yield run_check(region, "Region", partial(look, region), "ec2:DescribeRegions")
 
 
 def check_bootstrap(account: str, region: str, role: ActingRole | None = None, *, trust: str = "") -> Finding:
@@ -130,4 +130,4 @@ def check_bootstrap(account: str, region: str, role: ActingRole | None = None, *
             return Finding(region=region, subject="bootstrap", verdict=Verdict.WRONG, reason=reason, fix=fix)
         return Finding(region=region, subject="bootstrap", verdict=Verdict.GOOD, reason=f"version {version}")
 
-    return looked(region, "bootstrap", look, "ssm:GetParameter")
+    return run_check(region, "bootstrap", look, "ssm:GetParameter")

@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 
 from traingrid.aws.clients import client
 from traingrid.deploy.build_quotas import CONCURRENT_BUILDS
-from traingrid.deploy.checkup.finding import Finding, Verdict, looked
+from traingrid.deploy.checkup.finding import Finding, Verdict, run_check
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,8 +52,8 @@ class QuotaNeed:
 
 def account_quotas(grid: GridSettings) -> Iterator[Finding]:
     """Check each quota of the home Region that the deployment and the children need."""
-    for need in _wanted(grid):
-        yield looked(grid.home, need.name, partial(_look, grid.home, need), "servicequotas:GetServiceQuota")
+    for need in _quota_needs(grid):
+        yield run_check(grid.home, need.name, partial(_look, grid.home, need), "servicequotas:GetServiceQuota")
 
 
 def vpc_quota(grid: GridSettings) -> Finding:
@@ -74,13 +74,13 @@ def vpc_quota(grid: GridSettings) -> Finding:
         fix = _request(grid.home, "vpc", "L-F678F1CE", used + 1)
         return Finding(region=grid.home, subject=_VPCS, verdict=Verdict.WRONG, reason=reason, fix=fix)
 
-    return looked(grid.home, _VPCS, look, "ec2:DescribeVpcs")
+    return run_check(grid.home, _VPCS, look, "ec2:DescribeVpcs")
 
 
 _VPCS = "VPCs per Region"
 
 
-def _wanted(grid: GridSettings) -> Iterator[QuotaNeed]:
+def _quota_needs(grid: GridSettings) -> Iterator[QuotaNeed]:
     children = grid.orchestrator
     yield QuotaNeed(
         service="fargate",

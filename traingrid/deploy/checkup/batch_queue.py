@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from traingrid import names
 from traingrid.aws.clients import client
-from traingrid.deploy.checkup.finding import REVERT_DRIFT, Finding, Verdict, looked
+from traingrid.deploy.checkup.finding import REVERT_DRIFT, Finding, Verdict, run_check
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,10 +28,12 @@ def batch_queue(grid: GridSettings) -> Iterator[Finding]:
         enable = f"aws batch update-job-queue --region {region} --job-queue {name} --state ENABLED"
         return _state(region, f"job queue {name}", queues[0], enable)
 
-    yield looked(region, f"job queue {name}", look, "batch:DescribeJobQueues")
+    yield run_check(region, f"job queue {name}", look, "batch:DescribeJobQueues")
     for arn in environments:
         subject = f"compute environment {names.name_of_arn(arn)}"
-        yield looked(region, subject, partial(_environment, region, arn, subject), "batch:DescribeComputeEnvironments")
+        yield run_check(
+            region, subject, partial(_environment, region, arn, subject), "batch:DescribeComputeEnvironments"
+        )
 
 
 def _environment(region: str, arn: str, subject: str) -> Finding:

@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 
 from traingrid import names
 from traingrid.aws.clients import client
-from traingrid.deploy.checkup.finding import REVERT_DRIFT, Finding, Verdict, looked
+from traingrid.deploy.checkup.finding import REVERT_DRIFT, Finding, Verdict, run_check
 from traingrid.kubernetes.commands import Commands
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class CheckedCluster:
         }
 
 
-def described(cluster: CheckedCluster) -> tuple[Finding, Described]:
+def check_cluster(cluster: CheckedCluster) -> tuple[Finding, Described]:
     """Check that the cluster exists, is active and new enough; also return its description, empty if unknown."""
     description: Described = {}
     subject = f"cluster {cluster.settings.cluster}"
@@ -135,7 +135,7 @@ def described(cluster: CheckedCluster) -> tuple[Finding, Described]:
             return cluster.finding(subject, Verdict.WRONG, "does not exist", fix)
         return _usable(cluster, subject, description)
 
-    return looked(cluster.region, subject, look, "eks:DescribeCluster"), description
+    return run_check(cluster.region, subject, look, "eks:DescribeCluster"), description
 
 
 def _usable(cluster: CheckedCluster, subject: str, description: Mapping[str, Any]) -> Finding:
@@ -166,7 +166,7 @@ def preconditions(cluster: CheckedCluster, description: Mapping[str, Any]) -> It
     """
     yield _endpoint(cluster, description.get("resourcesVpcConfig") or {})
     yield _authentication_mode(cluster, (description.get("accessConfig") or {}).get("authenticationMode", "CONFIG_MAP"))
-    yield looked(
+    yield run_check(
         cluster.region, _agent(cluster), partial(_pod_identity_agent, cluster, description), "eks:DescribeAddon"
     )
 
@@ -239,12 +239,12 @@ def access(cluster: CheckedCluster) -> Iterator[Finding]:
     """Check the access entries and the Pod Identity association that a deployment has created."""
     for principal, part in cluster.principals().items():
         subject = f"access entry of {principal}"
-        yield looked(
+        yield run_check(
             cluster.region, subject, partial(_entry, cluster, subject, principal, part), "eks:DescribeAccessEntry"
         )
     subject = f"role of pods in {cluster.settings.namespace}"
     permissions = "eks:ListPodIdentityAssociations and eks:DescribePodIdentityAssociation"
-    yield looked(cluster.region, subject, partial(_association, cluster, subject), permissions)
+    yield run_check(cluster.region, subject, partial(_association, cluster, subject), permissions)
 
 
 def _entry(cluster: CheckedCluster, subject: str, principal: str, part: Part) -> Finding:

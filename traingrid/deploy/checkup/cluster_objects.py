@@ -13,7 +13,7 @@ from traingrid import names
 from traingrid.aws.clients import client
 from traingrid.deploy.checkup.account import principal
 from traingrid.deploy.checkup.cluster import CheckedCluster
-from traingrid.deploy.checkup.finding import REVERT_DRIFT, Finding, Verdict, looked
+from traingrid.deploy.checkup.finding import REVERT_DRIFT, Finding, Verdict, run_check
 from traingrid.deploy.checkup.kinds import ACCESS_REVIEW, CLAIM, NAMESPACE, QUEUES, ROLE, ROLE_BINDING, SERVICE_ACCOUNT
 from traingrid.deploy.checkup.mpi_operator import installation, mpi_operator
 from traingrid.deploy.cluster_access import BATCH, KUBEFLOW, RULES, Rule, role_name
@@ -43,7 +43,7 @@ def client_of(cluster: CheckedCluster) -> Client:
 def objects(cluster: CheckedCluster, open_client: Callable[[CheckedCluster], Client] = client_of) -> Iterator[Finding]:
     """Check the API of a cluster, and the objects that training jobs need.
 
-    A cluster that EKS is creating, or could not create, has no API yet. `cluster.described` reports it.
+    A cluster that EKS is creating, or could not create, has no API yet. `cluster.check_cluster` reports it.
     """
     subject = f"API of {cluster.settings.cluster}"
     opened: list[_Objects] = []
@@ -53,7 +53,7 @@ def objects(cluster: CheckedCluster, open_client: Callable[[CheckedCluster], Cli
         return opened[0].api(subject)
 
     try:
-        reached = looked(cluster.region, subject, look, "eks:DescribeCluster")
+        reached = run_check(cluster.region, subject, look, "eks:DescribeCluster")
     except NoClusterError:
         return
     yield reached

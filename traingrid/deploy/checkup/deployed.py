@@ -8,7 +8,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from traingrid import names
 from traingrid.aws.clients import ActingRole, client
 from traingrid.deploy.checkup.finding import DEPLOY as _DEPLOY
-from traingrid.deploy.checkup.finding import REVERT_DRIFT, Finding, Verdict, build_again, looked
+from traingrid.deploy.checkup.finding import REVERT_DRIFT, Finding, Verdict, build_again, run_check
 from traingrid.deploy.region_guard import removed_by_force
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.image import Image
@@ -41,7 +41,7 @@ def stack(name: str, region: str, role: ActingRole | None = None) -> Finding:
         verdict = Verdict.GOOD if is_complete else Verdict.WRONG
         return Finding(region=region, subject=f"stack {name}", verdict=verdict, reason=status, fix=fix)
 
-    return looked(region, f"stack {name}", look, "cloudformation:DescribeStacks")
+    return run_check(region, f"stack {name}", look, "cloudformation:DescribeStacks")
 
 
 def built(grid: GridSettings) -> dict[str, str]:
@@ -119,7 +119,7 @@ def _role(name: str, region: str, role: ActingRole | None) -> Finding:
         reason = "the role has no policy: training jobs cannot read data"
         return replace(finding, verdict=Verdict.WRONG, reason=reason, fix=REVERT_DRIFT)
 
-    return looked(region, f"role {name}", policies, "iam:ListRolePolicies and iam:ListAttachedRolePolicies")
+    return run_check(region, f"role {name}", policies, "iam:ListRolePolicies and iam:ListAttachedRolePolicies")
 
 
 def _missing_image_finding(region: str, alias: str, image: Image, *, read: bool) -> Finding:
@@ -147,4 +147,4 @@ def _unless(absent: Finding, look: Callable[[], bool], permission: str, *missing
             exists = False
         return replace(absent, verdict=Verdict.GOOD, reason="", fix="") if exists else absent
 
-    return looked(absent.region, absent.subject, finding, permission)
+    return run_check(absent.region, absent.subject, finding, permission)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from traingrid.aws import file_systems
 from traingrid.aws.file_systems import mount_problem
-from traingrid.deploy.checkup.finding import Finding, Verdict, looked
+from traingrid.deploy.checkup.finding import Finding, Verdict, run_check
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -40,7 +40,7 @@ def mounts(settings: Region, region: str, role: ActingRole | None = None) -> Ite
         if not settings.subnets:
             continue  # only pods mount it, through a volume of their cluster
         look = partial(_look, file_system, kind, settings, region, role)
-        yield looked(region, f"file system {file_system}", look, _PERMISSIONS)
+        yield run_check(region, f"file system {file_system}", look, _PERMISSIONS)
 
 
 def _look(file_system: str, kind: str, settings: Region, region: str, role: ActingRole | None) -> Finding:

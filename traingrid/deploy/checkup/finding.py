@@ -80,7 +80,7 @@ class Finding:
 _NOT_ALLOWED = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
 
 
-def looked(region: str, subject: str, look: Callable[[], Finding], permission: str) -> Finding:
+def run_check(region: str, subject: str, look: Callable[[], Finding], permission: str) -> Finding:
     """Return the finding of a check, or UNKNOWN if the caller lacks a permission or AWS does not answer.
 
     Args:

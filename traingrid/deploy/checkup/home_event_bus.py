@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 
 from traingrid import names
 from traingrid.aws.clients import client
-from traingrid.deploy.checkup.finding import REVERT_DRIFT, Finding, Verdict, looked
+from traingrid.deploy.checkup.finding import REVERT_DRIFT, Finding, Verdict, run_check
 from traingrid.strict_json import json_object
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def home_event_bus(grid: GridSettings, account: str) -> Iterator[Finding]:
         lacking = [sender for sender in senders if not _is_allowed(sender, statements)]
         return finding(f"its policy lacks {', '.join(lacking)}: no events arrive from there" if lacking else "")
 
-    yield looked(region, f"event bus {name}", look, "events:DescribeEventBus")
+    yield run_check(region, f"event bus {name}", look, "events:DescribeEventBus")
 
 
 def _is_allowed(account: str, statements: list[dict[str, Any]]) -> bool:

@@ -7,7 +7,7 @@ from functools import partial
 from traingrid.aws import file_systems
 from traingrid.aws.clients import ActingRole
 from traingrid.aws.file_systems import GroupRule
-from traingrid.deploy.checkup.finding import Finding, Verdict, looked
+from traingrid.deploy.checkup.finding import Finding, Verdict, run_check
 from traingrid.deploy.checkup.quotas import Need
 from traingrid.grid.region import Region
 from traingrid.manifest.hardware_warnings import has_efa
@@ -33,11 +33,11 @@ def job_network(
     """
     if not settings.subnets or not needs:
         return
-    yield looked(region, _FREE, partial(_free_addresses, settings, region, needs, role), "ec2:DescribeSubnets")
+    yield run_check(region, _FREE, partial(_free_addresses, settings, region, needs, role), "ec2:DescribeSubnets")
     types = sorted({need.instance_type for need in needs if has_efa(need.instance_type)})
     if types:
         look = partial(_group_for_efa, settings.security_groups, region, ", ".join(types), role)
-        yield looked(region, _GROUPS, look, "ec2:DescribeSecurityGroupRules")
+        yield run_check(region, _GROUPS, look, "ec2:DescribeSecurityGroupRules")
 
 
 def _free_addresses(settings: Region, region: str, needs: Sequence[Need], role: ActingRole | None) -> Finding:

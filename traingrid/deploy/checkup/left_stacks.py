@@ -11,7 +11,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid import names
 from traingrid.aws.clients import client, periodic_client
-from traingrid.deploy.checkup.finding import Finding, Verdict, looked
+from traingrid.deploy.checkup.finding import Finding, Verdict, run_check
 from traingrid.threads import map_in_order
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def left_stacks(grid: GridSettings, account: str) -> Iterator[Finding]:
         regions.extend(sorted({description["RegionName"] for description in described} - own))
         return Finding(subject="Regions of the account", verdict=Verdict.GOOD)
 
-    looking = looked("", "stacks in other Regions", look, "ec2:DescribeRegions")
+    looking = run_check("", "stacks in other Regions", look, "ec2:DescribeRegions")
     if looking.verdict is not Verdict.GOOD:
         yield looking
         return

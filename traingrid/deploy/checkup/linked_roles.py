@@ -6,7 +6,7 @@ from functools import partial
 from botocore.exceptions import ClientError
 
 from traingrid.aws.clients import client
-from traingrid.deploy.checkup.finding import Finding, Verdict, looked
+from traingrid.deploy.checkup.finding import Finding, Verdict, run_check
 
 LINKED_ROLES = {"AWSServiceRoleForECS": "ecs.amazonaws.com", "AWSServiceRoleForBatch": "batch.amazonaws.com"}
 """Services by their roles (https://docs.aws.amazon.com/AmazonECS/latest/developerguide/using-service-linked-roles.html,
@@ -19,7 +19,7 @@ _REASON = "AWS creates it at the first use but assumes it before it is available
 def linked_roles(home: str) -> Iterator[Finding]:
     """Check that the caller's account has the service-linked roles of ECS and AWS Batch."""
     for name, service in LINKED_ROLES.items():
-        yield looked(home, f"role {name}", partial(_look, home, name, service), "iam:GetRole")
+        yield run_check(home, f"role {name}", partial(_look, home, name, service), "iam:GetRole")
 
 
 def _look(home: str, name: str, service: str) -> Finding:

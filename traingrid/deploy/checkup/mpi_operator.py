@@ -51,7 +51,7 @@ def mpi_operator(cluster: CheckedCluster, client: Client) -> Finding:
         deployments = [operator] if operator and _is_running(operator) else []
     if not deployments:
         return _unknown(cluster, f"it has no Deployment in {place}, so its version is not checked")
-    findings = [_judged(cluster, operator_deployment) for operator_deployment in deployments]
+    findings = [_finding(cluster, operator_deployment) for operator_deployment in deployments]
     return next((finding for finding in findings if finding.verdict is not Verdict.GOOD), findings[0])
 
 
@@ -70,7 +70,7 @@ def _is_running(deployment: Mapping[str, Any]) -> bool:
     )
 
 
-def _judged(cluster: CheckedCluster, deployment: Mapping[str, Any]) -> Finding:
+def _finding(cluster: CheckedCluster, deployment: Mapping[str, Any]) -> Finding:
     metadata, containers = deployment["metadata"], deployment["spec"]["template"]["spec"]["containers"]
     image = str(
         next((container for container in containers if container.get("name") == _NAME), containers[0]).get("image", "")

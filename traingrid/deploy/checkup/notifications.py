@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 
 from traingrid import names
 from traingrid.aws.clients import client
-from traingrid.deploy.checkup.finding import DEPLOY, REVERT_DRIFT, Finding, Verdict, looked
+from traingrid.deploy.checkup.finding import DEPLOY, REVERT_DRIFT, Finding, Verdict, run_check
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +22,7 @@ def notifications(grid: GridSettings) -> Iterator[Finding]:
     """Check the topic of a deployed grid; nothing if grid.yaml has no `notifications`."""
     if grid.notifications is not None:
         needed = "sns:GetTopicAttributes and cloudformation:DescribeStacks"
-        yield looked(grid.home, _SUBJECT, lambda: _topic(grid), needed)
+        yield run_check(grid.home, _SUBJECT, lambda: _topic(grid), needed)
 
 
 def _topic(grid: GridSettings) -> Finding:

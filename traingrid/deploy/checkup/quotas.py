@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from traingrid.aws.clients import client
-from traingrid.deploy.checkup.finding import Finding, Verdict, looked
+from traingrid.deploy.checkup.finding import Finding, Verdict, run_check
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -96,20 +96,20 @@ def job_needs(jobs: Iterable[Job]) -> list[Need]:
     ]
 
 
-def granted(region: str, needs: list[Need], role: ActingRole | None = None) -> Iterator[Finding]:
+def check_quotas(region: str, needs: list[Need], role: ActingRole | None = None) -> Iterator[Finding]:
     """Check the quota for each need of a Region; `role` is the role to assume in another account."""
     quotas: dict[str, Any] = {}
 
     def look(need: Need) -> Finding:
         if not quotas:
             quotas.update(listed_quotas(region, role))
-        return _judged(need, quotas.get(need.quota))
+        return _finding(need, quotas.get(need.quota))
 
     for need in needs:
-        yield looked(region, need.quota, partial(look, need), "servicequotas:ListServiceQuotas")
+        yield run_check(region, need.quota, partial(look, need), "servicequotas:ListServiceQuotas")
 
 
-def _judged(need: Need, quota: dict[str, Any] | None) -> Finding:
+def _finding(need: Need, quota: dict[str, Any] | None) -> Finding:
     if quota is None:
         fix = "choose another instance type, or remove the Region from grid.yaml"
         reason = "SageMaker has no such quota: the Region does not offer the instance type"

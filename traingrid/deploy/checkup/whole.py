@@ -113,7 +113,7 @@ def _check_training(
     needs = [need for need in checkup_input.needs.instances if need.region == region]
     yield from job_network(grid.regions[region], region, needs, role)
     yield from mounts(grid.regions[region], region, role)
-    yield from quotas.granted(region, needs, role)
+    yield from quotas.check_quotas(region, needs, role)
     checked_cluster = cluster.CheckedCluster.of(grid, account, region, role, checkup_input.needs.clusters)
     if checked_cluster:
         yield from _check_cluster(checked_cluster)
@@ -127,7 +127,7 @@ def _check_training(
 
 def _check_cluster(checked_cluster: cluster.CheckedCluster) -> Iterator[Finding]:
     """Check the cluster of a Region, which exists before the deployment."""
-    finding, described = cluster.described(checked_cluster)
+    finding, described = cluster.check_cluster(checked_cluster)
     yield finding
     if described:
         yield from cluster.preconditions(checked_cluster, described)

@@ -53,7 +53,7 @@ def explained(error: Exception, channel: FileChannel | PipeChannel, config: Conf
     print(f"Rank {hvd.rank()}: {description} Searching for the record.", flush=True)
     seconds = config.stall_seconds / SEARCH_PART or None
     try:
-        place = _run_within(seconds, lambda: _found(message, channel, config, epoch, records))
+        place = _run_within(seconds, lambda: _find_problem(message, channel, config, epoch, records))
     except TimeoutError:
         return f"{description} The record was not found within {seconds:g} s, a part of stall_seconds."
     return f"Channel {channel.name}: {place}" if place else description
@@ -127,7 +127,7 @@ def _run_within(seconds: float | None, search: Callable[[], str | None]) -> str 
     return result.result(seconds)
 
 
-def _found(message: str, channel: FileChannel, config: Config, epoch: int, records: range) -> str | None:
+def _find_problem(message: str, channel: FileChannel, config: Config, epoch: int, records: range) -> str | None:
     """Find the invalid record by reading the data again. Return a description of the record and its error, or None."""
     if match := _AT_BYTE.search(message):
         files = list(dict.fromkeys(part.path for part in channel.segments(epoch)))
