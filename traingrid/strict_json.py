@@ -40,6 +40,7 @@ def json_value(text: str | bytes, source: object = "") -> Any:
 
     Args:
         text: The text; bytes are UTF-8.
+        source: The origin of the text, for the error.
 
     Raises:
         JsonError: It is not JSON, has more than `MAX_LEVELS` levels, or a number with more digits than Python reads.

@@ -128,7 +128,7 @@ def _timeout(timeout: Mapping[str, Any] | None) -> dict[str, int] | None:
 
 
 def _tags(tags: Mapping[str, str] | None) -> dict[str, str]:
-    # The reference demands one entry, but Airflow's BatchOperator always sends a map, without tags an empty one:
+    # AWS's API reference requires one tag. Not checked, because Airflow's BatchOperator sends an empty map if it has none:
     # https://github.com/apache/airflow/blob/main/providers/amazon/src/airflow/providers/amazon/aws/operators/batch.py
     if len(tags or {}) > _MAX_TAGS:
         _refuse(f"tags must have at most {_MAX_TAGS} entries; got {len(tags or {})}")
@@ -147,10 +147,8 @@ def _container(
     for field_name in ("command", "instanceType", "vcpus", "memory"):
         if overrides.get(field_name) is not None:
             container[field_name] = overrides[field_name]
-    container["environment"] = _merged_by(
-        "name", container.get("environment") or [], overrides.get("environment") or []
-    )
-    container["resourceRequirements"] = _merged_by(
+    container["environment"] = _merge("name", container.get("environment") or [], overrides.get("environment") or [])
+    container["resourceRequirements"] = _merge(
         "type", container.get("resourceRequirements") or [], overrides.get("resourceRequirements") or []
     )
     container["command"] = [_with_parameters(part, parameters) for part in container.get("command") or []]
@@ -160,9 +158,7 @@ def _container(
     return container
 
 
-def _merged_by(
-    key: str, first: Iterable[Mapping[str, str]], second: Iterable[Mapping[str, str]]
-) -> list[dict[str, str]]:
+def _merge(key: str, first: Iterable[Mapping[str, str]], second: Iterable[Mapping[str, str]]) -> list[dict[str, str]]:
     merged = {entry[key]: dict(entry) for entry in (*first, *second)}
     return list(merged.values())
 

@@ -196,6 +196,7 @@ class _ActingRoleProvider(CredentialProvider):
         return DeferredRefreshableCredentials(refresh_using=self._assume_role, method=self.METHOD)
 
     def _assume_role(self) -> dict[str, str]:
+        """Return new credentials of the role, with the keys that botocore expects."""
         credentials = self._sts.assume_role(RoleArn=self._role.arn, RoleSessionName=self._role.session)["Credentials"]
         return {
             "access_key": credentials["AccessKeyId"],

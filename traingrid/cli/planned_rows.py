@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from traingrid.cli.fitted_table import FittedTable
     from traingrid.manifest.plan import Planned
 
-_MAX_NAME_LENGTH = 16
+_MAX_NAME = 16
 """More characters of a job's name are shown only if no column would be omitted for them."""
 _MIN_COLUMNS = 3
 
@@ -88,14 +88,7 @@ PLANNED_ROWS: Schema[Planned] = Schema(
         fit="whole",
         rank=3,
     ),
-    Column(
-        "name",
-        "string: The job's name.",
-        value=lambda line: line.job.name,
-        heading="job",
-        rank=1,
-        most=_MAX_NAME_LENGTH,
-    ),
+    Column("name", "string: The job's name.", value=lambda line: line.job.name, heading="job", rank=1, most=_MAX_NAME),
     Column("instance_type", "string: The instance type.", value=lambda line: line.job.instance_type),
     Column("instance_count", "integer: The number of instances.", value=lambda line: line.job.instance_count),
     Column("spot", "boolean: Whether it uses spot instances.", value=lambda line: line.job.spot),

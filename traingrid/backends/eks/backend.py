@@ -206,6 +206,7 @@ class Eks:
         return training_job
 
     def _training_object(self, name: str, job: Job, tags: dict[str, str]) -> TrainingObject:
+        """Return the object that the cluster should have for a training job; raise LaunchError if none can be made."""
         identity, settings = names.parse_training_job(self._grid, name), self._jobs.settings
         if identity is None:
             raise ValueError(f"{name} is not the name of a training job of {self._grid}")

@@ -44,7 +44,7 @@ class Queued:
         deployment: The deployment, with the execution role of the jobs.
         region: A training Region of the grid that has a service queue.
         make_client: Makes the clients that describe and terminate jobs.
-        make_client_without_retries: Makes the client that submits service jobs, and the client that reads logs.
+        make_without_retries: Makes the client that submits service jobs, and the client that reads logs.
 
     Attributes:
         sagemaker: The Region's training jobs, as SageMaker describes them.
@@ -57,17 +57,13 @@ class Queued:
         deployment: Deployment,
         region: str,
         make_client: ClientFactory = client,
-        make_client_without_retries: ClientFactory = client_without_retries,
+        make_without_retries: ClientFactory = client_without_retries,
     ) -> None:
-        self._deployment, self._region, self._make_client_without_retries = (
-            deployment,
-            region,
-            make_client_without_retries,
-        )
-        self.sagemaker = SageMaker(deployment, region, make_client, make_client_without_retries)
+        self._deployment, self._region, self._make_without_retries = deployment, region, make_without_retries
+        self.sagemaker = SageMaker(deployment, region, make_client, make_without_retries)
         self._jobs = ServiceJobs(deployment.grid.service_queue(region), region, make_client)
         self._creation = Creation(deployment, region, self)
-        self._logs = SageMakerLogs(deployment, region, make_client_without_retries, self._jobs.log_names)
+        self._logs = SageMakerLogs(deployment, region, make_without_retries, self._jobs.log_names)
         self._refused_at: dict[str, float] = {}
 
     def start(self, name: str, job: Job, tags: dict[str, str]) -> TrainingJobDescription | None:
@@ -135,7 +131,7 @@ class Queued:
 
     @cached_property
     def _submitting(self) -> Any:
-        return self._make_client_without_retries("batch", self._region)
+        return self._make_without_retries("batch", self._region)
 
 
 class QueuedOrDirect:

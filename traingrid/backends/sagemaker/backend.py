@@ -29,7 +29,7 @@ class SageMaker:
         deployment: The deployment, with the execution role of the jobs.
         region: A training Region of the grid.
         make_client: Makes the client that describes and stops training jobs.
-        make_client_without_retries: Makes the client that creates training jobs, and the client that reads logs.
+        make_without_retries: Makes the client that creates training jobs, and the client that reads logs.
     """
 
     service, operation = "SageMaker", "CreateTrainingJob"
@@ -39,16 +39,12 @@ class SageMaker:
         deployment: Deployment,
         region: str,
         make_client: ClientFactory = client,
-        make_client_without_retries: ClientFactory = client_without_retries,
+        make_without_retries: ClientFactory = client_without_retries,
     ) -> None:
-        self._deployment, self._region, self._make_client_without_retries = (
-            deployment,
-            region,
-            make_client_without_retries,
-        )
+        self._deployment, self._region, self._make_without_retries = deployment, region, make_without_retries
         self._jobs = TrainingJobs(deployment, region, make_client)
         self._creation = Creation(deployment, region, self)
-        self._logs = SageMakerLogs(deployment, region, make_client_without_retries)
+        self._logs = SageMakerLogs(deployment, region, make_without_retries)
 
     def start(self, name: str, job: Job, tags: dict[str, str]) -> TrainingJobDescription | None:
         """See `Backend.start`."""
@@ -95,4 +91,4 @@ class SageMaker:
 
     @cached_property
     def _creating(self) -> Any:
-        return self._make_client_without_retries("sagemaker", self._region, self._deployment.acting_in(self._region))
+        return self._make_without_retries("sagemaker", self._region, self._deployment.acting_in(self._region))

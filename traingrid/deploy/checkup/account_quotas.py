@@ -64,12 +64,8 @@ def vpc_quota(grid: GridSettings) -> Finding:
         ec2 = client("ec2", grid.home)
         used = sum(len(page["Vpcs"]) for page in ec2.get_paginator("describe_vpcs").paginate())
         if used < quota:
-            return Finding(
-                region=grid.home,
-                subject=_VPCS,
-                verdict=Verdict.GOOD,
-                reason=f"{quota:g} granted, {used} exist, 1 needed",
-            )
+            reason = f"{quota:g} granted, {used} exist, 1 needed"
+            return Finding(region=grid.home, subject=_VPCS, verdict=Verdict.GOOD, reason=reason)
         reason = f"{quota:g} granted, and {used} exist: the deployment cannot create its VPC"
         fix = _request(grid.home, "vpc", "L-F678F1CE", used + 1)
         return Finding(region=grid.home, subject=_VPCS, verdict=Verdict.WRONG, reason=reason, fix=fix)
@@ -109,10 +105,8 @@ def _look(region: str, need: QuotaNeed) -> Finding:
     value = _value(region, need.service, need.code)
     fix = "" if value >= need.enough else _request(region, need.service, need.code, need.enough)
     verdict = Verdict.GOOD if value >= need.least else Verdict.WRONG
-    reason = f"{value:g} granted, {need.enough:g} needed"
-    return Finding(
-        region=region, subject=need.name, verdict=verdict, reason=f"{reason}: {need.use}" if fix else reason, fix=fix
-    )
+    reason = f"{value:g} granted, {need.enough:g} needed" + (f": {need.use}" if fix else "")
+    return Finding(region=region, subject=need.name, verdict=verdict, reason=reason, fix=fix)
 
 
 def _value(region: str, service: str, code: str) -> float:

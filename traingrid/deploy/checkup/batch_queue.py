@@ -25,8 +25,8 @@ def batch_queue(grid: GridSettings) -> Iterator[Finding]:
         if not queues:
             return _wrong(region, f"job queue {name}", "does not exist", REVERT_DRIFT)
         environments.extend(entry["computeEnvironment"] for entry in queues[0]["computeEnvironmentOrder"])
-        enable = f"aws batch update-job-queue --region {region} --job-queue {name} --state ENABLED"
-        return _state(region, f"job queue {name}", queues[0], enable)
+        next_step = f"aws batch update-job-queue --region {region} --job-queue {name} --state ENABLED"
+        return _state(region, f"job queue {name}", queues[0], next_step)
 
     yield run_check(region, f"job queue {name}", look, "batch:DescribeJobQueues")
     for arn in environments:
@@ -42,16 +42,16 @@ def _environment(region: str, arn: str, subject: str) -> Finding:
     ]
     if not environments:
         return _wrong(region, subject, "does not exist", REVERT_DRIFT)
-    enable = f"aws batch update-compute-environment --region {region} --compute-environment {arn} --state ENABLED"
-    return _state(region, subject, environments[0], enable)
+    next_step = f"aws batch update-compute-environment --region {region} --compute-environment {arn} --state ENABLED"
+    return _state(region, subject, environments[0], next_step)
 
 
-def _state(region: str, subject: str, description: dict[str, Any], enable: str) -> Finding:
+def _state(region: str, subject: str, description: dict[str, Any], next_step: str) -> Finding:
     if description["state"] == "DISABLED":
-        return _wrong(region, subject, "DISABLED: submitted jobs wait", enable)
+        return _wrong(region, subject, "DISABLED: submitted jobs wait", next_step)
     if description["status"] == "INVALID":
         reason = description.get("statusReason", "")
-        return _wrong(region, subject, f"INVALID: {reason}", f"remove the cause, then {enable}")
+        return _wrong(region, subject, f"INVALID: {reason}", f"remove the cause, then {next_step}")
     return Finding(region=region, subject=subject, verdict=Verdict.GOOD, reason=description["status"])
 
 

@@ -47,11 +47,8 @@ def _look(file_system: str, kind: str, settings: Region, region: str, role: Acti
     good = Finding(region=region, subject=f"file system {file_system}", verdict=Verdict.GOOD, reason=kind)
     mountable = file_systems.mountable(file_system, kind, region, role)
     if mountable is None:
-        reason, fix = (
-            f"does not exist in {region} with the type {kind}",
-            f"correct file_systems of {region} in grid.yaml",
-        )
-        return _wrong(good, reason, fix)
+        reason = f"does not exist in {region} with the type {kind}"
+        return _wrong(good, reason, f"correct file_systems of {region} in grid.yaml")
     jobs = file_systems.subnets(settings.subnets, region, role)
     if reason := mount_problem(mountable, jobs):
         fix = f"create it, or a mount target, in the VPC of {region}, or correct subnets and security_groups there"

@@ -85,16 +85,13 @@ def _group_for_efa(groups: Sequence[str], region: str, types: str, role: ActingR
     missing = {group: [way for way in ("ingress", "egress") if not _allows(rules, group, way)] for group in groups}
     group = min(groups, key=lambda name: len(missing[name]))
     if not missing[group]:
-        return Finding(
-            region=region, subject=_GROUPS, verdict=Verdict.GOOD, reason=f"{group} allows all traffic of {types}"
-        )
+        reason = f"{group} allows all traffic of {types}"
+        return Finding(region=region, subject=_GROUPS, verdict=Verdict.GOOD, reason=reason)
     ways = " and ".join("inbound" if way == "ingress" else "outbound" for way in missing[group])
-    reason = (
-        f"{types} has EFA, which needs a group that allows all traffic from and to itself; {group} lacks the {ways}"
-    )
+    rule = f"{types} has EFA, which needs a group that allows all traffic from and to itself; {group} lacks the {ways}"
     fix = " && ".join(_command(way, group, region) for way in missing[group])
-    rule = f"{reason} rule{'s' * (len(missing[group]) > 1)}"
-    return Finding(region=region, subject=_GROUPS, verdict=Verdict.WRONG, reason=rule, fix=fix)
+    reason = f"{rule} rule{'s' * (len(missing[group]) > 1)}"
+    return Finding(region=region, subject=_GROUPS, verdict=Verdict.WRONG, reason=reason, fix=fix)
 
 
 def _allows(rules: Iterable[GroupRule], group: str, way: str) -> bool:
