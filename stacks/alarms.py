@@ -124,7 +124,7 @@ class Alarms(AlarmTopic):
         https://docs.aws.amazon.com/kms/latest/developerguide/ct-schedule-key-deletion.html
 
         Args:
-            suffix: The end of the alarm's name, which says which key it is: "control" or "data".
+            suffix: The end of the alarm's name, with the name of the key: "control" or "data".
         """
         if self.key is None:
             return

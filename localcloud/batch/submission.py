@@ -128,7 +128,7 @@ def _timeout(timeout: Mapping[str, Any] | None) -> dict[str, int] | None:
 
 
 def _tags(tags: Mapping[str, str] | None) -> dict[str, str]:
-    # AWS's API reference requires one tag. Not checked, because Airflow's BatchOperator sends an empty map if it has none:
+    # AWS's API reference requires one tag. Not checked, because Airflow's BatchOperator sends an empty map without any:
     # https://github.com/apache/airflow/blob/main/providers/amazon/src/airflow/providers/amazon/aws/operators/batch.py
     if len(tags or {}) > _MAX_TAGS:
         _refuse(f"tags must have at most {_MAX_TAGS} entries; got {len(tags or {})}")

@@ -327,7 +327,7 @@ class Pod:
 
     @cached_property
     def results(self) -> Results:
-        """What the container `results` reported in its termination message.
+        """The report of the container `results` in its termination message.
 
         Without a message: only an error if the container failed, empty otherwise.
         """
