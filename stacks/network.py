@@ -16,7 +16,7 @@ from traingrid.grid.model import GridSettings
 
 
 def zones(grid: GridSettings) -> list[str]:
-    """Return the zones of the subnets: those of grid.yaml, or the first two of the Region."""
+    """Return the zones of the subnets: the zones in grid.yaml, or the first two of the Region."""
     return list(grid.network.zones) or [Fn.select(number, Fn.get_azs()) for number in range(2)]
 
 

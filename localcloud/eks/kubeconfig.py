@@ -32,7 +32,7 @@ class Kubeconfig:
         self._lock = threading.Lock()
 
     def start(self) -> None:
-        """Write a file without clusters, because those of the previous server have ended."""
+        """Write a file without clusters, because the clusters of the previous server have ended."""
         with self._lock:
             self._write({**_EMPTY, **{name: [] for name in _LISTS}})
 

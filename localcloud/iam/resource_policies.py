@@ -16,7 +16,7 @@ def lets(document: Mapping[str, Any], action: str, principal: str, keys: Context
         document: The policy.
         action: For example "sts:AssumeRole".
         principal: The ARN of a role, a user or an account's root.
-        keys: The condition keys of the request except those of the principal.
+        keys: The condition keys of the request except the principal's keys.
     """
     context: Context = {
         **(keys or {}),
@@ -49,7 +49,7 @@ def allows_service(
 
 
 def denies(document: Mapping[str, Any], action: str, principal: str, keys: Context) -> bool:
-    """Return True if a statement of a policy denies a principal an action; the arguments are those of `lets`."""
+    """Return True if a statement of a policy denies a principal an action; takes the arguments of `lets`."""
     statements = [statement for statement in listed(document.get("Statement", [])) if statement["Effect"] == "Deny"]
     allowing = [{**statement, "Effect": "Allow"} for statement in statements]
     return bool(allowing) and lets({"Statement": allowing}, action, principal, keys)

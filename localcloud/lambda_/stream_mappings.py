@@ -152,7 +152,7 @@ class StreamPoller:
             self._deliver(batch)
 
     def _next_batch(self) -> list[Record]:
-        """Return records that pass the filters: a full batch, or those of a whole window; none after the stop."""
+        """Return records that pass the filters: a full batch, or the records of a whole window; none after the stop."""
         batch: list[Record] = []
         began = 0.0
         while not self._stopped.wait(_LOOK_SECONDS):

@@ -93,7 +93,7 @@ def packed(manifest: Path, deployment: Deployment, content: bytes | None = None)
     Args:
         manifest: The file; a source is relative to its folder.
         deployment: Defines the bucket of each Region.
-        content: The manifest's bytes; by default those of the file.
+        content: The manifest's bytes; by default the file's bytes.
 
     Raises:
         SourceError: A folder or its program does not exist, or the folder is too large.

@@ -84,7 +84,7 @@ def submit_content(
     """Upload the content of a manifest, wait until its jobs are submitted, and return the intake's report.
 
     Args:
-        manifest: The manifest's path; its name becomes that of the object.
+        manifest: The manifest's path; its name becomes the object's name.
 
     Raises:
         TraingridError: The manifest is rejected, Batch does not accept its jobs, or the intake does not answer.
@@ -114,7 +114,7 @@ def submit_manifest(
 
     Args:
         manifest: The manifest's path; sources are relative to its folder.
-        content: The manifest's bytes; by default those of the file.
+        content: The manifest's bytes; by default the file's bytes.
         sources: Packed folders to which the manifest refers already.
 
     Raises:

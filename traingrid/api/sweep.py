@@ -233,7 +233,7 @@ def _check_lines(file: SpecFile, plane: ControlPlane, content: bytes) -> list[Li
 
 
 def _check_metric(file: SpecFile, lines: Sequence[Line], grid: GridSettings) -> Iterable[str]:
-    """Yield an error if SageMaker would not record the objective's metric; those of an algorithm are not known."""
+    """Yield an error if SageMaker would not record the objective's metric; an algorithm's metrics are not known."""
     metric = file.spec.objective.metric
     for number, line in enumerate(lines, 1):
         metrics = line.settings.metrics or default_metrics(grid.job)

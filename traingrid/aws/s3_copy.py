@@ -164,7 +164,7 @@ class CopyStore:
         )
 
     def first_part_bytes(self, uri: S3Uri) -> int:
-        """Return the size of an object's first part; that of the object if it was written in one piece."""
+        """Return the size of an object's first part, or of the object if it was written in one piece."""
         return int(self._s3.head_object(Bucket=uri.bucket, Key=uri.key, PartNumber=1)["ContentLength"])
 
     def copy(

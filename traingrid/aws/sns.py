@@ -30,7 +30,7 @@ class Topic:
         Args:
             subject: The subject of an email; other characters than printable ASCII are replaced.
             email: The text of an email.
-            event: The message for all other protocols, among them those of chats.
+            event: The message for all other protocols, such as the protocols of chats.
         """
         message = {"default": json.dumps(event), "email": email}
         self._sns.publish(

@@ -43,7 +43,7 @@ def launching(
 def describing(
     deployment: Deployment, region: str, backend: BackendName, make_client: ClientFactory = client
 ) -> Describer:
-    """Return the descriptions of a Region's training jobs, for processes that record how those of children end.
+    """Return the descriptions of a Region's training jobs, for processes that record how children's training jobs end.
 
     Raises:
         UsageError: The Region has no cluster.
@@ -83,7 +83,7 @@ def inventory_of(
     """Return the training jobs of a grid in a Region, which may have left the grid, on all backends that it has.
 
     Args:
-        role: The ARN of the process's role, if it is not that of the deployment's `part`; for errors of a cluster.
+        role: The ARN of the process's role, if it is not the role of the deployment's `part`; for errors of a cluster.
     """
     settings = deployment.grid.regions.get(region)
     backends: tuple[BackendName, ...] = settings.backends if settings else (DEFAULT_BACKEND,)

@@ -43,7 +43,7 @@ class Catalog:
         self._sleep = sleep
 
     def create(self) -> bool:
-        """Create the tables, or upgrade those of an earlier version; return False if they are current.
+        """Create the tables, or upgrade the tables of an earlier version; return False if they are current.
 
         Raises:
             TraingridError: The database does not answer, or a newer version of traingrid has written it.
@@ -54,7 +54,7 @@ class Catalog:
         """Check that the tables have the form that this version of traingrid uses.
 
         Raises:
-            TraingridError: The database does not answer, has no tables, or has those of another version.
+            TraingridError: The database does not answer, has no tables, or has the tables of another version.
         """
         if self.engine.dialect.name == "sqlite" and not Path(str(self.engine.url.database)).exists():
             raise TraingridError(f"The catalog {self.name} does not exist.", "Create it: traingrid catalog init.")

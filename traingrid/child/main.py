@@ -137,7 +137,7 @@ def _supervisor(child: Child, deployment: Deployment) -> Supervisor:
 
 @dataclass(kw_only=True)
 class _Copies:
-    """The copies of a line: that of its data, and that of its initial model."""
+    """The copies of a line: of its data, and of its initial model."""
 
     deployment: Deployment
     _last: DataCopy | None = field(default=None, init=False)

@@ -17,7 +17,7 @@ class Column(Generic[Row]):
     Attributes:
         name: Its key in JSON and CSV; empty if only the table has it.
         help: Its type and meaning, as "TYPE: MEANING". A missing value is null.
-        render: Returns the text of a row's cell in the table; by default that of the value.
+        render: Returns the text of a row's cell in the table; by default the text of the value.
         value: Returns the value of a row; by default the attribute with the column's name. A row that is a mapping has
             its values by name.
         heading: Its heading in the table; empty if only JSON and CSV have it.

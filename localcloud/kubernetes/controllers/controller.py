@@ -24,7 +24,7 @@ _STEP_SECONDS = 0.5
 _RETRY_SECONDS = 0.2
 _DEFECT_SECONDS = 5.0
 _EXPECTED = ("AlreadyExists", "Conflict", "Forbidden", "NotFound")
-"""Errors for objects that others changed meanwhile, and those of admission."""
+"""Errors for objects that others changed meanwhile, and errors of admission."""
 
 
 class Controller(ABC):

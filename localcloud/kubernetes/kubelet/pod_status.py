@@ -98,7 +98,7 @@ class PodStatus:
 
 
 def set_condition(status: dict[str, Any], condition: dict[str, Any], now: str) -> None:
-    """Add a condition to a status, or replace that of its type; the time of an unchanged one is kept."""
+    """Add a condition to a status, or replace the condition of its type; an unchanged condition keeps its time."""
     conditions = status.setdefault("conditions", [])
     current = next((entry for entry in conditions if entry["type"] == condition["type"]), None)
     changed = current is None or current["status"] != condition["status"]

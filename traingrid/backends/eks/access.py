@@ -38,7 +38,7 @@ class Access:
 
         Args:
             cluster: The `eks` section of the Region.
-            role: The ARN of the process's role, if it is not that of the deployment's `part`.
+            role: The ARN of the process's role, if it is not the role of the deployment's `part`.
         """
         role = role or deployment.role_in(region)
         return cls(grid=deployment.grid.name, region=region, cluster=cluster, role=role)

@@ -120,7 +120,7 @@ class Eks:
             self._jobs.stop(cluster_job, reason, message)
 
     def fingerprint(self, name: str, job: Job) -> str:
-        """See `Backend.fingerprint`: that of the request in SageMaker's form."""
+        """See `Backend.fingerprint`: the fingerprint of the request in SageMaker's form."""
         return fingerprint(self._request(name, job, {}))
 
     def log_lines(
@@ -230,7 +230,7 @@ class Eks:
         return training_object
 
     def _request(self, name: str, job: Job, tags: dict[str, str]) -> dict[str, Any]:
-        """Return the request as `traingrid.pod` and `train` read it. Networks are those of the cluster."""
+        """Return the request as `traingrid.pod` and `train` read it. Networks are the cluster's networks."""
         request = training_job_request(name, job, self._deployment.execution_role_arn(self._region), tags)
         key = self._deployment.grid.output_key(self._deployment.account_of(self._region), self._region)
         if key:

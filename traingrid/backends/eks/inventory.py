@@ -47,7 +47,7 @@ class EksInventory:
     object is left out for a label.
 
     Args:
-        role: The ARN of the process's role, if it is not that of the deployment's `part`.
+        role: The ARN of the process's role, if it is not the role of the deployment's `part`.
     """
 
     def __init__(

@@ -37,7 +37,7 @@ class ClusterJobs:
     """The training jobs of a Region's cluster; nothing is called before a method is.
 
     Args:
-        role: The ARN of the process's role, if it is not that of the deployment's `part`.
+        role: The ARN of the process's role, if it is not the role of the deployment's `part`.
 
     Raises:
         UsageError: The Region has no cluster.

@@ -148,7 +148,7 @@ class Notes:
 
 
 def _missing(cluster_job: ClusterJob, notes: dict[str, str]) -> dict[str, str]:
-    """Return the notes that an object does not have; those of other processes stay."""
+    """Return the notes that an object does not have; notes of other processes stay."""
     return {name: text for name, text in notes.items() if name not in cluster_job.annotations}
 
 

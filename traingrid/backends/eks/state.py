@@ -44,7 +44,7 @@ def describe_cluster_job(cluster_job: ClusterJob, now: float | None = None) -> T
     """Return the description of a training job in a cluster.
 
     Args:
-        now: The present time, in seconds since 1970; None for that of this machine.
+        now: The present time, in seconds since 1970; None for this machine's time.
     """
     now = time.time() if now is None else now
     decided, late = _state_of(cluster_job, now), overdue_reason(cluster_job, now)
@@ -106,7 +106,7 @@ def has_trained_in_time(cluster_job: ClusterJob) -> bool:
 
 
 def tags_in(cluster_job: ClusterJob) -> dict[str, str]:
-    """Return the tags of a training job: those of the request in its pod template; none if it has no request.
+    """Return the tags of a training job, from the request in its pod template; none if it has no request.
 
     The annotations of an object can change, but the template of a Job cannot, except while it is suspended
     (https://kubernetes.io/docs/concepts/workloads/controllers/job/#mutable-scheduling-directives).
