@@ -29,7 +29,7 @@ class ResourceSchema:
         perhaps_create_only: Paths of properties that only some updates keep ("conditionalCreateOnlyProperties").
         delete_first: True if a replacement deletes the old resource before it creates the new one
             ("replacementStrategy": "delete_then_create").
-        longest_name: Maximum length of the name; None if the schema has no limit.
+        max_name_length: Maximum length of the name; None if the schema has no limit.
         schema: The JSON schema itself; empty if the registry lacks the type.
     """
 
@@ -37,7 +37,7 @@ class ResourceSchema:
     create_only: tuple[str, ...] = ()
     perhaps_create_only: tuple[str, ...] = ()
     delete_first: bool = False
-    longest_name: int | None = None
+    max_name_length: int | None = None
     schema: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def violations(self, properties: Properties) -> list[str]:
@@ -90,7 +90,7 @@ def resource_schema(kind: str) -> ResourceSchema:
         schema=schema,
     )
     limit = schema["properties"].get(without_limit.name_path, {}).get("maxLength")
-    return ResourceSchema(**{**vars(without_limit), "longest_name": limit})
+    return ResourceSchema(**{**vars(without_limit), "max_name_length": limit})
 
 
 def _violations(value: Any, schema: Mapping[str, Any], definitions: Mapping[str, Any], pointer: str) -> Iterator[str]:

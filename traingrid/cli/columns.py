@@ -27,7 +27,7 @@ class Column(Generic[Row]):
             ellipsis only after all other cells are folded. A fitted table folds none, and shortens whole ones last.
         rank: Its importance in a fitted table, another number for each column; columns with the highest numbers are
             left out first.
-        most: The characters for which other columns of a fitted table are left out. A longer cell is shortened.
+        max_width: The characters for which other columns of a fitted table are left out. A longer cell is shortened.
     """
 
     name: str = ""
@@ -40,7 +40,7 @@ class Column(Generic[Row]):
     style: Callable[[Row], str] = lambda _: ""  # a default
     fit: Literal["fold", "ellipsis", "whole"] = "fold"
     rank: int = 0
-    most: int = 1000
+    max_width: int = 1000
 
     def of(self, row: Row) -> Any:
         """Return the value of a row."""

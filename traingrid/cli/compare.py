@@ -67,7 +67,7 @@ def compare(
         write_rows(_rows(comparison), _ROWS, output)
         return
     out = console()
-    out.print(fitted_table("", list(_columns(comparison)), comparison.jobs, out.width, least=2))
+    out.print(fitted_table("", list(_columns(comparison)), comparison.jobs, out.width, min_columns=2))
     if comparison.metric:
         order = "lowest" if comparison.lowest else "highest"
         click.echo(
@@ -117,7 +117,7 @@ def _columns(comparison: Comparison) -> Iterator[Column[ComparedJob]]:
         {name for job in comparison.jobs for name in job.status.metrics} - {comparison.metric, "epoch", "step"}
     )
     parameters = sorted({name for job in comparison.jobs for name in job.hyperparameters})
-    yield Column(heading="job", render=lambda job: job.status.name, rank=0, most=_MAX_NAME_LENGTH)
+    yield Column(heading="job", render=lambda job: job.status.name, rank=0, max_width=_MAX_NAME_LENGTH)
     if several:
         yield Column(heading="submission", render=_source, rank=4)
     else:
@@ -127,7 +127,7 @@ def _columns(comparison: Comparison) -> Iterator[Column[ComparedJob]]:
     if comparison.metric and (sys.stdout.encoding or "").lower().startswith("utf"):
         yield Column(heading="curve", render=lambda job: curve(job.values), rank=2)
     for position, name in enumerate(parameters):
-        yield Column(heading=name, render=_parameter(name), rank=10 + position, right=True, most=_MAX_VALUE_LENGTH)
+        yield Column(heading=name, render=_parameter(name), rank=10 + position, right=True, max_width=_MAX_VALUE_LENGTH)
     yield Column(heading="Region", render=lambda job: job.status.place, rank=6)
     yield Column(heading="state", render=lambda job: job.status.state, rank=3, style=_state_style)
     yield Column(heading="time", render=lambda job: duration(job.status.elapsed(time.time())), rank=5, right=True)

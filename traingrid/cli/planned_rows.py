@@ -27,7 +27,7 @@ def planned_table(jobs: Sequence[Planned], width: int) -> FittedTable:
     Args:
         width: The width of the terminal in characters.
     """
-    return fitted_table("", PLANNED_ROWS.columns, jobs, width, least=_MIN_COLUMNS)
+    return fitted_table("", PLANNED_ROWS.columns, jobs, width, min_columns=_MIN_COLUMNS)
 
 
 def detail_lines(planned_job: Planned) -> Iterator[str]:
@@ -88,7 +88,9 @@ PLANNED_ROWS: Schema[Planned] = Schema(
         fit="whole",
         rank=3,
     ),
-    Column("name", "string: The job's name.", value=lambda line: line.job.name, heading="job", rank=1, most=_MAX_NAME),
+    Column(
+        "name", "string: The job's name.", value=lambda line: line.job.name, heading="job", rank=1, max_width=_MAX_NAME
+    ),
     Column("instance_type", "string: The instance type.", value=lambda line: line.job.instance_type),
     Column("instance_count", "integer: The number of instances.", value=lambda line: line.job.instance_count),
     Column("spot", "boolean: Whether it uses spot instances.", value=lambda line: line.job.spot),

@@ -49,7 +49,7 @@ def status_table(status: SubmissionStatus, width: int = _WIDE, now: float | None
         now: The time in seconds since 1970; by default the current time.
     """
     columns = _columns(status.jobs, time.time() if now is None else now, is_wide=width >= _WIDE)
-    return fitted_table(f"submission {status.submission}", columns, status.jobs, width, least=2)
+    return fitted_table(f"submission {status.submission}", columns, status.jobs, width, min_columns=2)
 
 
 def _columns(jobs: Sequence[JobStatus], now: float, *, is_wide: bool) -> list[Column[JobStatus]]:
@@ -61,7 +61,7 @@ def _columns(jobs: Sequence[JobStatus], now: float, *, is_wide: bool) -> list[Co
     )
     columns = [
         Column(heading="Region", render=lambda job: job.place, rank=5),
-        Column(heading="job", render=lambda job: job.name, rank=0, most=_MAX_NAME_LENGTH),
+        Column(heading="job", render=lambda job: job.name, rank=0, max_width=_MAX_NAME_LENGTH),
         Column(heading="state", render=state, rank=1, style=lambda job: STYLES.get(job.state, "")),
         Column(heading="ranks", render=lambda job: str(job.ranks or ""), rank=9, right=True),
         Column(heading="epoch", render=_epoch, rank=2, right=True),

@@ -25,11 +25,11 @@ class Retries:
     Args:
         seconds: The duration of an outage after which its error is raised.
         tries: The number of requests after which it is.
-        longest_wait: The maximum wait before the next request, in seconds.
+        max_wait: The maximum wait before the next request, in seconds.
     """
 
-    def __init__(self, seconds: float, tries: float = math.inf, longest_wait: float = MAX_WAIT) -> None:
-        self._limits, self._longest_wait = (seconds, tries), longest_wait
+    def __init__(self, seconds: float, tries: float = math.inf, max_wait: float = MAX_WAIT) -> None:
+        self._limits, self._max_wait = (seconds, tries), max_wait
         self.renew()
 
     def renew(self) -> None:
@@ -44,7 +44,7 @@ class Retries:
         if not (is_lost or is_outage(error)) or self._tries > tries or time.monotonic() - self._last_success > seconds:
             raise error
         logger.info("AWS is not available: %s. It is tried again.", error)
-        stop.wait(backoff_seconds(self._tries, self._longest_wait))
+        stop.wait(backoff_seconds(self._tries, self._max_wait))
 
 
 def patiently(call: Callable[[], T], seconds: float = PATIENCE_SECONDS) -> T:

@@ -15,7 +15,7 @@ from traingrid.deploy.checkup import cluster_objects
 from traingrid.deploy.checkup.cluster import CheckedCluster
 from traingrid.deploy.checkup.cluster_objects import objects
 from traingrid.deploy.checkup.finding import REVERT_DRIFT, Finding, Verdict
-from traingrid.deploy.checkup.mpi_operator import LEAST_OPERATOR
+from traingrid.deploy.checkup.mpi_operator import MIN_OPERATOR
 from traingrid.deploy.checkup.needs import ClusterNeed
 from traingrid.deploy.cluster_access import access_objects
 from traingrid.kubernetes.cluster import cluster_of
@@ -306,7 +306,7 @@ def test_an_operator_that_cannot_be_found_has_a_command(
 def test_the_command_installs_an_operator_that_is_new_enough() -> None:
     version = re.search(r"/v(\d+)\.(\d+)\.(\d+)/", OPERATOR)
     assert version
-    assert tuple(map(int, version.groups())) >= LEAST_OPERATOR
+    assert tuple(map(int, version.groups())) >= MIN_OPERATOR
 
 
 def test_the_kind_and_the_queue_of_a_line_are_checked_as_those_of_the_region() -> None:

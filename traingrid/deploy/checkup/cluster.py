@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from traingrid.grid.model import GridSettings
     from traingrid.names import Part
 
-LEAST_VERSION = (1, 29)
+MIN_VERSION = (1, 29)
 """The first version that starts a sidecar, which uploads results after the training has ended, without a feature gate
 (https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/)."""
 _ADMINISTRATOR = "as an administrator of the cluster"
@@ -144,8 +144,8 @@ def _usable(cluster: CheckedCluster, subject: str, description: Mapping[str, Any
         wait = f"`aws eks wait cluster-active {cluster.commands.options}`"
         fix = f"wait for it ({wait}), or find the cause in the console of EKS"
         return cluster.finding(subject, Verdict.WRONG, f"its status is {status}", fix)
-    if version and _numbers(version) < LEAST_VERSION:
-        least = ".".join(map(str, LEAST_VERSION))
+    if version and _numbers(version) < MIN_VERSION:
+        least = ".".join(map(str, MIN_VERSION))
         major, minor = _numbers(version)
         command = f"aws eks update-cluster-version {cluster.commands.options} --kubernetes-version {major}.{minor + 1}"
         reason = f"its version is {version}, but pods need the sidecars of {least}"

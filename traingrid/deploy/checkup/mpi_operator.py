@@ -11,10 +11,10 @@ from traingrid.deploy.checkup.kinds import DEPLOYMENT, OPERATOR_DEPLOYMENT
 from traingrid.kubernetes.client import Client
 from traingrid.kubernetes.errors import FORBIDDEN, ApiError
 
-LEAST_OPERATOR = (0, 8, 1)
+MIN_OPERATOR = (0, 8, 1)
 """The version of mpi-operator since which no second launcher runs beside the first
 (https://github.com/kubeflow/mpi-operator/pull/810)."""
-_LEAST = ".".join(map(str, LEAST_OPERATOR))
+_MIN_VERSION = ".".join(map(str, MIN_OPERATOR))
 _NAME = "mpi-operator"
 """The name of the container, and of the namespace and the Deployment of the operator's own manifest."""
 _VERSION = re.compile(r":v?(\d+)\.(\d+)(?:\.(\d+))?(?:@.*)?$", re.ASCII)
@@ -57,7 +57,7 @@ def mpi_operator(cluster: CheckedCluster, client: Client) -> Finding:
 
 def _unknown(cluster: CheckedCluster, reason: str) -> Finding:
     listed = cluster.kubectl(f"get deployments --all-namespaces --output wide | grep {_NAME}")
-    fix = f"find its image, whose version must be {_LEAST} or later: {listed}"
+    fix = f"find its image, whose version must be {_MIN_VERSION} or later: {listed}"
     return cluster.finding(_NAME, Verdict.UNKNOWN, reason, fix)
 
 
@@ -77,13 +77,13 @@ def _finding(cluster: CheckedCluster, deployment: Mapping[str, Any]) -> Finding:
     )
     match = _VERSION.search(image)
     version = tuple(int(part) for part in match.groups() if part is not None) if match else ()
-    least = LEAST_OPERATOR[: len(version)]
-    if not version or (version == least and version != LEAST_OPERATOR):
+    least = MIN_OPERATOR[: len(version)]
+    if not version or (version == least and version != MIN_OPERATOR):
         return _unknown(cluster, f"the image {image} does not name its version")
     if version >= least:
         return cluster.finding(_NAME, reason=".".join(map(str, version)))
     namespace, name = metadata["namespace"], metadata["name"]
-    reason = f"before {_LEAST}, a second launcher could run beside the first; {name} in {namespace} is {image}"
+    reason = f"before {_MIN_VERSION}, a second launcher could run beside the first; {name} in {namespace} is {image}"
     fix = installation(cluster)
     if (namespace, name) != (_NAME, _NAME):
         chart = "in the Helm chart of SageMaker HyperPod by `mpi-operator.enabled: false`"
