@@ -36,7 +36,7 @@ from traingrid.ui.view import LedgerView
 from verification.model.table import Condition
 
 HISTORIES = size((0, 1_000, 100_000, 1_000_000), (0, 1_000))
-OPEN_LINES, MOST_LINES, PAGE_BYTES, UNIT_BYTES = 100, 10_000, 2**20, 4096
+OPEN_LINES, MAX_LINES, PAGE_BYTES, UNIT_BYTES = 100, 10_000, 2**20, 4096
 REGION, OLD_SECONDS = "us-east-1", 10 * 24 * 3600
 Item = dict[str, Any]
 
@@ -181,8 +181,8 @@ class Running:
 def filled(table: MeasuredTable, history: int) -> list[str]:
     """Write a history as a version without the index has, and an open submission; return its training jobs."""
     ended = a_job(JobState.COMPLETED)
-    for number, start in enumerate(range(0, history, MOST_LINES)):
-        lines = min(MOST_LINES, history - start)
+    for number, start in enumerate(range(0, history, MAX_LINES)):
+        lines = min(MAX_LINES, history - start)
         table.partitions[f"{number:08x}"] = dict.fromkeys(map(job_item, range(lines)), ended) | {
             "submission": _head(lines)
         }

@@ -22,7 +22,7 @@ from bench.simulated_line import ACCOUNT, job_of, run_line
 from bench.size import size
 from localcloud.limits.rates import rate_of
 from localcloud.limits.throttle import TokenBuckets
-from traingrid.child.pace import DESCRIBES_PER_SECOND
+from traingrid.child.polling_pace import DESCRIBES_PER_SECOND
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import GridSettings
 
@@ -142,7 +142,7 @@ def _row(api: str, region: str, trace: Trace, seconds: int) -> dict[str, Any]:
         "busiest": round(max(windows.values()) / WINDOW, 2),
         "limit": limit,
         "limit_is": "assumed" if rate is None or rate.assumed else "documented or reported",
-        "source": rate.source if rate else "traingrid/child/pace.py",
+        "source": rate.source if rate else "traingrid/child/polling_pace.py",
         "refused": trace.refused if rate else None,
     }
 

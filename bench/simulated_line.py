@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 
 from traingrid.backends.sagemaker.backend import SageMaker
 from traingrid.child.attempt import Clock
-from traingrid.child.pace import Pace
+from traingrid.child.polling_pace import PollingPace
 from traingrid.child.supervisor import Supervisor
 from traingrid.grid.deployment import Deployment
 from traingrid.job.facts import JobFacts
@@ -163,7 +163,7 @@ def run_line(
         job=job,
         backend_in=lambda *_: SageMaker(deployment, job.region, lambda *_: line, lambda *_: line),
         ledger=Ledger(job, line),  # type: ignore[arg-type] # has only the methods that a child calls
-        pace=Pace.of_array(lines, deployment.grid.orchestrator),
+        pace=PollingPace.of_array(lines, deployment.grid.orchestrator),
         clock=Clock(now=lambda: line.now, sleep=line.sleep),
     ).run()
     return line.now, line.calls

@@ -28,7 +28,7 @@ def main(arguments: list[str] | None = None) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     try:
-        cloud = _started(settings)
+        cloud = _start(settings)
     except FolderInUseError as error:
         print(f"localcloud cannot start: {error}. Choose another folder with --data-dir.")
         return 1
@@ -47,7 +47,7 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def _started(settings: Settings) -> LocalCloud:
+def _start(settings: Settings) -> LocalCloud:
     """Start a server; after a killed one, reuse its address and its secret, which open shells still have."""
     killed = read_state(settings.data_dir) if holder_of(settings.data_dir) is None else None
     if killed and not settings.port:

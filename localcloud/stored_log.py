@@ -19,7 +19,7 @@ from moto.logs.models import LogStream as MotoLogStream
 
 from localcloud.log_filter import message_filter
 
-MOST_EVENTS, MOST_BYTES = 10_000, 1024 * 1024
+MAX_EVENTS, MAX_BYTES = 10_000, 1024 * 1024
 """The limits of a page: "up to 1 MB of log events or up to 10,000 log events"
 (https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_GetLogEvents.html)."""
 EVENT_OVERHEAD = 26
@@ -81,7 +81,7 @@ class StoredLogStream(MotoLogStream):
         """Return a page of events, the token for the page before it, and that for the page after it."""
         with self._access:
             window = self._window(start_time, end_time)
-            page = self._page(window, limit or MOST_EVENTS, *_position(next_token, start_from_head=start_from_head))
+            page = self._page(window, limit or MAX_EVENTS, *_position(next_token, start_from_head=start_from_head))
             events = [self._event(index, message) for index, message in zip(page, self._messages(page), strict=True)]
         return events, f"b/{page.start:056d}", f"f/{page.stop:056d}"
 
@@ -105,7 +105,7 @@ class StoredLogStream(MotoLogStream):
     def _fits(self, first: int, last: int) -> bool:
         """Return True if the events from `first` up to, without, `last` fit into a page; one event always does."""
         count = last - first
-        return count == 1 or self._ends[last] - self._ends[first] + EVENT_OVERHEAD * count <= MOST_BYTES
+        return count == 1 or self._ends[last] - self._ends[first] + EVENT_OVERHEAD * count <= MAX_BYTES
 
     def _messages(self, page: Sequence[int]) -> Iterator[str]:
         """Yield the messages of consecutive events, which are read at once."""

@@ -31,7 +31,7 @@ def let_act_elsewhere(role: iam.Role, grid: GridSettings, part: Part) -> None:
     """Allow a role of the control plane to assume the roles in other accounts of its part, and no others."""
     acting = [
         names.role_arn(account, names.acting_role(grid.name, part, region))
-        for region, account in grid.elsewhere().items()
+        for region, account in grid.other_accounts().items()
     ]
     if acting:
         grant(role, ["sts:AssumeRole"], acting)

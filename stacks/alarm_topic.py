@@ -49,7 +49,7 @@ class AlarmTopic(Construct):
     def alarm(
         self,
         kind: str,
-        of: str,
+        suffix: str,
         description: str,
         metric: cloudwatch.IMetric,
         *,
@@ -58,8 +58,8 @@ class AlarmTopic(Construct):
         periods: int = 1,
         missing: cloudwatch.TreatMissingData = _NOTHING_IS_WELL,
     ) -> None:
-        """Add an alarm named `kind`-`of`; `kind` is also the name of its section in docs/alarms.md."""
-        name = f"{kind}-{of}".removesuffix("-")
+        """Add an alarm named `kind`-`suffix`; `kind` is also the name of its section in docs/alarms.md."""
+        name = f"{kind}-{suffix}".removesuffix("-")
         alarm = cloudwatch.Alarm(
             self,
             name,

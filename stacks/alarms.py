@@ -12,7 +12,7 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sqs as sqs
 
 from stacks.alarm_topic import AlarmTopic
-from stacks.dead_letters import noticed
+from stacks.dead_letters import retain_events
 from traingrid.aws.embedded_metrics import NAMESPACE, STOPPED_JOBS, SWEPT, UNREACHABLE, WAITING_LINES
 from traingrid.job.failures import PERMISSION, SERVICE_ERROR, THROTTLED
 
@@ -22,16 +22,16 @@ _PERIOD, _LATE = Duration.minutes(5), Duration.minutes(15)
 class Alarms(AlarmTopic):
     """The alarms of a stack; each method adds one. An alarm's kind is the name of its section in docs/alarms.md."""
 
-    def undelivered(self, what: str, queue: sqs.IQueue) -> None:
+    def undelivered(self, subject: str, queue: sqs.IQueue) -> None:
         """Alarm when a dead-letter queue is not empty."""
         self.alarm(
             "undelivered",
-            what,
-            f"Events for {what} were not delivered or handled. A dead-letter queue retains them for 14 days.",
+            subject,
+            f"Events for {subject} were not delivered or handled. A dead-letter queue retains them for 14 days.",
             queue.metric_approximate_number_of_messages_visible(period=_PERIOD, statistic="Maximum"),
         )
 
-    def failing(self, what: str, function: lambda_.IFunction) -> None:
+    def failing(self, subject: str, function: lambda_.IFunction) -> None:
         """Alarm when a function has errors or is throttled in each of three periods of 5 minutes."""
         errors, throttles = (
             function.metric_errors(period=_PERIOD, statistic="Sum"),
@@ -39,8 +39,8 @@ class Alarms(AlarmTopic):
         )
         self.alarm(
             "failing",
-            what,
-            f"The {what} function repeatedly fails or is throttled. Its log contains the reason.",
+            subject,
+            f"The {subject} function repeatedly fails or is throttled. Its log contains the reason.",
             cloudwatch.MathExpression(
                 # FILL, because a sum is missing if one of its metrics is: throttled invocations report no errors.
                 expression="FILL(errors, 0) + FILL(throttles, 0)",
@@ -83,12 +83,12 @@ class Alarms(AlarmTopic):
             periods=3,
         )
 
-    def late(self, what: str, function: lambda_.IFunction) -> None:
+    def late(self, subject: str, function: lambda_.IFunction) -> None:
         """Alarm when events wait for a function, because it is throttled, or because it fails and is retried."""
         self.alarm(
             "late",
-            what,
-            f"Events have been waiting for the {what} function for more than 15 minutes.",
+            subject,
+            f"Events have been waiting for the {subject} function for more than 15 minutes.",
             function.metric("AsyncEventAge", period=_PERIOD, statistic="Maximum"),
             threshold=_LATE.to_milliseconds(),
         )
@@ -113,18 +113,18 @@ class Alarms(AlarmTopic):
             "detail-type": ["Batch Job Queue Blocked"],
             "detail": {"jobQueue": [queue.job_queue_arn]},
         }
-        self._noticed(
+        self._alarm_on_event(
             "queue-blocked", "QueueBlocked", pattern, "Batch reports that a job blocks the queue of the children."
         )
 
-    def key_in_danger(self, of: str) -> None:
-        """Alarm when the stack's key, if it has one, is disabled or its deletion is scheduled.
+    def key_in_danger(self, suffix: str) -> None:
+        """Alarm when a call disables the stack's KMS key, if it has one, or schedules its deletion.
 
         The events come from CloudTrail, so an account without a trail has none:
         https://docs.aws.amazon.com/kms/latest/developerguide/ct-schedule-key-deletion.html
 
         Args:
-            of: Name of the key in the name of the alarm.
+            suffix: The end of the alarm's name, with the name of the key: "control" or "data".
         """
         if self.key is None:
             return
@@ -136,8 +136,10 @@ class Alarms(AlarmTopic):
                 "resources": {"ARN": [self.key.key_arn]},
             },
         }
-        what = "This stack's key was disabled or scheduled for deletion: data encrypted with it becomes unreadable."
-        self._noticed("key-in-danger", "KeyInDanger", pattern, what, of=of)
+        description = (
+            "This stack's key was disabled or scheduled for deletion: data encrypted with it becomes unreadable."
+        )
+        self._alarm_on_event("key-in-danger", "KeyInDanger", pattern, description, suffix=suffix)
 
     def throttled_ledger(self, table: dynamodb.ITable) -> None:
         """Alarm when DynamoDB throttles the children's reads or writes of the ledger.
@@ -148,7 +150,7 @@ class Alarms(AlarmTopic):
         data is missing
         (https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html, TreatMissingData).
         """
-        for what, metric in (("reads", "ReadThrottleEvents"), ("writes", "WriteThrottleEvents")):
+        for subject, metric in (("reads", "ReadThrottleEvents"), ("writes", "WriteThrottleEvents")):
             throttled = cloudwatch.Metric(
                 namespace="AWS/DynamoDB",
                 metric_name=metric,
@@ -158,10 +160,10 @@ class Alarms(AlarmTopic):
             )
             self.alarm(
                 "throttled-ledger",
-                what,
-                f"DynamoDB throttles {what} of the ledger: children wait, and record states late.",
+                subject,
+                f"DynamoDB throttles {subject} of the ledger: children wait, and record states late.",
                 cloudwatch.MathExpression(
-                    expression=f"FILL({what}, 0)", using_metrics={what: throttled}, period=_PERIOD, label=what
+                    expression=f"FILL({subject}, 0)", using_metrics={subject: throttled}, period=_PERIOD, label=subject
                 ),
                 periods=3,
             )
@@ -172,14 +174,18 @@ class Alarms(AlarmTopic):
         refused = " || ".join(f'($.failure = "{failure.name}")' for failure in failures)
         pattern = f'{{ ($.event = "outage") || ($.event = "refused" && ({refused})) }}'
         description = "AWS has throttled children, or has not responded to them, for 15 minutes. They are waiting."
-        self._logged("outage", pattern, log, description, periods=3)
+        self._alarm_on_log_lines("outage", pattern, log, description, periods=3)
 
     def denied(self, log: logs.ILogGroup) -> None:
         """Alarm when a child, or the execution role of its training job, lacks a permission."""
         pattern = f'{{ ($.failure = "{PERMISSION.name}") || ($.failure = "AccessDenied*") }}'
-        self._logged("denied", pattern, log, "A child, or the execution role of a training job, lacks a permission.")
+        self._alarm_on_log_lines(
+            "denied", pattern, log, "A child, or the execution role of a training job, lacks a permission."
+        )
 
-    def _logged(self, kind: str, pattern: str, log: logs.ILogGroup, description: str, *, periods: int = 1) -> None:
+    def _alarm_on_log_lines(
+        self, kind: str, pattern: str, log: logs.ILogGroup, description: str, *, periods: int = 1
+    ) -> None:
         """Alarm when the children's log has matching lines in each of `periods` consecutive periods.
 
         `pattern` selects the lines
@@ -194,12 +200,14 @@ class Alarms(AlarmTopic):
         )
         self.alarm(kind, "", description, lines.metric(period=_PERIOD, statistic="Sum"), periods=periods)
 
-    def _noticed(self, kind: str, identifier: str, pattern: Mapping[str, Any], what: str, *, of: str = "") -> None:
-        queue = noticed(self, identifier, pattern=pattern, what=what, key=self.key)
+    def _alarm_on_event(
+        self, kind: str, identifier: str, pattern: Mapping[str, Any], description: str, *, suffix: str = ""
+    ) -> None:
+        queue = retain_events(self, identifier, pattern=pattern, description=description, key=self.key)
         self.alarm(
             kind,
-            of,
-            f"{what} A queue retains the event, with its reason, for 14 days.",
+            suffix,
+            f"{description} A queue retains the event, with its reason, for 14 days.",
             queue.metric_approximate_number_of_messages_visible(period=_PERIOD, statistic="Maximum"),
         )
 

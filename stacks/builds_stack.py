@@ -101,7 +101,7 @@ class BuildsStack(Stack):
         built = {short: builder.image(build) for short, build in builds.items()}
         if wait:
             for target in grid.targets():
-                builder.replicated(wait, builds[target])
+                builder.wait_for_replication(wait, builds[target])
         alarms = Alarms(self, "Alarms", grid=grid, key=self._key)
         alarms.undelivered("image-builder", builder.function.dead_letters)
         alarms.failing("image-builder", builder.function.function)

@@ -29,7 +29,7 @@ _ANY_FOLDER = "A manifest line may copy any folder of a data bucket, or the mode
 def let_read_its_line(role: iam.Role, bucket: s3.Bucket, ledger: dynamodb.ITable) -> None:
     """Allow a role to read submissions, and to read and write its item in the ledger.
 
-    It may also write the jobs of a manifest that was submitted to Batch by hand, but not replace those of any
+    It may also write the jobs of a manifest that was submitted to Batch by hand, but not replace the jobs of any
     submission: the request must have the header If-None-Match
     (https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes-enforce.html).
     """
@@ -65,8 +65,8 @@ def let_train(role: iam.Role, grid: GridSettings, regions: Collection[str]) -> N
             conditions=conditions,
             because=f"{WHOSE}; SageMaker chooses the ids of reserved capacities",
         )
-    for actions, where in never(grid):
-        deny(role, actions, conditions=where)
+    for actions, denied_conditions in never(grid):
+        deny(role, actions, conditions=denied_conditions)
     grant(
         role,
         ["sagemaker:AddTags"],

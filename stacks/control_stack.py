@@ -205,15 +205,15 @@ class ControlStack(Stack):
     def _watch(self) -> None:
         """Add the alarms of the control plane, the dashboard of all Regions, saved queries and the budget."""
         self.alarms = Alarms(self, "Alarms", grid=self._grid, key=self._key)
-        for what, dead_letters, function in (
+        for subject, dead_letters, function in (
             ("intake", self.intake.dead_letters, self.intake.function),
             ("recorder", self.job_events.dead_letters, self.job_events.function),
             ("reconciler", self.reconciler.dead_letters, self.reconciler.function),
             ("region-guard", self.guard.dead_letters, self.guard.function),
         ):
-            self.alarms.undelivered(what, dead_letters)
-            self.alarms.failing(what, function)
-            self.alarms.late(what, function)
+            self.alarms.undelivered(subject, dead_letters)
+            self.alarms.failing(subject, function)
+            self.alarms.late(subject, function)
         # Lambda sends an event that failed three times to this queue. No running job needs the function, so this alarm
         # is enough; each further one costs 10 to 20 cents a month.
         self.alarms.undelivered("registrar", self.datasets.dead_letters)

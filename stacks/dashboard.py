@@ -29,7 +29,7 @@ class Dashboard(Construct):
             self, "Board", dashboard_name=grid.name, period_override=cloudwatch.PeriodOverride.INHERIT
         )
         board.add_widgets(self._swept("Lines that have not ended", _LINES), self._swept("Sweeps", _PASSES))
-        board.add_widgets(self._undelivered(), self._functions())
+        board.add_widgets(self._undelivered_events(), self._functions())
         for region in grid.regions:
             board.add_widgets(self._hosts(region, "GPUUtilization"), self._hosts(region, "CPUUtilization"))
 
@@ -46,20 +46,21 @@ class Dashboard(Construct):
         ]
         return cloudwatch.GraphWidget(title=title, width=12, left=found, region=self._grid.home)
 
-    def _undelivered(self) -> cloudwatch.GraphWidget:
+    def _undelivered_events(self) -> cloudwatch.GraphWidget:
         """Show the depth of every dead-letter queue; its name begins with its stack's name."""
-        stacks = {names.control_stack(self._grid.name): self._grid.home} | {
+        control, accounts = names.control_stack(self._grid.name), self._grid.other_accounts()
+        stacks = {control: self._grid.home} | {
             names.region_stack(self._grid.name, region): region for region in self._grid.regions
         }
-        found = [
+        depths = [
             self._search(
                 f'{{AWS/SQS,QueueName}} MetricName="ApproximateNumberOfMessagesVisible" QueueName="{stack}"',
                 region=region,
-                account=None if stack == names.control_stack(self._grid.name) else self._grid.elsewhere().get(region),
+                account=None if stack == control else accounts.get(region),  # the control stack is in the home account
             )
             for stack, region in stacks.items()
         ]
-        return cloudwatch.GraphWidget(title="Events that could not be delivered", width=12, left=found)
+        return cloudwatch.GraphWidget(title="Events that could not be delivered", width=12, left=depths)
 
     def _functions(self) -> cloudwatch.GraphWidget:
         stack = names.control_stack(self._grid.name)
@@ -75,7 +76,7 @@ class Dashboard(Construct):
 
     def _hosts(self, region: str, metric: str) -> cloudwatch.GraphWidget:
         search = f'{{/aws/sagemaker/TrainingJobs,Host}} MetricName="{metric}" Host="{self._grid.name}-"'
-        account = self._grid.elsewhere().get(region)
+        account = self._grid.other_accounts().get(region)
         found = self._search(search, region=region, statistic="Average", account=account)
         return cloudwatch.GraphWidget(title=f"{region}: {metric} of hosts, %", width=12, left=[found])
 

@@ -15,7 +15,7 @@ from stacks.keys import read_with, use_keys_of_regions
 from traingrid import names
 from traingrid.grid.model import GridSettings
 
-LONGEST = Duration.minutes(15)
+MAX_TIMEOUT = Duration.minutes(15)
 """The longest timeout of a function (https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html). Listing
 a dataset takes a request for each 1,000 objects."""
 
@@ -35,7 +35,7 @@ class DatasetRegistration(Construct):
             runtime=runtime,
             pattern=new_datasets(),
             bus=bus,
-            timeout=LONGEST,
+            timeout=MAX_TIMEOUT,
             role_name=names.home_role(grid.name, "register"),
         )
         self.function = registrar.function

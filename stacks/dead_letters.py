@@ -26,11 +26,11 @@ def dead_letters(scope: Construct, key: kms.IKey | None) -> sqs.Queue:
 
     It encrypts with `key`, or with SQS's own keys if that is None.
     """
-    return _kept_for_a_person(scope, "DeadLetters", key, "This is a dead-letter queue")
+    return _queue_for_a_person(scope, "DeadLetters", key, "This is a dead-letter queue")
 
 
-def noticed(
-    scope: Construct, identifier: str, *, pattern: Mapping[str, Any], what: str, key: kms.IKey | None
+def retain_events(
+    scope: Construct, identifier: str, *, pattern: Mapping[str, Any], description: str, key: kms.IKey | None
 ) -> sqs.Queue:
     """Return a new queue that retains every event that matches a pattern for 14 days, for an operator to inspect.
 
@@ -42,10 +42,10 @@ def noticed(
     Args:
         identifier: Construct id of the queue in `scope`.
         pattern: EventBridge's pattern of the events on the Region's default bus.
-        what: Description of the rule: the meaning of the events.
+        description: The description of the rule: the meaning of the events.
         key: The key that the queue encrypts with; None for SQS's own keys.
     """
-    queue = _kept_for_a_person(
+    queue = _queue_for_a_person(
         scope, identifier, key, "An operator reads it; no program could fail to process a message"
     )
     # The CDK's SqsQueue target would let any rule of the account send to an encrypted queue.
@@ -56,7 +56,7 @@ def noticed(
             maximum_event_age_in_seconds=EVENT_AGE.to_seconds(), maximum_retry_attempts=EVENT_RETRIES
         ),
     )
-    rule = events.CfnRule(scope, f"{identifier}Rule", description=what, event_pattern=pattern, targets=[target])
+    rule = events.CfnRule(scope, f"{identifier}Rule", description=description, event_pattern=pattern, targets=[target])
     queue.add_to_resource_policy(
         iam.PolicyStatement(
             principals=[iam.ServicePrincipal("events.amazonaws.com")],
@@ -68,7 +68,7 @@ def noticed(
     return queue
 
 
-def _kept_for_a_person(scope: Construct, identifier: str, key: kms.IKey | None, why_no_other: str) -> sqs.Queue:
+def _queue_for_a_person(scope: Construct, identifier: str, key: kms.IKey | None, why_no_other: str) -> sqs.Queue:
     """Return a new queue that retains messages for 14 days; `why_no_other` explains its lack of a dead-letter queue."""
     queue = sqs.Queue(
         scope,

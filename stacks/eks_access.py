@@ -134,7 +134,7 @@ def let_pods_assume(role: iam.Role, settings: EksCluster, region: str) -> None:
 
 def accounts_with_clusters(grid: GridSettings) -> list[str]:
     """Return the accounts, other than the home Region's, that have a cluster of the grid."""
-    return sorted({account for region, account in grid.elsewhere().items() if grid.regions[region].eks})
+    return sorted({account for region, account in grid.other_accounts().items() if grid.regions[region].eks})
 
 
 def let_nodes_pull(repository: ecr.Repository, accounts: Iterable[str]) -> None:

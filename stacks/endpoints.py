@@ -62,7 +62,7 @@ def private_endpoints(scope: Construct, vpc: ec2.Vpc, children: ec2.SecurityGrou
     )
     group.add_ingress_rule(children, ec2.Port.tcp(443), "HTTPS from the Batch children")
     queues = {"Batch": (ec2.InterfaceVpcEndpointAwsService.BATCH, "batch:*")} if grid.service_queue(grid.home) else {}
-    wanted = _PRIVATE | queues | (_ELSEWHERE if grid.elsewhere() else {})
+    wanted = _PRIVATE | queues | (_ELSEWHERE if grid.other_accounts() else {})
     for name, (service, actions) in wanted.items():
         endpoint = vpc.add_interface_endpoint(
             name,
@@ -79,7 +79,7 @@ def _accounts_of_home(grid: GridSettings, actions: str) -> iam.PolicyStatement:
 
     An endpoint serves its own Region, so the only other account is the one that trains in the home Region, if any.
     """
-    trains_there = grid.elsewhere().get(grid.home)
+    trains_there = grid.other_accounts().get(grid.home)
     accounts = [Aws.ACCOUNT_ID, trains_there] if trains_there else Aws.ACCOUNT_ID
     return iam.PolicyStatement(
         principals=[iam.AnyPrincipal()],

@@ -62,7 +62,7 @@ class EventForwarding(Construct):
             assumed_by=iam.ServicePrincipal("events.amazonaws.com", conditions=conditions),
             description=f"Sends state changes of training jobs and new datasets from {region} to the home Region",
         )
-        home = grid.account if region in grid.elsewhere() else Aws.ACCOUNT_ID
+        home = grid.account if region in grid.other_accounts() else Aws.ACCOUNT_ID
         home_bus = events.EventBus.from_event_bus_arn(
             self, "HomeBus", f"arn:aws:events:{grid.home}:{home}:event-bus/{names.event_bus(grid.name)}"
         )

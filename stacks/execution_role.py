@@ -149,7 +149,7 @@ class ExecutionRole(Construct):
         because = (
             "EC2's Describe actions do not support resources; SageMaker checks the network before it starts a host"
         )
-        grant(self.role, [f"ec2:Describe{what}" for what in looks], ["*"], because=because)
+        grant(self.role, [f"ec2:Describe{resources}" for resources in looks], ["*"], because=because)
 
     def _mount_file_systems(self, settings: Region, region: str) -> None:
         """Grant read access to the Region's EFS file systems, which a file system's own policy may require.
@@ -185,8 +185,8 @@ def _registries(grid: GridSettings, region: str) -> list[str]:
     `traingrid.manifest.allowed`.
     """
     found = [_ECR_PART.fullmatch(registry.replace("{region}", region)) for registry in grid.image_registries]
-    here = [match for match in found if match and match["region"] == region]
-    parts = [(f"arn:aws:ecr:{region}:{match['account']}:repository", match["repository"]) for match in here]
+    in_region = [match for match in found if match and match["region"] == region]
+    parts = [(f"arn:aws:ecr:{region}:{match['account']}:repository", match["repository"]) for match in in_region]
     return [
         arn
         for all_of_it, part in parts

@@ -73,7 +73,7 @@ def acknowledge(construct: IConstruct, rule: str, reason: str, *, checkov: str =
 
 def acknowledge_all(construct: IConstruct, reasons: Mapping[str, str]) -> None:
     """Record why a construct breaks rules of cdk-nag: reasons by rule id, in a single call to Node.js."""
-    Validations.of(construct).acknowledge(*(Acknowledgment(id=rule, reason=why) for rule, why in reasons.items()))
+    Validations.of(construct).acknowledge(*(Acknowledgment(id=rule, reason=reason) for rule, reason in reasons.items()))
 
 
 def skip_in_checkov(construct: IConstruct, rule: str, reason: str) -> None:

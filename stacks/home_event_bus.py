@@ -70,8 +70,8 @@ class JobEvents(Construct):
         The roles do not exist yet, so they are named in a condition instead of as principals. Conditions of bus
         policies: https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-event-bus-perms.html.
         """
-        for account in sorted(set(grid.elsewhere().values())):
-            regions = [region for region, of in grid.elsewhere().items() if of == account]
+        for account in sorted(set(grid.other_accounts().values())):
+            regions = [region for region, owner in grid.other_accounts().items() if owner == account]
             roles = [names.role_arn(account, names.forwarding_role(grid.name, region)) for region in regions]
             conditions = {"Condition": {"ArnEquals": {"aws:PrincipalArn": roles}}}
             self._accept(f"From{account}", f"account-{account}", account, conditions)

@@ -59,13 +59,13 @@ class ImageBuilder(Construct):
         request = self._request(build, "Image", build, "Custom::ContainerImage", build.tag)
         return BuiltImage(tag=build.tag, digest=request.get_att_string("Digest"))
 
-    def replicated(self, wait: ReplicationWait, build: ImageBuild) -> None:
+    def wait_for_replication(self, wait: ReplicationWait, build: ImageBuild) -> None:
         """Make the deployment wait, up to an hour, until the image of a build is replicated to every Region."""
         self._request(build, "Replicated", wait, "Custom::ReplicatedImage", build.tag)
 
-    def _request(self, of: ImageBuild, name: str, runs: BuildProject, kind: str, tag: str) -> CustomResource:
+    def _request(self, image_build: ImageBuild, name: str, runs: BuildProject, kind: str, tag: str) -> CustomResource:
         request = CustomResource(
-            of,
+            image_build,
             name,
             service_token=self.function.function.function_arn,
             resource_type=kind,

@@ -29,8 +29,8 @@ def framework_images(grid: GridSettings, *, python: Path = PYTHON) -> dict[str, 
     if not aliases:
         return {}
     if not python.exists():
-        what = f"images.{', images.'.join(aliases)}: the SageMaker Python SDK, which is required, is not installed."
-        raise UsageError(what, "Install it with `make setup-images`.")
+        problem = f"images.{', images.'.join(aliases)}: the SageMaker Python SDK, which is required, is not installed."
+        raise UsageError(problem, "Install it with `make setup-images`.")
     asked = {"framework", "algorithm", "version", "target", "python"}
     wanted = [{**image.model_dump(include=asked), "regions": list(grid.regions)} for image in aliases.values()]
     answers = zip(aliases, ask(python, wanted), strict=True)
@@ -79,6 +79,6 @@ def ask(python: Path, wanted: list[dict[str, object]]) -> list[dict[str, Any]]:
     )
     if ended.returncode:
         last = ended.stderr.strip().splitlines()[-1:] or [f"exit code {ended.returncode}"]
-        what = f"The SageMaker Python SDK failed: {last[0]}."
-        raise UsageError(what, "Reinstall it with `rm -r .venv-images; make setup-images`.")
+        problem = f"The SageMaker Python SDK failed: {last[0]}."
+        raise UsageError(problem, "Reinstall it with `rm -r .venv-images; make setup-images`.")
     return list(json.loads(ended.stdout))

@@ -16,7 +16,7 @@ from traingrid.grid.model import GridSettings
 
 
 def zones(grid: GridSettings) -> list[str]:
-    """Return the zones of the subnets: those of grid.yaml, or the first two of the Region."""
+    """Return the zones of the subnets: the zones in grid.yaml, or the first two of the Region."""
     return list(grid.network.zones) or [Fn.select(number, Fn.get_azs()) for number in range(2)]
 
 
@@ -79,8 +79,8 @@ class Network(Construct):
         gateway = ec2.SubnetConfiguration(
             name="Gateway", subnet_type=ec2.SubnetType.PUBLIC, cidr_mask=28, map_public_ip_on_launch=False
         )
-        behind = ec2.SubnetConfiguration(name=CHILDREN, subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS, cidr_mask=20)
-        return self._vpc(grid, [behind, gateway], nat_gateways=1)
+        private = ec2.SubnetConfiguration(name=CHILDREN, subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS, cidr_mask=20)
+        return self._vpc(grid, [private, gateway], nat_gateways=1)
 
     def _vpc(self, grid: GridSettings, subnets: Sequence[ec2.SubnetConfiguration], *, nat_gateways: int) -> ec2.Vpc:
         vpc = ec2.Vpc(
@@ -98,7 +98,7 @@ class Network(Construct):
             "admits its own members",
         )
         if grid.network.zones:
-            _zones_are_chosen(vpc)
+            _acknowledge_zones(vpc)
         if any(subnet.subnet_type == ec2.SubnetType.PUBLIC for subnet in subnets):
             acknowledge(
                 vpc,
@@ -142,7 +142,7 @@ class Network(Construct):
         return group
 
 
-def _zones_are_chosen(vpc: ec2.Vpc) -> None:
+def _acknowledge_zones(vpc: ec2.Vpc) -> None:
     """Acknowledge, for the CDK's validation and for cfn-lint, that grid.yaml names the zones of the subnets.
 
     cfn-lint reads it from the resource's metadata (https://github.com/aws-cloudformation/cfn-lint#metadata).

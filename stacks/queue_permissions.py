@@ -35,13 +35,13 @@ def let_queue(role: iam.Role, grid: GridSettings) -> None:
         "StringEquals": {f"aws:RequestTag/{names.TAG_GRID}": grid.name},
         "Null": {f"aws:RequestTag/{tag}": "false" for tag in TAGS_OF_A_LINE},
     }
-    where = [_queue(grid, region) for region in regions]
+    queues = [_queue(grid, region) for region in regions]
     if quota := [region for region in regions if (queue := grid.regions[region].service_queue) and queue.quota_shares]:
-        where += [f"{_queue(grid, region)}/quota-share/{share}" for region in quota for share in grid.shares]
+        queues += [f"{_queue(grid, region)}/quota-share/{share}" for region in quota for share in grid.shares]
     # No refusal of SubmitServiceJob is publicly documented. SubmitJob with tags is authorized as batch:TagResource on
     # the queue, too (stacks/intake_permissions.py), so both actions get the same resources.
     submitting = ["batch:SubmitServiceJob", "batch:TagResource"]
-    grant(role, submitting, [*where, *_service_jobs(regions)], conditions=conditions, because=_IDS)
+    grant(role, submitting, [*queues, *_service_jobs(regions)], conditions=conditions, because=_IDS)
     let_see_queued(role, grid)
     let_end_queued(role, grid)
     begins = names.queued_training_jobs(grid.name)

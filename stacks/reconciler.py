@@ -11,7 +11,7 @@ from traingrid import names
 from traingrid.backoff import PASS_SECONDS
 from traingrid.grid.model import GridSettings
 
-LONGEST_PASS = Duration.seconds(PASS_SECONDS - 30)
+MAX_PASS_DURATION = Duration.seconds(PASS_SECONDS - 30)
 """A pass ends before the next one begins. Two at once are harmless, but double the calls to SageMaker."""
 
 
@@ -27,7 +27,7 @@ class Reconciler(Construct):
             description="Closes jobs that have no active child, and stops unwanted training jobs",
             runtime=runtime,
             schedule=events.Schedule.rate(Duration.seconds(PASS_SECONDS)),
-            timeout=LONGEST_PASS,
+            timeout=MAX_PASS_DURATION,
             role_name=names.home_role(grid.name, "sweep"),
         )
         self.function = reconcile.function

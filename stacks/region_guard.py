@@ -16,7 +16,7 @@ from traingrid import names
 from traingrid.grid.model import GridSettings
 from traingrid.grid.region import Region
 
-LONGEST_ANSWER = Duration.minutes(5)
+MAX_ANSWER_DURATION = Duration.minutes(5)
 """The function reads the whole ledger, as a pass does."""
 
 ANSWER_TIMEOUT = Duration.minutes(20)
@@ -39,7 +39,7 @@ class RegionGuard(Construct):
             handler="lambda.guard_regions.handler",
             description="Refuses deployments that remove a Region, or the grid, while jobs are open",
             runtime=runtime,
-            timeout=LONGEST_ANSWER,
+            timeout=MAX_ANSWER_DURATION,
             role_name=names.guard_role(grid.name),
         )
         self.function = guard.function
@@ -54,7 +54,7 @@ class RegionGuard(Construct):
             properties={
                 "Regions": sorted(grid.regions),
                 "Abandoned": sorted(grid.abandoned_regions),
-                "Elsewhere": dict(sorted(grid.elsewhere().items())),
+                "Elsewhere": dict(sorted(grid.other_accounts().items())),
                 **_held_by_jobs(grid),
             },
         )

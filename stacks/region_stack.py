@@ -55,7 +55,9 @@ class RegionStack(Stack):
         use_key(execution.role, key, region=region, services=["s3"])
         let_sagemaker_encrypt(execution.role, key)
         read_with(execution.role, grid.regions[region].data_keys, region=region)
-        acting = ActingRoles(self, "Acting", grid=grid, region=region, key=key) if region in grid.elsewhere() else None
+        acting = (
+            ActingRoles(self, "Acting", grid=grid, region=region, key=key) if region in grid.other_accounts() else None
+        )
         if grid.regions[region].eks:
             roles = {part: role.role_arn for part, role in acting.roles.items()} if acting else {}
             EksAccess(self, "Eks", grid=grid, region=region, pods=execution.role, acting=roles)

@@ -11,7 +11,7 @@ from traingrid.grid.model import GridSettings
 
 
 class RegistryStack(Stack):
-    """The repositories of a training Region whose registry is not that of the home Region.
+    """The repositories of a training Region whose registry is not the home Region's registry.
 
     If they did not exist, ECR would create them at the first replication, with mutable tags and without image scans
     (https://docs.aws.amazon.com/AmazonECR/latest/userguide/replication.html).
@@ -28,7 +28,7 @@ class RegistryStack(Stack):
             registry(self, f"Repository-{short}", name=names.repository(grid.name, short))
             for short in grid.repositories()
         ]
-        if region in grid.elsewhere():
+        if region in grid.other_accounts():
             ReplicationPermission(self, "Replication", grid=grid, region=region)
             for repository in repositories:
                 let_builds_look(repository, grid)

@@ -44,8 +44,8 @@ def replication_rule(grid: GridSettings) -> dict[str, Any]:
 
 def places(grid: GridSettings) -> tuple[str, ...]:
     """Return the Regions that images are replicated to, in the format REGION, or REGION/ACCOUNT for other accounts."""
-    elsewhere = grid.elsewhere()
-    return tuple(f"{region}/{elsewhere.get(region, '')}".rstrip("/") for region in sorted(grid.replicas()))
+    other_accounts = grid.other_accounts()
+    return tuple(f"{region}/{other_accounts.get(region, '')}".rstrip("/") for region in sorted(grid.replicas()))
 
 
 class ReplicationPermission(Construct):

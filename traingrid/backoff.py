@@ -6,7 +6,7 @@ import random
 
 # The interval between two reads of the ledger: short for a new training job, so that quick runs and early failures are
 # detected at once, and longer later.
-_SHORTEST_LOOK, _LONGEST_LOOK, _LOOK_PER_AGE = 1.0, 60.0, 1 / 60
+_MIN_LOOK, _MAX_LOOK, _LOOK_PER_AGE = 1.0, 60.0, 1 / 60
 
 VISIBLE_WITHIN = 60.0
 """The time for which DescribeTrainingJob may not find a new training job. AWS documents no value; children wait this
@@ -22,7 +22,7 @@ PASS_SECONDS = 300
 
 def look_seconds(age: float) -> float:
     """Return the wait before the next check of a job that has been watched for `age` seconds."""
-    return min(max(age * _LOOK_PER_AGE, _SHORTEST_LOOK), _LONGEST_LOOK)
+    return min(max(age * _LOOK_PER_AGE, _MIN_LOOK), _MAX_LOOK)
 
 
 def backoff_seconds(tries: int, cap: float) -> float:

@@ -87,8 +87,8 @@ class JsonFormatter(logging.Formatter):
         if record.exc_info and record.exc_info[1]:
             kind, error, trace = record.exc_info
             line |= {"errorType": kind.__name__, "errorMessage": str(error), "stackTrace": traceback.format_tb(trace)}
-        when = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-        return json.dumps({**line, "timestamp": when.replace("+00:00", "Z")}, ensure_ascii=False, default=str)
+        time_text = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        return json.dumps({**line, "timestamp": time_text.replace("+00:00", "Z")}, ensure_ascii=False, default=str)
 
 
 class TextFormatter(logging.Formatter):

@@ -422,6 +422,21 @@ def role_arn(account: str, role: str) -> str:
     return f"arn:aws:iam::{account}:role/{role}"
 
 
+def region_of_arn(arn: str) -> str:
+    """Return the Region of an ARN."""
+    return arn.split(":")[3]
+
+
+def account_of_arn(arn: str) -> str:
+    """Return the account of an ARN."""
+    return arn.split(":")[4]
+
+
+def name_of_arn(arn: str) -> str:
+    """Return the name at the end of an ARN, after its last slash."""
+    return arn.rpartition("/")[2]
+
+
 def kubernetes_group(grid: str, part: Part) -> str:
     """Return the group that a part's role has in the API of a Kubernetes cluster, to which RoleBindings refer."""
     return f"traingrid:{grid}:{part}"

@@ -15,7 +15,7 @@ from traingrid.errors import TraingridError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-MOST_LEVELS = 100
+MAX_LEVELS = 100
 """The maximum number of nested objects and lists, with which recursive functions work at any depth of the stack."""
 _DIGITS = f"JSON whose numbers have at most {sys.int_info.default_max_str_digits} digits"
 _TYPES = {dict: "an object", list: "a list", str: "a text", int: "a whole number"}
@@ -40,11 +40,12 @@ def json_value(text: str | bytes, source: object = "") -> Any:
 
     Args:
         text: The text; bytes are UTF-8.
+        source: The origin of the text, for the error.
 
     Raises:
-        JsonError: It is not JSON, has more than `MOST_LEVELS` levels, or a number with more digits than Python reads.
+        JsonError: It is not JSON, has more than `MAX_LEVELS` levels, or a number with more digits than Python reads.
     """
-    return _decoded(_DECODER, text, source)
+    return _decode(_DECODER, text, source)
 
 
 def json_object(text: str | bytes, source: object = "") -> dict[str, Any]:
@@ -79,7 +80,7 @@ def storable_object(text: str | bytes, source: object = "") -> dict[str, Any]:
         JsonError: It is none, has a key twice, or has a value that PostgreSQL's jsonb or SQLite's JSON functions would
             refuse: NaN, an infinite number, a NUL character, or half of a surrogate pair.
     """
-    value = _checked(_decoded(_STORABLE, text, source), dict, "a JSON object", source)
+    value = _checked(_decode(_STORABLE, text, source), dict, "a JSON object", source)
     try:
         plain = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except ValueError:
@@ -89,7 +90,7 @@ def storable_object(text: str | bytes, source: object = "") -> dict[str, Any]:
     return value
 
 
-def _decoded(decoder: json.JSONDecoder, text: str | bytes, source: object) -> Any:
+def _decode(decoder: json.JSONDecoder, text: str | bytes, source: object) -> Any:
     try:
         text = text if isinstance(text, str) else text.decode("utf-8-sig")
         value = decoder.decode(text)
@@ -104,15 +105,15 @@ def _decoded(decoder: json.JSONDecoder, text: str | bytes, source: object) -> An
     except RecursionError:
         value, is_nested = None, True
     else:
-        is_nested = text.count("[") + text.count("{") > MOST_LEVELS and _exceeds_levels(value)
+        is_nested = text.count("[") + text.count("{") > MAX_LEVELS and _exceeds_levels(value)
     if is_nested:
-        raise JsonError(f"JSON with fewer levels than {MOST_LEVELS + 1}", source)
+        raise JsonError(f"JSON with fewer levels than {MAX_LEVELS + 1}", source)
     return value
 
 
 def _exceeds_levels(value: Any) -> bool:
     level = [value]
-    for _ in range(MOST_LEVELS):
+    for _ in range(MAX_LEVELS):
         level = [
             entry
             for container in level

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _CHUNK = 2**20
-_LARGEST_HEADER = 2**16
+_MAX_HEADER_BYTES = 2**16
 """The most bytes of the headers of one member: they are read into memory, and may specify any size."""
-_LONGEST_PATH, _LONGEST_NAME, _DEEPEST = 1024, 255, 100
+_MAX_PATH_LENGTH, _MAX_NAME_LENGTH, _MAX_DEPTH = 1024, 255, 100
 """The longest key in S3, the longest name of Linux's file systems, and a depth that Python can delete again."""
 _TOO_MANY_DIGITS = b"0" * 256
 _AS_ZEROS = bytes.maketrans(b"123456789", b"000000000")
-_MOST_LINKS, _LONGEST_CHAIN, _SHOWN = 100_000, 16, 10
+_MAX_LINKS, _MAX_CHAIN_LENGTH, _SHOWN = 100_000, 16, 10
 _DISK_RESERVE = 2**28
 # `tarfile` raises these for malformed headers, besides its own.
 _MALFORMED = (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile, ValueError, ArithmeticError, LookupError)
@@ -122,12 +122,12 @@ class _Forward:
     """Reads an archive forward only, within its limits: a header can neither point back nor fill the memory."""
 
     def __init__(self, stream: Any, limits: ArchiveLimits) -> None:
-        self._stream, self._limits, self._at, self._header = stream, limits, 0, 0
+        self._stream, self._limits, self._position, self._header = stream, limits, 0, 0
         self._block = b""
 
     def start_header(self) -> None:
         """Let the next reads be those of the headers of one member."""
-        self._header = _LARGEST_HEADER
+        self._header = _MAX_HEADER_BYTES
 
     def end_header(self) -> None:
         self._header = 0
@@ -140,7 +140,8 @@ class _Forward:
                 a missing or damaged header for the end.
         """
         if len(self._block) < tarfile.BLOCKSIZE or any(self._block):
-            raise ArchiveError(f"it is truncated or damaged after its first {self._at - len(self._block):,} bytes")
+            intact = self._position - len(self._block)
+            raise ArchiveError(f"it is truncated or damaged after its first {intact:,} bytes")
         while content := self.read(_CHUNK):
             if content.count(0) < len(content):
                 raise ArchiveError("the file has more after its end, such as a second archive")
@@ -148,11 +149,11 @@ class _Forward:
     def read(self, size: int) -> bytes:
         """Return the next bytes: all that are requested, or the last ones."""
         if size < 0 or (self._header and size > self._header):
-            raise ArchiveError(f"a member has headers of more than {_LARGEST_HEADER:,} bytes")
+            raise ArchiveError(f"a member has headers of more than {_MAX_HEADER_BYTES:,} bytes")
         content: bytes = self._stream.read(size)
         self._block = content
-        self._at += len(content)
-        if self._at > self._limits.size:
+        self._position += len(content)
+        if self._position > self._limits.size:
             raise _too_large(self._limits)
         if self._header:
             self._header = max(1, self._header - size)
@@ -162,14 +163,14 @@ class _Forward:
         return content
 
     def tell(self) -> int:
-        return self._at
+        return self._position
 
-    def seek(self, to: int) -> None:
+    def seek(self, position: int) -> None:
         """Read up to a position after this one."""
-        if to < self._at:
+        if position < self._position:
             raise ArchiveError("a header points to a place before it")
         header, self._header = self._header, 0
-        while self._at < to and self.read(min(_CHUNK, to - self._at)):
+        while self._position < position and self.read(min(_CHUNK, position - self._position)):
             continue
         self._header = header
 
@@ -204,32 +205,36 @@ class _Unpacking:
         self._make_links()
 
     def _add(self, archive: tarfile.TarFile, member: tarfile.TarInfo) -> None:
+        """Extract a file or a folder; remember a link, which is made after all members."""
         path = _checked_path(member.name)
         if path == PurePosixPath() and member.isdir():
             return
         if path == PurePosixPath() or not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
             raise ArchiveError(f"{member.name!r} is not a file, a folder or a link")
-        self.links.pop(path, None)
+        self.links.pop(path, None)  # this member replaces an earlier link
         if member.issym() or member.islnk():
             target = _target(path, member)
             if target != path:  # GNU tar stores a file that is named twice as a link to itself
                 self.links[path] = target
-            if len(self.links) > _MOST_LINKS:
-                raise ArchiveError(f"it has more than {_MOST_LINKS:,} links")
+            if len(self.links) > _MAX_LINKS:
+                raise ArchiveError(f"it has more than {_MAX_LINKS:,} links")
             return
         try:
             if member.isdir():
-                self._make_folders(self.root / path, members=1)
+                self._make_folders(self.root / path, already_counted=1)
             else:
                 self._make_folders((self.root / path).parent)
                 self._write(archive, member, self.root / path)
         except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
             raise ArchiveError(f"{member.name!r} is a file and a folder") from error
 
-    def _make_folders(self, folder: Path, members: int = 0) -> None:
-        """Make a folder and those above it, and count them except for `members`, which are counted."""
+    def _make_folders(self, folder: Path, already_counted: int = 0) -> None:
+        """Make a folder and its missing parents, and count those that are new.
+
+        `already_counted` of them are members, which have been counted.
+        """
         new = sum(1 for _ in takewhile(lambda above: not above.exists(), (folder, *folder.parents)))
-        self._count_members(max(0, new - members))
+        self._count_members(max(0, new - already_counted))
         folder.mkdir(parents=True, exist_ok=True)
 
     def _write(self, archive: tarfile.TarFile, member: tarfile.TarInfo, path: Path) -> None:
@@ -266,7 +271,7 @@ class _Unpacking:
     def _end_of(self, path: PurePosixPath) -> PurePosixPath | None:
         """Return the path to which a chain of links leads, or None if it leads nowhere."""
         end: PurePosixPath | None = path
-        for _ in range(_LONGEST_CHAIN):
+        for _ in range(_MAX_CHAIN_LENGTH):
             if end is None or end not in self.links:
                 return end
             end = self.links[end]
@@ -310,14 +315,14 @@ def _checked_path(name: str) -> PurePosixPath:
     """
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts:
-        raise ArchiveError(f"the path {name[:_LONGEST_PATH]!r} leads out of the folder")
+        raise ArchiveError(f"the path {name[:_MAX_PATH_LENGTH]!r} leads out of the folder")
     if "\0" in name:
-        raise ArchiveError(f"the path {name[:_LONGEST_PATH]!r} has a NUL character")
+        raise ArchiveError(f"the path {name[:_MAX_PATH_LENGTH]!r} has a NUL character")
     longest = max((len(os.fsencode(part)) for part in path.parts), default=0)
-    if len(os.fsencode(name)) > _LONGEST_PATH or longest > _LONGEST_NAME or len(path.parts) > _DEEPEST:
+    if len(os.fsencode(name)) > _MAX_PATH_LENGTH or longest > _MAX_NAME_LENGTH or len(path.parts) > _MAX_DEPTH:
         raise ArchiveError(
-            f"the path {name[:60]!r}... is too long: the limits are {_LONGEST_PATH:,} bytes, {_LONGEST_NAME} for each "
-            f"part, and {_DEEPEST} folders"
+            f"the path {name[:60]!r}... is too long: the limits are {_MAX_PATH_LENGTH:,} bytes, {_MAX_NAME_LENGTH} for "
+            f"each part, and {_MAX_DEPTH} folders"
         )
     return path
 
@@ -328,7 +333,7 @@ def _target(path: PurePosixPath, member: tarfile.TarInfo) -> PurePosixPath | Non
     The target of a symbolic link is relative to the link's folder, that of a hard link to the archive. No folder on the
     way is a link, so `..` is the folder above.
     """
-    if member.linkname.startswith("/") or len(os.fsencode(member.linkname)) > _LONGEST_PATH:
+    if member.linkname.startswith("/") or len(os.fsencode(member.linkname)) > _MAX_PATH_LENGTH:
         return None
     parts: list[str] = []
     for part in ((path.parent / member.linkname) if member.issym() else PurePosixPath(member.linkname)).parts:

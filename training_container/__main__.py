@@ -71,7 +71,7 @@ def main() -> int:
     try:
         job = read_training_job(folders, sys.argv[1:])
         refuse_missing_gpus(job, os.environ)
-        config = checked(job)
+        config = check(job)
         kernel_cache.restore(job, os.environ)
         if job.launch.script:
             scripts.prepare(job.launch.script, folders)
@@ -95,7 +95,7 @@ def stop_file_of(job: TrainingJob, scratch: Path) -> Path:
     return stop_file
 
 
-def checked(job: TrainingJob) -> Config | None:
+def check(job: TrainingJob) -> Config | None:
     """Validate everything that does not require TensorFlow, on every host, and return the trainer's hyperparameters.
 
     Returns:

@@ -7,12 +7,12 @@ reader of the other packages, which this image does not have.
 import json
 from typing import Any
 
-MOST_LEVELS = 100
+MAX_LEVELS = 100
 """The maximum number of nested objects and lists, with which recursive functions work at any depth of the stack."""
 
 
 def loads(text: str | bytes) -> Any:
-    """Return a JSON value with at most `MOST_LEVELS` levels.
+    """Return a JSON value with at most `MAX_LEVELS` levels.
 
     Raises:
         ValueError: It is not JSON in UTF-8, has more levels, or a number with more digits than Python reads.
@@ -22,17 +22,17 @@ def loads(text: str | bytes) -> Any:
         value = json.loads(text)
     except RecursionError:
         raise ValueError(_NESTED) from None
-    if text.count("[") + text.count("{") > MOST_LEVELS and _exceeds_levels(value):
+    if text.count("[") + text.count("{") > MAX_LEVELS and _exceeds_levels(value):
         raise ValueError(_NESTED)
     return value
 
 
-_NESTED = f"it has more than {MOST_LEVELS} levels"
+_NESTED = f"it has more than {MAX_LEVELS} levels"
 
 
 def _exceeds_levels(value: Any) -> bool:
     level = [value]
-    for _ in range(MOST_LEVELS):
+    for _ in range(MAX_LEVELS):
         level = [
             entry
             for container in level

@@ -93,7 +93,7 @@ def ingest(rounds: int = ROUNDS) -> dict[str, Any]:
     """Return the cost of reading a FIFO and the file, with the plugin."""
     with records("ingest") as (large, small, images), Reader(0) as reader:
         return {
-            "plugin": record_reader.plugin_loaded(),
+            "plugin": record_reader.load_plugin(),
             "cores": sorted(os.sched_getaffinity(0)),
             "raw_110_kb": against_file(reader, large, "raw", rounds),
             "raw_1_kb": against_file(reader, small, "raw", rounds),

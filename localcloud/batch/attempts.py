@@ -10,6 +10,7 @@ from moto.logs.exceptions import ResourceNotFoundException
 
 from localcloud.batch.jobs import Job, now_ms
 from localcloud.batch.retries import Outcome
+from localcloud.credentials.arn import name_of_arn
 from localcloud.ecr.process_images import InvalidImageError, ProcessImage
 from localcloud.ecr.pulls import ImageNotFoundError, resolve
 from localcloud.iam.resource_policies import allows_service
@@ -183,7 +184,7 @@ class Attempt:
     def _role(self, role_arn: str | None) -> str | None:
         if not role_arn:
             return None
-        trust = trust_of(role_arn.rpartition("/")[2], self._place[1])
+        trust = trust_of(name_of_arn(role_arn), self._place[1])
         if not allows_service(trust, "sts:AssumeRole", "ecs-tasks.amazonaws.com", self._task_arn):
             message = (
                 f"ECS was unable to assume the role {role_arn!r} that was provided for this task. Please verify that "

@@ -21,6 +21,7 @@ from localcloud.batch.jobs import Job
 from localcloud.batch.scheduler import Scheduler
 from localcloud.batch.service_jobs.api import OPERATIONS, Services
 from localcloud.batch.service_jobs.scheduler import ServiceScheduler
+from localcloud.credentials.arn import name_of_arn
 from localcloud.limits import linked_roles
 
 if TYPE_CHECKING:
@@ -139,20 +140,23 @@ class BatchCompute(BatchBackend):
         service_role: str,
         tags: dict[str, str] | None = None,
     ) -> Any:
-        """Use the service-linked role as AWS does, and create it (see `linked_roles`); moto requires a service role."""
-        reason = linked_roles.first_use(self.account_id)
+        """Use the service-linked role if no role is given; moto requires one.
+
+        The role is created on first use, and then the environment is INVALID, as on AWS (`linked_roles`).
+        """
+        invalid_reason = linked_roles.create_missing(self.account_id)
         role = service_role or linked_roles.arn(self.account_id, "AWSServiceRoleForBatch")
         environment = super().create_compute_environment(
             compute_environment_name, _type, state or "ENABLED", compute_resources, role, tags
         )
-        environment.invalid_because = reason
+        environment.invalid_reason = invalid_reason
         return environment
 
     def describe_compute_environments(self, environments: list[str] | None = None) -> list[dict[str, Any]]:
         """Report an environment with a recorded problem as INVALID; moto reports every environment as VALID."""
         descriptions: list[dict[str, Any]] = super().describe_compute_environments(environments)
         for description in descriptions:
-            if reason := self._compute_environments[description["computeEnvironmentArn"]].invalid_because:
+            if reason := self._compute_environments[description["computeEnvironmentArn"]].invalid_reason:
                 description.update(status="INVALID", statusReason=f"CLIENT_ERROR - {reason}")
         return descriptions
 
@@ -180,7 +184,7 @@ class BatchCompute(BatchBackend):
 
     def describe_job_queues(self, job_queues: list[str] | None = None) -> list[dict[str, Any]]:
         """Return moto's queues and the queues of service jobs."""
-        names = {name.rpartition("/")[2] for name in job_queues or ()}
+        names = {name_of_arn(name) for name in job_queues or ()}
         ours = [queue for queue in self.services.resources.queues.values() if not names or queue.name in names]
         tagged = [queue.describe() | {"tags": self.list_tags_for_resource(queue.arn)} for queue in ours]
         return [*super().describe_job_queues(job_queues), *tagged]

@@ -106,7 +106,7 @@ class Scheduler:
             job.log_stream = log_stream
             self._move(job, "RUNNING")
 
-    def finished(self, attempt: Attempt, outcome: Outcome) -> None:
+    def record_end(self, attempt: Attempt, outcome: Outcome) -> None:
         """Record the end of an attempt: free its vCPUs, then end its job or queue it again."""
         job = attempt.job
         with self._changed:
@@ -177,7 +177,7 @@ class Scheduler:
         for environment in environments:
             used = self._used.get(environment.arn, 0)
             # moto stores None if the caller omitted the state; AWS uses ENABLED
-            usable = environment.state != "DISABLED" and not environment.invalid_because
+            usable = environment.state != "DISABLED" and not environment.invalid_reason
             if usable and used + needed <= _milli_vcpus(environment) and self._within_quota(environment, needed):
                 return environment
         return None
@@ -205,7 +205,7 @@ class Scheduler:
 
     def _start(self, job: Job, environment: ComputeEnvironment) -> None:
         self._used[environment.arn] = self._used.get(environment.arn, 0) + job.submission.milli_vcpus
-        attempt = Attempt(self._cloud, job, environment, on_running=self.running, on_end=self.finished)
+        attempt = Attempt(self._cloud, job, environment, on_running=self.running, on_end=self.record_end)
         self._attempts[job.id] = attempt
         self._move(job, "STARTING")
         attempt.start()

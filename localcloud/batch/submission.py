@@ -18,7 +18,7 @@ MIN_ARRAY, MAX_ARRAY = 2, 10_000
 MIN_TIMEOUT_SECONDS = 60
 MAX_PAYLOAD_BYTES = 30 * 1024
 """AWS Batch User Guide, "AWS Batch service quotas": maximum job payload size for SubmitJob, 30 KiB."""
-_MOST_TAGS = 50
+_MAX_TAGS = 50
 _TAG = re.compile(r"[\w\s+\-=.:/@]*")
 """Letters and digits of any language, spaces and + - = . _ : / @
 (https://docs.aws.amazon.com/batch/latest/userguide/using-tags.html)."""
@@ -128,10 +128,10 @@ def _timeout(timeout: Mapping[str, Any] | None) -> dict[str, int] | None:
 
 
 def _tags(tags: Mapping[str, str] | None) -> dict[str, str]:
-    # The reference demands one entry, but Airflow's BatchOperator always sends a map, without tags an empty one:
+    # AWS's API reference requires one tag. Not checked, because Airflow's BatchOperator sends an empty map without any:
     # https://github.com/apache/airflow/blob/main/providers/amazon/src/airflow/providers/amazon/aws/operators/batch.py
-    if len(tags or {}) > _MOST_TAGS:
-        _refuse(f"tags must have at most {_MOST_TAGS} entries; got {len(tags or {})}")
+    if len(tags or {}) > _MAX_TAGS:
+        _refuse(f"tags must have at most {_MAX_TAGS} entries; got {len(tags or {})}")
     for key, value in (tags or {}).items():
         for kind, text in (("TagKey", key), ("TagValue", value)):
             if not _TAG.fullmatch(text):
@@ -147,8 +147,8 @@ def _container(
     for field_name in ("command", "instanceType", "vcpus", "memory"):
         if overrides.get(field_name) is not None:
             container[field_name] = overrides[field_name]
-    container["environment"] = _by("name", container.get("environment") or [], overrides.get("environment") or [])
-    container["resourceRequirements"] = _by(
+    container["environment"] = _merge("name", container.get("environment") or [], overrides.get("environment") or [])
+    container["resourceRequirements"] = _merge(
         "type", container.get("resourceRequirements") or [], overrides.get("resourceRequirements") or []
     )
     container["command"] = [_with_parameters(part, parameters) for part in container.get("command") or []]
@@ -158,7 +158,7 @@ def _container(
     return container
 
 
-def _by(key: str, first: Iterable[Mapping[str, str]], second: Iterable[Mapping[str, str]]) -> list[dict[str, str]]:
+def _merge(key: str, first: Iterable[Mapping[str, str]], second: Iterable[Mapping[str, str]]) -> list[dict[str, str]]:
     merged = {entry[key]: dict(entry) for entry in (*first, *second)}
     return list(merged.values())
 

@@ -101,7 +101,7 @@ class Context:
         """Return an ARN in the stack's account and Region."""
         return f"arn:aws:{service}:{'' if is_global else self.region}:{self.account}:{resource}"
 
-    def name(self, longest: int = 255, *, lower: bool = False) -> str:
+    def name(self, max_length: int = 255, *, lower: bool = False) -> str:
         """Return a name for an unnamed resource: stack name, logical id and a random suffix.
 
         If the name exceeds the service's limit, the stack name and the logical id share the available characters
@@ -110,10 +110,10 @@ class Context:
         https://github.com/KensioSoftware/yulin/issues/1113 and in https://github.com/convox/rack/issues/2297.
         """
         end = random_suffix()
-        room = longest - len(end) - 2
-        stack, own = self.stack_name, self.logical_id
-        stack = stack[: max(room - room // 2, room - len(own))]
-        name = f"{stack}-{own[: room - len(stack)]}-{end}"
+        available = max_length - len(end) - 2
+        stack, logical_id = self.stack_name, self.logical_id
+        stack = stack[: max(available - available // 2, available - len(logical_id))]
+        name = f"{stack}-{logical_id[: available - len(stack)]}-{end}"
         return name.lower() if lower else name
 
     def request(self, service: str, operation: str, properties: dict[str, Any]) -> dict[str, Any]:

@@ -29,7 +29,7 @@ class ResourceSchema:
         perhaps_create_only: Paths of properties that only some updates keep ("conditionalCreateOnlyProperties").
         delete_first: True if a replacement deletes the old resource before it creates the new one
             ("replacementStrategy": "delete_then_create").
-        longest_name: Maximum length of the name; None if the schema has no limit.
+        max_name_length: Maximum length of the name; None if the schema has no limit.
         schema: The JSON schema itself; empty if the registry lacks the type.
     """
 
@@ -37,7 +37,7 @@ class ResourceSchema:
     create_only: tuple[str, ...] = ()
     perhaps_create_only: tuple[str, ...] = ()
     delete_first: bool = False
-    longest_name: int | None = None
+    max_name_length: int | None = None
     schema: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def violations(self, properties: Properties) -> list[str]:
@@ -51,7 +51,7 @@ class ResourceSchema:
 
     def replaces(self, old: Properties, new: Properties) -> list[str]:
         """Return the paths of the changed properties for which CloudFormation replaces the resource."""
-        return [path for path in self._fixed(new) if _at(old, path) != _at(new, path)]
+        return [path for path in self._fixed(new) if _value_at(old, path) != _value_at(new, path)]
 
     @property
     def name_path(self) -> str:
@@ -60,7 +60,7 @@ class ResourceSchema:
 
     def name(self, properties: Properties) -> str:
         """Return the name of a resource in a template; "" if CloudFormation chooses it."""
-        return str(_at(properties, self.name_path) or "") if self.name_path else ""
+        return str(_value_at(properties, self.name_path) or "") if self.name_path else ""
 
     def _fixed(self, properties: Properties) -> Iterator[str]:
         yield from self.create_only
@@ -90,33 +90,33 @@ def resource_schema(kind: str) -> ResourceSchema:
         schema=schema,
     )
     limit = schema["properties"].get(without_limit.name_path, {}).get("maxLength")
-    return ResourceSchema(**{**vars(without_limit), "longest_name": limit})
+    return ResourceSchema(**{**vars(without_limit), "max_name_length": limit})
 
 
-def _violations(value: Any, schema: Mapping[str, Any], definitions: Mapping[str, Any], at: str) -> Iterator[str]:
+def _violations(value: Any, schema: Mapping[str, Any], definitions: Mapping[str, Any], pointer: str) -> Iterator[str]:
     if "$ref" in schema:
         schema = definitions.get(schema["$ref"].rpartition("/")[2], {})
     if isinstance(value, list):
         for number, item in enumerate(value):
-            yield from _violations(item, schema.get("items", {}), definitions, f"{at}/{number}")
+            yield from _violations(item, schema.get("items", {}), definitions, f"{pointer}/{number}")
     known_properties = schema.get("properties")
     if not isinstance(value, Mapping) or known_properties is None:
         return
     for key, item in value.items():
         if key in known_properties:
-            yield from _violations(item, known_properties[key], definitions, f"{at}/{key}")
+            yield from _violations(item, known_properties[key], definitions, f"{pointer}/{key}")
         elif schema.get("additionalProperties") is False and "patternProperties" not in schema:
-            yield f"{at}: extraneous key [{key}] is not permitted"
+            yield f"{pointer}: extraneous key [{key}] is not permitted"
     for key in schema.get("required", ()):
         if key not in value:
-            yield f"{at}: required key [{key}] not found"
+            yield f"{pointer}: required key [{key}] not found"
 
 
 def _paths(schema: dict[str, Any], key: str) -> tuple[str, ...]:
     return tuple(pointer.removeprefix("/properties/") for pointer in schema.get(key, ()))
 
 
-def _at(properties: Properties, path: str) -> Any:
+def _value_at(properties: Properties, path: str) -> Any:
     """Return the value at a path such as "Budget/BudgetName", or None."""
     value: Any = properties
     for key in path.split("/"):

@@ -55,25 +55,25 @@ class DeployedStack(Stack):
             importing: True if existing resources are imported.
         """
         before = (self.template, self.template_dict, self.parameters)
-        self._enter(f"{kind}_IN_PROGRESS", "User Initiated")
+        self._set_status(f"{kind}_IN_PROGRESS", "User Initiated")
         try:
             self._apply(template, self.parse_template(template), parameters, kind, importing=importing)
         except DeploymentError as error:
-            self._enter("ROLLBACK_IN_PROGRESS" if kind == "CREATE" else "UPDATE_ROLLBACK_IN_PROGRESS", str(error))
+            self._set_status("ROLLBACK_IN_PROGRESS" if kind == "CREATE" else "UPDATE_ROLLBACK_IN_PROGRESS", str(error))
             self._roll_back(kind, *before)
             self.stack_status_reason = str(error)
             return
-        self._enter(f"{kind}_COMPLETE", None)
+        self._set_status(f"{kind}_COMPLETE", None)
 
     def remove(self, *, by_force: bool = False) -> None:
         """Delete every resource that is not retained; `by_force` skips resources that cannot be deleted."""
-        self._enter("DELETE_IN_PROGRESS", "User Initiated")
+        self._set_status("DELETE_IN_PROGRESS", "User Initiated")
         try:
             self._deployment("DELETE").remove_all(by_force=by_force)
         except DeploymentError as error:
-            self._enter("DELETE_FAILED", str(error))
+            self._set_status("DELETE_FAILED", str(error))
         else:
-            self._enter("DELETE_COMPLETE", None)
+            self._set_status("DELETE_COMPLETE", None)
 
     def _apply(
         self, template: Any, parsed: dict[str, Any], parameters: dict[str, Any], kind: str, *, importing: bool = False
@@ -93,23 +93,23 @@ class DeployedStack(Stack):
             try:
                 self._deployment("DELETE").remove_all(keeping=("Retain",))
             except DeploymentError as error:
-                self._enter("ROLLBACK_FAILED", str(error))
+                self._set_status("ROLLBACK_FAILED", str(error))
             else:
-                self._enter("ROLLBACK_COMPLETE", None)
+                self._set_status("ROLLBACK_COMPLETE", None)
             return
         try:
             self._apply(template, parsed, parameters, "UPDATE")
         except DeploymentError as error:
-            self._enter("UPDATE_ROLLBACK_FAILED", str(error))
+            self._set_status("UPDATE_ROLLBACK_FAILED", str(error))
         else:
-            self._enter("UPDATE_ROLLBACK_COMPLETE", None)
+            self._set_status("UPDATE_ROLLBACK_COMPLETE", None)
 
     def _deployment(self, kind: str, *, importing: bool = False) -> Deployment:
         return Deployment(
             self.resource_map, self.clients, self.account_id, self.region_name, self.name, kind, self._note, importing
         )
 
-    def _enter(self, status: str, reason: str | None) -> None:
+    def _set_status(self, status: str, reason: str | None) -> None:
         self.status, self.stack_status_reason = status, reason
         self._add_stack_event(status, resource_status_reason=reason)
 
@@ -185,7 +185,7 @@ class StackBackend(CloudFormationBackend):
             _refuse_after_failed_creation(stack)
         else:
             stack = self._new_stack(stack_name, parameters, notification_arns, tags, role_arn)
-            stack._enter("REVIEW_IN_PROGRESS", "User Initiated")
+            stack._set_status("REVIEW_IN_PROGRESS", "User Initiated")
         identifier = generate_changeset_id(change_set_name, self.region_name, self.account_id)
         change_set = _ParsedChangeSet(
             change_set_type, identifier, change_set_name, stack, template, parameters, description,

@@ -11,6 +11,7 @@ from moto.core.exceptions import JsonRESTError
 from moto.core.responses import ActionResult
 
 from localcloud.codebuild.build import Build
+from localcloud.credentials.arn import name_of_arn
 from localcloud.iam.resource_policies import allows_service
 from localcloud.iam.roles import trust_of
 from localcloud.limits.quota import BUILDS
@@ -105,7 +106,7 @@ class Builds(CodeBuildBackend):
         """
         project = self.codebuild_projects[project_name].project_metadata
         account, role = project["serviceRole"].split(":", 5)[4:]
-        trust = trust_of(role.rpartition("/")[2], account)
+        trust = trust_of(name_of_arn(role), account)
         if not allows_service(trust, "sts:AssumeRole", "codebuild.amazonaws.com", project["arn"]):
             raise UntrustedError
 

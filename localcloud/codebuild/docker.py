@@ -89,10 +89,10 @@ def _push(options: argparse.Namespace) -> None:
         raise BuildError(f"An image does not exist locally with the tag: {options.tag}")
     built = json.loads(_store(options.tag).read_text())
     image = replace(_images()[built["dockerfile"]], source=built["source"])
-    print(f"{uri.tag}: digest: {_pushed(uri, image)}")
+    print(f"{uri.tag}: digest: {_push_image(uri, image)}")
 
 
-def _pushed(uri: ImageUri, image: ProcessImage) -> str:
+def _push_image(uri: ImageUri, image: ProcessImage) -> str:
     """Push an image, and return its digest."""
     import boto3  # noqa: PLC0415  # a quarter of a second of imports that the other commands do not need
     from botocore.exceptions import ClientError  # noqa: PLC0415  # as above

@@ -11,6 +11,7 @@ from moto.sts.models import sts_backends
 
 from localcloud.credentials import session_tokens
 from localcloud.credentials.account import account
+from localcloud.credentials.arn import account_of_arn
 from localcloud.credentials.secret import DUMMY_KEY, server_secret
 
 CLOUDFORMATION_KEY, BATCH_KEY = f"{DUMMY_KEY}-cloudformation", f"{DUMMY_KEY}-batch"
@@ -56,8 +57,8 @@ def principal_of(access_key: str) -> str | None:
         services; None for a key that this server did not issue.
     """
     if match := _IN_AN_ACCOUNT.fullmatch(access_key):
-        whose = match["account"] or account()
-        return f"{match['service']}.amazonaws.com" if match["service"] else f"arn:aws:iam::{whose}:root"
+        account_id = match["account"] or account()
+        return f"{match['service']}.amazonaws.com" if match["service"] else f"arn:aws:iam::{account_id}:root"
     if issued := session_tokens.issued(access_key):
         return issued.arn
     if session := _sessions.known().get(access_key):
@@ -93,7 +94,8 @@ def account_of(access_key: str) -> str:
     """Return the account of a call with an access key; the server's own account for an unknown key."""
     if match := _IN_AN_ACCOUNT.fullmatch(access_key):
         return match["account"] or account()
-    return (principal_of(access_key) or f"::::{account()}").split(":")[4]
+    principal = principal_of(access_key)
+    return account_of_arn(principal) if principal else account()
 
 
 _functions: dict[str, str] = {}

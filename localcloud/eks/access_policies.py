@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from localcloud.credentials.arn import name_of_arn
 from localcloud.iam.evaluation import matches
 from localcloud.kubernetes.rbac import Access, allows
 
@@ -112,6 +113,6 @@ def policy_arn(name: str) -> str:
 
 def policy_allows(arn: str, scope: Scope, access: Access) -> bool:
     """Return True if an associated policy allows an access."""
-    rules = POLICIES[arn.rpartition("/")[2]]
+    rules = POLICIES[name_of_arn(arn)]
     inside = access.namespace and any(matches(pattern, access.namespace) for pattern in scope.namespaces)
     return bool(inside or not scope.namespaces) and any(allows(rule, access) for rule in rules)

@@ -32,7 +32,7 @@ class Kubeconfig:
         self._lock = threading.Lock()
 
     def start(self) -> None:
-        """Write a file without clusters, because those of the previous server have ended."""
+        """Write a file without clusters, because the clusters of the previous server have ended."""
         with self._lock:
             self._write({**_EMPTY, **{name: [] for name in _LISTS}})
 
@@ -49,7 +49,7 @@ class Kubeconfig:
             "contexts": {"name": arn, "context": {"cluster": arn, "user": arn}},
         }
         with self._lock:
-            content = self._without(arn)
+            content = self._entries_without(arn)
             for name, entry in added.items():
                 content[name].append(entry)
             self._write({**content, "current-context": arn})
@@ -57,12 +57,12 @@ class Kubeconfig:
     def remove(self, arn: str) -> None:
         """Remove a cluster."""
         with self._lock:
-            content = self._without(arn)
+            content = self._entries_without(arn)
             left = content["contexts"][-1]["name"] if content["contexts"] else ""
             current = left if content.get("current-context") == arn else content.get("current-context", "")
             self._write({**content, "current-context": current})
 
-    def _without(self, arn: str) -> dict[str, Any]:
+    def _entries_without(self, arn: str) -> dict[str, Any]:
         content = yaml.safe_load((self._folder / KUBECONFIG).read_text()) or {}
         lists = {name: [entry for entry in content.get(name) or [] if entry["name"] != arn] for name in _LISTS}
         return {**_EMPTY, **content, **lists}

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from localcloud.credentials.arn import account_of_arn, name_of_arn, region_of_arn
 from localcloud.credentials.environments import keyless_environment, temporary_credentials
 from localcloud.eks import errors
 from localcloud.eks.principals import principal
@@ -94,7 +95,7 @@ def update(association: Association, request: Mapping[str, Any]) -> None:
     """Change role and session tags as UpdatePodIdentityAssociation does."""
     _require_built(request)
     if role := request.get("roleArn"):
-        _check_role(str(role), association.arn.split(":")[4])
+        _check_role(str(role), account_of_arn(association.arn))
         association.role = str(role)
     if request.get("disableSessionTags") is not None:
         association.with_tags = not request["disableSessionTags"]
@@ -111,7 +112,7 @@ def environment(association: Association | None, cluster_arn: str, endpoint_url:
     Returns:
         The variables; without an association, or if the role does not trust EKS, they contain no keys.
     """
-    region = cluster_arn.split(":")[3]
+    region = region_of_arn(cluster_arn)
     variables = keyless_environment(endpoint_url, region)
     if association and _trusts(association, cluster_arn):
         variables |= temporary_credentials(region, association.role)
@@ -131,7 +132,7 @@ def _trusts(association: Association, cluster_arn: str) -> bool:
     }
     keys: Context = {f"aws:RequestTag/{name}": value for name, value in tags.items() if association.with_tags}
     _, _, _, _, account, role = association.role.split(":", 5)
-    trust = trust_of(role.rpartition("/")[2], account)
+    trust = trust_of(name_of_arn(role), account)
     return all(allows_service(trust, action, SERVICE, cluster_arn, keys) for action in _ACTIONS)
 
 

@@ -121,7 +121,7 @@ class _Service:
 
     def associate_access_policy(self, request: Request) -> Request:
         associated = access_entries.associate(self._entry(request), request)
-        return {**_of_entry(request), "associatedAccessPolicy": associated}
+        return {**_entry_key(request), "associatedAccessPolicy": associated}
 
     def disassociate_access_policy(self, request: Request) -> Request:
         if self._entry(request).policies.pop(str(request["policyArn"]), None) is None:
@@ -131,7 +131,7 @@ class _Service:
     def list_associated_access_policies(self, request: Request) -> Request:
         policies = self._entry(request).policies
         associated = [access_entries.association(arn, scope) for arn, scope in sorted(policies.items())]
-        return _of_entry(request) | _page("associatedAccessPolicies", associated, request)
+        return _entry_key(request) | _page("associatedAccessPolicies", associated, request)
 
     def list_access_policies(self, request: Request) -> Request:
         policies = [{"name": name, "arn": policy_arn(name)} for name in sorted(POLICIES)]
@@ -224,7 +224,7 @@ class _Service:
         raise errors.not_found(f"The resource {arn} does not exist.")
 
 
-def _of_entry(request: Request) -> Request:
+def _entry_key(request: Request) -> Request:
     return {"clusterName": request["clusterName"], "principalArn": request["principalArn"]}
 
 

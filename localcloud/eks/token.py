@@ -17,8 +17,8 @@ from localcloud.eks.token_form import CLUSTER_HEADER, PREFIX
 from localcloud.wire.signature import signature_of
 from localcloud.wire.signature_check import flaw_of
 
-_LONGEST = 4096
-_LONGEST_EXPIRY_SECONDS = 900
+_MAX_TOKEN_LENGTH = 4096
+_MAX_EXPIRY_SECONDS = 900
 _PARAMETERS = frozenset(
     {"action", "version", *(f"x-amz-{name}" for name in ("algorithm", "credential", "date", "expires"))}
     | {f"x-amz-{name}" for name in ("security-token", "signature", "signedheaders")}
@@ -63,7 +63,7 @@ def access_key_of(token: str) -> str:
 
 
 def _url(token: str) -> str:
-    if len(token) > _LONGEST or not token.startswith(PREFIX):
+    if len(token) > _MAX_TOKEN_LENGTH or not token.startswith(PREFIX):
         raise TokenError(f"the token is too long, or does not begin with {PREFIX}")
     encoded = token.removeprefix(PREFIX)
     if "=" in encoded:
@@ -78,10 +78,10 @@ def _request(url: str, cluster: str, port: int) -> dict[str, Any]:
     """Return the call of a URL as a WSGI environment, with the header that the verifier adds."""
     try:
         parts = urlsplit(url)
-        host, at = parts.hostname or "", parts.port
+        host, url_port = parts.hostname or "", parts.port
     except ValueError as error:
         raise TokenError("the URL is malformed") from error
-    is_here = at == port and (host in ("127.0.0.1", "::1", "localhost") or host.endswith(".localhost"))
+    is_here = url_port == port and (host in ("127.0.0.1", "::1", "localhost") or host.endswith(".localhost"))
     if parts.scheme != "http" or not is_here or parts.path != "/":
         raise TokenError(f"the URL does not name this server: {parts.scheme}://{parts.netloc}{parts.path}")
     _check(parse_qs(parts.query, keep_blank_values=True))
@@ -104,7 +104,7 @@ def _check(query: dict[str, list[str]]) -> None:
     if lower.get("action") != ["GetCallerIdentity"]:
         raise TokenError("the action is not GetCallerIdentity")
     expires = lower.get("x-amz-expires", [""])[0]
-    if not expires.isdecimal() or int(expires) > _LONGEST_EXPIRY_SECONDS:
+    if not expires.isdecimal() or int(expires) > _MAX_EXPIRY_SECONDS:
         raise TokenError("X-Amz-Expires is not between 0 and 900")
     if "x-amz-date" not in lower:
         raise TokenError("X-Amz-Date is missing")

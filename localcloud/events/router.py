@@ -21,6 +21,7 @@ from moto.iam.models import iam_backends
 from moto.logs.models import logs_backends
 from moto.sqs.models import sqs_backends
 
+from localcloud.credentials.arn import account_of_arn, name_of_arn, region_of_arn, service_of_arn
 from localcloud.events.request_checks import put_events, put_rule
 from localcloud.events.schedules import Schedules
 from localcloud.events.target_checks import accepts_events_of, put_targets
@@ -60,7 +61,7 @@ class Router:
         self._random_lock = threading.Lock()
         self._workers: ThreadPoolExecutor | None = None
         self._way = FaultyWay(cloud.faults)
-        self._schedules = Schedules(self._on_time)
+        self._schedules = Schedules(self._send_scheduled_event)
 
     def start(self) -> None:
         """Start delivering, and replace the delivery of moto's rules.
@@ -124,7 +125,7 @@ class Router:
             for target in list(rule.targets):
                 self._deliver(rule, target, event)
 
-    def _on_time(self, rule: Rule) -> None:
+    def _send_scheduled_event(self, rule: Rule) -> None:
         """Send the scheduled event to the rule's targets."""
         event = {
             "version": "0",
@@ -142,22 +143,22 @@ class Router:
 
     def _deliver(self, rule: Rule, target: dict[str, Any], event: Event) -> None:
         arn = target["Arn"]
-        service = arn.split(":")[2]
+        service = service_of_arn(arn)
         deliveries = {
-            "lambda": self._to_function,
-            "sqs": self._to_queue,
-            "events": self._to_bus,
-            "logs": self._to_log_group,
+            "lambda": self._send_to_function,
+            "sqs": self._send_to_queue,
+            "events": self._send_to_bus,
+            "logs": self._send_to_log_group,
         }
         try:
             deliveries.get(service, _refuse)(rule, target, event)
         except DeliveryError as error:
             _log.warning("EventBridge could not deliver from %s to %s: %s", rule.name, arn, error)
-            _to_dead_letters(rule, target, event, error)
+            _send_to_dead_letters(rule, target, event, error)
 
-    def _to_function(self, rule: Rule, target: dict[str, Any], event: Event) -> None:
+    def _send_to_function(self, rule: Rule, target: dict[str, Any], event: Event) -> None:
         arn = target["Arn"]
-        function = lambda_backends[arn.split(":")[4]][arn.split(":")[3]].get_function_by_arn(arn)
+        function = lambda_backends[account_of_arn(arn)][region_of_arn(arn)].get_function_by_arn(arn)
         if function is None:
             raise DeliveryError("NO_RESOURCE", f"Function not found: {arn}")
         if not _allows({"Statement": function.policy.statements}, "lambda:InvokeFunction", rule):
@@ -166,18 +167,18 @@ class Router:
         if self._cloud.functions:
             self._cloud.functions.run_later(function, _input(rule, target, event).encode())
 
-    def _to_queue(self, rule: Rule, target: dict[str, Any], event: Event) -> None:
+    def _send_to_queue(self, rule: Rule, target: dict[str, Any], event: Event) -> None:
         _check_queue(target["Arn"], rule)
         destinations.send_to_queue(target["Arn"], _input(rule, target, event))
 
-    def _to_bus(self, rule: Rule, target: dict[str, Any], event: Event) -> None:
+    def _send_to_bus(self, rule: Rule, target: dict[str, Any], event: Event) -> None:
         """Put an event on another bus with the target's role, which the policy of the bus must allow as well."""
         arn = target["Arn"]
-        region, account_id, name = arn.split(":")[3], arn.split(":")[4], arn.rsplit("/", 1)[-1]
+        region, account_id, name = region_of_arn(arn), account_of_arn(arn), name_of_arn(arn)
         bus = events_backends[account_id][region].event_buses.get(name)
         if bus is None:
             raise DeliveryError("NO_RESOURCE", f"Event bus {name} does not exist in {region}")
-        role = target.get("RoleArn", "").rsplit("/", 1)[-1]
+        role = name_of_arn(target.get("RoleArn", ""))
         if role not in {existing.name for existing in iam_backends[rule.account_id]["aws"].get_roles()}:
             message = f"RoleArn of a target event bus must be an existing role; got {target.get('RoleArn')!r}"
             raise DeliveryError("FAILED_TO_ASSUME_ROLE", message)
@@ -191,9 +192,9 @@ class Router:
             raise DeliveryError("NO_PERMISSIONS", f"The policy of {arn} does not allow {target['RoleArn']}")
         self._submit(self._route, (account_id, region, name), event)
 
-    def _to_log_group(self, rule: Rule, target: dict[str, Any], event: Event) -> None:
+    def _send_to_log_group(self, rule: Rule, target: dict[str, Any], event: Event) -> None:
         arn = target["Arn"].removesuffix(":*")
-        region, account_id, group = arn.split(":")[3], arn.split(":")[4], arn.split(":", 6)[-1]
+        region, account_id, group = region_of_arn(arn), account_of_arn(arn), arn.split(":", 6)[-1]
         if group not in logs_backends[account_id][region].groups:
             raise DeliveryError("NO_RESOURCE", f"The specified log group does not exist: {group}")
         stream = LogStream(account_id, region, group, str(uuid.uuid4()))
@@ -212,7 +213,7 @@ def _check_queue(arn: str, rule: Rule) -> None:
     The queue of dead letters needs the same
     (https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-rule-event-delivery.html#eb-rule-dlq).
     """
-    queue = sqs_backends[arn.split(":")[4]][arn.split(":")[3]].queues.get(arn.rsplit(":", 1)[-1])
+    queue = sqs_backends[account_of_arn(arn)][region_of_arn(arn)].queues.get(arn.rsplit(":", 1)[-1])
     if queue is None:
         raise DeliveryError("NO_RESOURCE", f"The specified queue does not exist: {arn}")
     if not _allows(json.loads(queue.policy or "{}"), "sqs:SendMessage", rule):
@@ -225,9 +226,12 @@ def _check_queue(arn: str, rule: Rule) -> None:
 
 def normalised(event: Event, rule: Rule) -> Event:
     """Return an event of moto in the form that EventBridge delivers: ISO time, no fields of moto."""
-    when = event.get("time") or time.time()
+    event_time = event.get("time") or time.time()
     plain = {key: value for key, value in event.items() if key != "ingestion-time"}
-    return plain | {"time": when if isinstance(when, str) else _iso(float(when)), "region": rule.region_name}
+    return plain | {
+        "time": event_time if isinstance(event_time, str) else _iso(float(event_time)),
+        "region": rule.region_name,
+    }
 
 
 def _logging_failures(work: Callable[..., None], *arguments: Any) -> None:
@@ -244,11 +248,11 @@ def _input(rule: Rule, target: dict[str, Any], event: Event) -> str:
 
 
 def _refuse(_rule: Rule, target: dict[str, Any], _event: Event) -> NoReturn:
-    service = target["Arn"].split(":")[2]
+    service = service_of_arn(target["Arn"])
     raise DeliveryError("INTERNAL_ERROR", f"localcloud does not support EventBridge targets of the service {service}")
 
 
-def _to_dead_letters(rule: Rule, target: dict[str, Any], event: Event, error: DeliveryError) -> None:
+def _send_to_dead_letters(rule: Rule, target: dict[str, Any], event: Event, error: DeliveryError) -> None:
     """Send to the dead-letter queue: the event as body, the failure as attributes (EventBridge User Guide)."""
     arn = target.get("DeadLetterConfig", {}).get("Arn")
     if arn:

@@ -50,11 +50,11 @@ class Schedules:
         """Fire every due rule. A rule that was deleted or disabled starts a new period when it returns."""
         due: dict[str, float] = {}
         for rule, period in _scheduled():
-            at = self._due.get(rule.arn, self._now() + period)
-            if at <= self._now():
+            due_time = self._due.get(rule.arn, self._now() + period)
+            if due_time <= self._now():
                 self._fire(rule)
-                at = self._now() + period
-            due[rule.arn] = at
+                due_time = self._now() + period
+            due[rule.arn] = due_time
         self._due = due
 
     def _run(self) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from moto.core.exceptions import JsonRESTError
 from moto.events.models import EventBus, EventsBackend, events_backends
 
+from localcloud.credentials.arn import name_of_arn
 from localcloud.iam.resource_policies import lets
 
 MAX_TARGETS = 5
@@ -50,7 +51,7 @@ def put_targets(backend: EventsBackend, name: str, event_bus_arn: str | None, ta
             continue
         if (region, account_id) != (backend.region_name, backend.account_id) and not target.get("RoleArn"):
             raise JsonRESTError("ValidationException", f"RoleArn is required for target {target['Arn']}.")
-        bus = events_backends[account_id][region].event_buses.get(target["Arn"].rsplit("/", 1)[-1])
+        bus = events_backends[account_id][region].event_buses.get(name_of_arn(target["Arn"]))
         if bus is not None and not accepts_events_of(bus, backend.account_id, target.get("RoleArn", "")):
             message = (
                 f"Account {backend.account_id} is not authorized to perform: events:PutEvents on resource: "

@@ -122,7 +122,7 @@ class Faults:
             number = self._quota_of(region, instance_type)
             return None if number is None else self.plan.quotas[number].instances
 
-    def refused(self, region: str, instance_type: str) -> None:
+    def record_refusal(self, region: str, instance_type: str) -> None:
         """Record that a request exceeded a quota."""
         with self._lock:
             self._struck[f"quotas/{self._quota_of(region, instance_type)}"] += 1

@@ -15,6 +15,7 @@ from moto.s3.models import s3_backends
 from moto.sns.models import sns_backends
 from moto.sqs.models import sqs_backends
 
+from localcloud.credentials.arn import name_of_arn
 from localcloud.iam.request_keys import Context
 from localcloud.iam.resource_policies import lets
 
@@ -28,7 +29,7 @@ def keys_of(service: str, operation: str, parameters: Mapping[str, Any], region:
     """
     key: str | None = None
     if service == "s3":
-        key = _of_object(operation, parameters)
+        key = _key_of_object(operation, parameters)
     elif service == "sqs":
         queue = str(parameters.get("QueueName") or str(parameters.get("QueueUrl") or "").rpartition("/")[2])
         queue_object = sqs_backends[account][region].queues.get(queue)
@@ -81,11 +82,11 @@ def key_policy_lets(key: str, action: str, principal: str, context: Context) -> 
 def key_policy(key: str, region: str, account: str) -> dict[str, Any] | None:
     """Return the policy of a key by its id, alias or their ARN; None if the key does not exist."""
     arn = key_arn(key, region, account)
-    key_object = kms_backends[account][region].keys.get(arn.rpartition("/")[2]) if arn else None
+    key_object = kms_backends[account][region].keys.get(name_of_arn(arn)) if arn else None
     return json.loads(key_object.policy) if key_object else None
 
 
-def _of_object(operation: str, parameters: Mapping[str, Any]) -> str | None:
+def _key_of_object(operation: str, parameters: Mapping[str, Any]) -> str | None:
     """Return the key of the object to read, or the bucket's default key for an object to write."""
     name = str(parameters.get("Bucket") or "")
     if name not in s3_backends.bucket_accounts:

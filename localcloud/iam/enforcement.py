@@ -15,6 +15,7 @@ from typing import Any
 from werkzeug.wrappers import Response
 
 from localcloud.credentials import access_keys
+from localcloud.credentials.arn import account_of_arn, name_of_arn
 from localcloud.iam.encryption_keys import key_policy_lets
 from localcloud.iam.evaluation import Verdict, verdict
 from localcloud.iam.named_resources import Asked
@@ -131,18 +132,23 @@ def _policies(principal: str) -> list[dict[str, Any]] | None:
     """Return the policies of a role session; None for users and the CDK's roles, which may do everything."""
     if _SESSION not in principal:
         return None
-    return policies_of(principal.partition(_SESSION)[2].partition("/")[0], principal.split(":")[4])
+    return policies_of(_role_name(principal), account_of_arn(principal))
 
 
 def _is_trusted(principal: str, role_arn: str) -> bool:
     """Return True if a principal may assume a role; a session counts as its role (aws:PrincipalArn, IAM User Guide)."""
-    return lets(trust_of(role_arn.rpartition("/")[2], role_arn.split(":")[4]), "sts:AssumeRole", _role_of(principal))
+    return lets(trust_of(name_of_arn(role_arn), account_of_arn(role_arn)), "sts:AssumeRole", _role_of(principal))
 
 
 def _role_of(principal: str) -> str:
     if _SESSION not in principal:
         return principal
-    return f"arn:aws:iam::{principal.split(':')[4]}:role/{principal.partition(_SESSION)[2].partition('/')[0]}"
+    return f"arn:aws:iam::{account_of_arn(principal)}:role/{_role_name(principal)}"
+
+
+def _role_name(session: str) -> str:
+    role, _, _session_name = session.partition(_SESSION)[2].partition("/")
+    return role
 
 
 def _key_lets(principal: str, need: Permission) -> bool:

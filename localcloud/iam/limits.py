@@ -13,6 +13,7 @@ from moto.sts.exceptions import STSValidationError
 from moto.sts.responses import TokenResponse
 
 from localcloud.credentials.access_keys import principal_of
+from localcloud.credentials.arn import account_of_arn, name_of_arn
 
 if TYPE_CHECKING:
     from localcloud.server.local_cloud import LocalCloud
@@ -61,15 +62,15 @@ def _checked_session(response: Any) -> Any:
     refusal = "The requested DurationSeconds exceeds the"
     if seconds > CHAINED_SECONDS and ":assumed-role/" in (principal_of(response.get_access_key()) or ""):
         raise STSValidationError(f"{refusal} 1 hour session limit for roles assumed by role chaining.")
-    if seconds > _longest_session(str(response._get_param("RoleArn"))):
+    if seconds > _max_session_seconds(str(response._get_param("RoleArn"))):
         raise STSValidationError(f"{refusal} MaxSessionDuration set for this role.")
     return _assume_role(response)
 
 
-def _longest_session(arn: str) -> int:
+def _max_session_seconds(arn: str) -> int:
     """Return the seconds that a session of a role may last; 1 hour unless the role sets it."""
     try:
-        role = iam_backends[arn.split(":")[4]]["aws"].get_role(arn.rpartition("/")[2])
+        role = iam_backends[account_of_arn(arn)]["aws"].get_role(name_of_arn(arn))
     except NotFoundException:
         return CHAINED_SECONDS
     return int(role.max_session_duration or CHAINED_SECONDS)

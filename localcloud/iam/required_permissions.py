@@ -58,8 +58,8 @@ def required_permissions(request: Asked) -> list[Permission]:
         own = _permission(call, of_service[-1], {}, request)
         return [own, *(_permission("iam:PassRole", role, dict(passed), request) for role in roles)]
     if request.operation in _COPIES and request.parameters.get("CopySource") is not None:
-        return [*_of_call(call, request, arns_by_kind), *required_permissions(_read_of_source(request))]
-    return _of_call(call, request, arns_by_kind)
+        return [*_permissions_of_call(call, request, arns_by_kind), *required_permissions(_read_of_source(request))]
+    return _permissions_of_call(call, request, arns_by_kind)
 
 
 def _read_of_source(request: Asked) -> Asked:
@@ -73,7 +73,7 @@ def _read_of_source(request: Asked) -> Asked:
     return request._replace(operation="GetObject", parameters=parameters)
 
 
-def _of_call(call: str, request: Asked, arns_by_kind: Mapping[str, list[str]]) -> list[Permission]:
+def _permissions_of_call(call: str, request: Asked, arns_by_kind: Mapping[str, list[str]]) -> list[Permission]:
     entries = [entry for entry in _CALLS[call] if _applies(entry, request, arns_by_kind)]
     return [
         _permission(entry["action"], arn, context, request)

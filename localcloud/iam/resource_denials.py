@@ -29,15 +29,15 @@ def resource_denies(action: str, resource: str, principal: str) -> bool:
     return bool(policy) and denies(json.loads(policy), action, principal, OVER_TLS)
 
 
-def _of_queue(region: str, account: str, name: str) -> Any:
+def _policy_of_queue(region: str, account: str, name: str) -> Any:
     queue = sqs_backends[account][region].queues.get(name)
     return queue and queue.policy
 
 
-def _of_topic(region: str, account: str, name: str) -> Any:
+def _policy_of_topic(region: str, account: str, name: str) -> Any:
     topic = sns_backends[account][region].topics.get(f"arn:aws:sns:{region}:{account}:{name}")
     return topic and topic.policy
 
 
-POLICIES: Mapping[str, Callable[[str, str, str], Any]] = {"sqs": _of_queue, "sns": _of_topic}
+POLICIES: Mapping[str, Callable[[str, str, str], Any]] = {"sqs": _policy_of_queue, "sns": _policy_of_topic}
 """Functions that return the policy of a resource as text, or None, by service."""

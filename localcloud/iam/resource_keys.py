@@ -6,6 +6,7 @@ from moto.batch.models import batch_backends
 from moto.dynamodb.models import dynamodb_backends
 from moto.ec2.models import ec2_backends
 
+from localcloud.credentials.arn import name_of_arn
 from localcloud.iam.named_resources import Asked
 from localcloud.iam.request_keys import Context
 
@@ -33,7 +34,7 @@ def interface_keys(call: Asked, arn: str) -> Context:
 
     https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html
     """
-    subnet = call.text("SubnetId") or _subnet_of(call, arn.rpartition("/")[2])
+    subnet = call.text("SubnetId") or _subnet_of(call, name_of_arn(arn))
     return {"ec2:Subnet": call.arn(f"subnet/{subnet}")} if subnet else {}
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from localcloud.credentials.arn import account_of_arn
 from localcloud.iam.conditions import conditions_hold
 from localcloud.iam.evaluation import listed, matches
 from localcloud.iam.request_keys import Context
@@ -15,12 +16,12 @@ def lets(document: Mapping[str, Any], action: str, principal: str, keys: Context
         document: The policy.
         action: For example "sts:AssumeRole".
         principal: The ARN of a role, a user or an account's root.
-        keys: The condition keys of the request except those of the principal.
+        keys: The condition keys of the request except the principal's keys.
     """
     context: Context = {
         **(keys or {}),
         "aws:PrincipalArn": principal,
-        "aws:PrincipalAccount": principal.split(":")[4],
+        "aws:PrincipalAccount": account_of_arn(principal),
     }
     return _allows(document, action, lambda principals: _names(principals, principal), context)
 
@@ -41,14 +42,14 @@ def allows_service(
     context: Context = {
         **(keys or {}),
         "aws:SourceArn": source_arn,
-        "aws:SourceAccount": source_arn.split(":")[4],
+        "aws:SourceAccount": account_of_arn(source_arn),
         "aws:SecureTransport": "true",
     }
     return _allows(document, action, lambda principals: _is_service(principals, service), context)
 
 
 def denies(document: Mapping[str, Any], action: str, principal: str, keys: Context) -> bool:
-    """Return True if a statement of a policy denies a principal an action; the arguments are those of `lets`."""
+    """Return True if a statement of a policy denies a principal an action; takes the arguments of `lets`."""
     statements = [statement for statement in listed(document.get("Statement", [])) if statement["Effect"] == "Deny"]
     allowing = [{**statement, "Effect": "Allow"} for statement in statements]
     return bool(allowing) and lets({"Statement": allowing}, action, principal, keys)
@@ -85,5 +86,5 @@ def _names(element: Any, principal: str) -> bool:
     https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_principal.html
     """
     principals = listed(element.get("AWS", [])) if isinstance(element, dict) else [element]
-    account = principal.split(":")[4]
+    account = account_of_arn(principal)
     return any(name in ("*", principal, account, f"arn:aws:iam::{account}:root") for name in principals)

@@ -48,7 +48,7 @@ class SimulatingResponse(IamResponse):
             return super().call_action()
 
     def simulate_principal_policy(self) -> ActionResult:
-        """Evaluate the policies of PolicySourceArn and those of the request.
+        """Evaluate the policies of PolicySourceArn and of the request.
 
         Without ResourceArns, the resource is "*", which only a policy for all resources allows
         (https://docs.aws.amazon.com/IAM/latest/APIReference/API_SimulatePrincipalPolicy.html).

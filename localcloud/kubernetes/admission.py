@@ -28,8 +28,8 @@ def check_namespace(resource: Resource, namespace: Object, name: str) -> None:
     """
     if "deletionTimestamp" in namespace["metadata"]:
         place = namespace["metadata"]["name"]
-        why = f"unable to create new content in namespace {place} because it is being terminated"
-        raise forbidden(resource, name, why)
+        reason = f"unable to create new content in namespace {place} because it is being terminated"
+        raise forbidden(resource, name, reason)
 
 
 def complete(store: Store, resource: Resource, new: Object) -> None:
@@ -58,8 +58,8 @@ def _with_service_account(store: Store, pod: Object) -> None:
     spec |= {"serviceAccountName": name, "serviceAccount": name}
     if store.find(SERVICE_ACCOUNT, namespace, name) is None:
         missing = f'serviceaccount "{name}" not found'
-        why = f"error looking up service account {namespace}/{name}: {missing}"
-        raise forbidden(POD, pod["metadata"]["name"], why)
+        reason = f"error looking up service account {namespace}/{name}: {missing}"
+        raise forbidden(POD, pod["metadata"]["name"], reason)
 
 
 def _with_selector(job: Object) -> None:

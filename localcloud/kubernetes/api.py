@@ -172,10 +172,10 @@ class Api:
         for webhook in self.webhooks:
             webhook(target.resource, new)
 
-        def completed(entry: Object) -> None:
+        def complete(entry: Object) -> None:
             admission.complete(self.store, target.resource, entry)
 
-        created = self.store.create(target.resource, target.namespace, new, completed)
+        created = self.store.create(target.resource, target.namespace, new, complete)
         return Reply(code=201, body=created, warnings=warnings)
 
     def _put(self, request: ApiRequest, target: Target) -> Reply:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Client:
-    """Reads and changes objects; writes are checked as those of other clients."""
+    """Reads and changes objects; writes are checked as other clients' writes are."""
 
     def __init__(self, api: Api) -> None:
         self.api, self.store = api, api.store

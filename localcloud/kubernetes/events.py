@@ -56,7 +56,7 @@ class EventRecorder:
             earlier, at = self._known.get(key, (None, 0.0))
             if earlier and time.monotonic() - at < _AGAIN_SECONDS:
                 return
-            if earlier and self._client.update(EVENT, earlier, lambda event: _again(event, now)):
+            if earlier and self._client.update(EVENT, earlier, lambda event: _count_again(event, now)):
                 self._known[key] = (earlier, time.monotonic())
                 return
             place = metadata.get("namespace") or "default"
@@ -90,6 +90,6 @@ class EventRecorder:
             self._known[key] = (created, time.monotonic())
 
 
-def _again(event: Object, now: str) -> None:
+def _count_again(event: Object, now: str) -> None:
     event["count"] += 1
     event["lastTimestamp"] = now

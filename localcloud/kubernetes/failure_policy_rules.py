@@ -48,11 +48,11 @@ def _rule(spec: Mapping[str, Any], rule: Mapping[str, Any], path: str) -> Iterat
     if len(patterns) > _MAX_PATTERNS:
         yield f"{path}.onPodConditions", _too_many(len(patterns), _MAX_PATTERNS)
     for index, pattern in enumerate(patterns):
-        where, kind = f"{path}.onPodConditions[{index}]", pattern.get("type") or ""
+        field, kind = f"{path}.onPodConditions[{index}]", pattern.get("type") or ""
         if not _CONDITION.fullmatch(kind):
             problem = f'Invalid value: "{kind}": name part must consist of alphanumeric characters'
-            yield f"{where}.type", problem if kind else 'Invalid value: "": name part must be non-empty'
-        yield from _choice(f"{where}.status", pattern.get("status") or "", _STATUSES)
+            yield f"{field}.type", problem if kind else 'Invalid value: "": name part must be non-empty'
+        yield from _choice(f"{field}.status", pattern.get("status") or "", _STATUSES)
     if codes is not None and patterns:
         yield path, "Invalid value: specifying both OnExitCodes and OnPodConditions is not supported"
     if codes is None and not patterns:

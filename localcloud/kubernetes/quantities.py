@@ -40,18 +40,18 @@ def requests(spec: Mapping[str, Any]) -> Counter[str]:
     largest, sidecars = Counter[str](), Counter[str]()
     for container in spec.get("initContainers") or []:
         if container.get("restartPolicy") == "Always":
-            sidecars += _of(container)
+            sidecars += _requests(container)
             largest |= sidecars
         else:
-            largest |= sidecars + _of(container)
+            largest |= sidecars + _requests(container)
     total = sidecars
     for container in spec.get("containers") or []:
-        total = total + _of(container)
+        total = total + _requests(container)
     totals = total | largest
     totals["pods"] = 1000
     return totals
 
 
-def _of(container: Mapping[str, Any]) -> Counter[str]:
+def _requests(container: Mapping[str, Any]) -> Counter[str]:
     requested = (container.get("resources") or {}).get("requests") or {}
     return Counter({name: int(amount(value) * 1000) for name, value in requested.items()})

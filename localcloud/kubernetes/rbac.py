@@ -84,8 +84,8 @@ def refused(user: User, target: Target, access: Access) -> ApiError:
 
     The text is that of kube-apiserver's package `responsewriters`, function `forbiddenMessage`.
     """
-    where = f'in the namespace "{access.namespace}"' if access.namespace else "at the cluster scope"
-    text = f'User "{user.name}" cannot {access.verb} resource "{access.resource}" in API group "{access.group}" {where}'
+    scope = f'in the namespace "{access.namespace}"' if access.namespace else "at the cluster scope"
+    text = f'User "{user.name}" cannot {access.verb} resource "{access.resource}" in API group "{access.group}" {scope}'
     return forbidden(target.resource, target.name, text)
 
 
@@ -105,9 +105,9 @@ def _rules(store: Store, user: User, namespace: str) -> Iterator[Mapping[str, An
     if namespace:
         bindings += store.all(ROLE_BINDING, namespace)[0]
     for binding in bindings:
-        where = binding["metadata"].get("namespace", "")
-        if any(_is_subject(subject, user, where) for subject in binding.get("subjects") or []):
-            yield from _rules_of(store, binding["roleRef"], where)
+        namespace = binding["metadata"].get("namespace", "")
+        if any(_is_subject(subject, user, namespace) for subject in binding.get("subjects") or []):
+            yield from _rules_of(store, binding["roleRef"], namespace)
 
 
 def _is_subject(subject: Mapping[str, str], user: User, namespace: str) -> bool:

@@ -74,8 +74,8 @@ def _job(job: Object, spec: dict[str, Any]) -> Iterator[Problem]:
         yield "spec.completions", "Required value: when completion mode is Indexed"
     elif indexed and completions and not _is_label(hostname := f"{job['metadata'].get('name', '')}-{completions - 1}"):
         name = job["metadata"].get("name", "")
-        why = f"will not able to create pod with invalid DNS label: {hostname}"
-        yield "metadata.name", f'Invalid value: "{name}": {why}'
+        reason = f"will not able to create pod with invalid DNS label: {hostname}"
+        yield "metadata.name", f'Invalid value: "{name}": {reason}'
     if spec.get("successPolicy") and not indexed:
         yield "spec.successPolicy", "Invalid value: requires indexed completion mode"
     if not isinstance(template := spec.get("template"), dict):
@@ -162,11 +162,11 @@ def _pod_containers(spec: dict[str, Any], path: str, volumes: set[str]) -> Itera
     names = set[str]()
     for group in ("initContainers", "containers"):
         for index, container in enumerate(spec.get(group) or []):
-            where = f"{path}.{group}[{index}]"
+            field = f"{path}.{group}[{index}]"
             if container.get("name") in names:
-                yield f"{where}.name", f'Duplicate value: "{container["name"]}"'
+                yield f"{field}.name", f'Duplicate value: "{container["name"]}"'
             names.add(container.get("name", ""))
-            yield from _container(container, where, volumes, init=group == "initContainers")
+            yield from _container(container, field, volumes, init=group == "initContainers")
 
 
 def _container(container: dict[str, Any], path: str, volumes: set[str], *, init: bool) -> Iterator[Problem]:
@@ -186,11 +186,11 @@ def _container(container: dict[str, Any], path: str, volumes: set[str], *, init:
 def _mounts(container: dict[str, Any], path: str, volumes: set[str]) -> Iterator[Problem]:
     places = set()
     for index, mount in enumerate(container.get("volumeMounts") or []):
-        where = f"{path}.volumeMounts[{index}]"
+        field = f"{path}.volumeMounts[{index}]"
         if mount.get("name") not in volumes:
-            yield f"{where}.name", f'Not found: "{mount.get("name", "")}"'
+            yield f"{field}.name", f'Not found: "{mount.get("name", "")}"'
         if mount.get("mountPath") in places:
-            yield f"{where}.mountPath", f'Invalid value: "{mount["mountPath"]}": must be unique'
+            yield f"{field}.mountPath", f'Invalid value: "{mount["mountPath"]}": must be unique'
         places.add(mount.get("mountPath"))
 
 

@@ -96,11 +96,11 @@ def unknown_fields(value: object, schema: Schema, path: str = "") -> Iterator[st
     """Yield the paths of fields that a schema does not have, as the server names them."""
     if isinstance(value, dict):
         for name, inner in value.items():
-            where = f"{path}.{name}" if path else str(name)
+            field = f"{path}.{name}" if path else str(name)
             if schema.fields and name not in schema.fields:
-                yield where
+                yield field
             else:
-                yield from unknown_fields(inner, _inner(schema, name), where)
+                yield from unknown_fields(inner, _inner(schema, name), field)
     elif isinstance(value, list):
         for index, inner in enumerate(value):
             yield from unknown_fields(inner, schema.items or ANY, f"{path}[{index}]")

@@ -83,14 +83,14 @@ def _field_test(part: str, selectable: tuple[str, ...]) -> Callable[[Mapping[str
     if not match or match["key"] not in selectable:
         raise bad_request(f'"{part}" is not a known field selector')
     expected, path, value = match["operator"] != "!=", match["key"].split("."), match["value"]
-    return lambda candidate: (_at(candidate, path) == value) is expected
+    return lambda candidate: (_value_at(candidate, path) == value) is expected
 
 
 def _labels(candidate: Mapping[str, Any]) -> Mapping[str, str]:
     return candidate["metadata"].get("labels") or {}
 
 
-def _at(value: Any, path: list[str]) -> str:
+def _value_at(value: Any, path: list[str]) -> str:
     for name in path:
         value = value.get(name, "") if isinstance(value, dict) else ""
     if isinstance(value, bool):

@@ -133,8 +133,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._stream(pod_requests.log(api.store, api.logs, target, request.query, stopped), "text/plain")
         elif watched and target:
             stopped, ended = self.cluster.stopped.is_set, self.cluster.faults.watch_ended()
-            over = lambda: stopped() or ended() or time.monotonic() >= breaks_at  # noqa: E731 - shorter than a function
-            events = watch.events(api.store, target, request.query, over)
+            is_over = lambda: stopped() or ended() or time.monotonic() >= breaks_at  # noqa: E731 - shorter than a function
+            events = watch.events(api.store, target, request.query, is_over)
             if tables.is_table(request.accept):
                 events = tables.as_tables(target.resource, events)
             lines = (json.dumps(event).encode() + b"\n" for event in events)

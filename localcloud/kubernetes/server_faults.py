@@ -77,8 +77,8 @@ class ServerFaults:
         name, path = _WEBHOOKS.get(target.resource.plural, ("", ""))
         if name:
             url = f"https://kueue-webhook-service.kueue-system.svc:443/validate-{path}?timeout=10s"
-            why = f'Post "{url}": no endpoints available for service "kueue-webhook-service"'
-            message = f'Internal error occurred: failed calling webhook "{name}": failed to call webhook: {why}'
+            reason = f'Post "{url}": no endpoints available for service "kueue-webhook-service"'
+            message = f'Internal error occurred: failed calling webhook "{name}": failed to call webhook: {reason}'
             raise ApiError(code=500, reason="InternalError", message=message)
 
     def watch_ended(self) -> Callable[[], bool]:

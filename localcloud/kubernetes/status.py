@@ -56,15 +56,15 @@ def already_exists(resource: Resource, name: str, *, deleting: bool = False) -> 
 
 def outdated(resource: Resource, name: str) -> ApiError:
     """Return the error for an update of another resourceVersion than the present one."""
-    why = "the object has been modified; please apply your changes to the latest version and try again"
-    message = f'Operation cannot be fulfilled on {resource.full_name} "{name}": {why}'
+    reason = "the object has been modified; please apply your changes to the latest version and try again"
+    message = f'Operation cannot be fulfilled on {resource.full_name} "{name}": {reason}'
     return ApiError(code=409, reason="Conflict", message=message, details=_details(resource, name))
 
 
 def precondition_failed(resource: Resource, name: str, field: str, required: str, actual: str) -> ApiError:
     """Return the error for a precondition that does not hold."""
-    why = f"Precondition failed: {field} in precondition: {required}, {field} in object meta: {actual}"
-    message = f'Operation cannot be fulfilled on {resource.qualified_kind} "{name}": {why}'
+    reason = f"Precondition failed: {field} in precondition: {required}, {field} in object meta: {actual}"
+    message = f'Operation cannot be fulfilled on {resource.qualified_kind} "{name}": {reason}'
     return ApiError(code=409, reason="Conflict", message=message, details=_details(resource, name))
 
 
@@ -114,20 +114,20 @@ def not_allowed(method: str) -> ApiError:
     return ApiError(code=405, reason="MethodNotAllowed", message=message)
 
 
-def forbidden(resource: Resource, name: str, why: str) -> ApiError:
+def forbidden(resource: Resource, name: str, reason: str) -> ApiError:
     """Return the error for a request that its user may not make."""
     subject = f'{resource.full_name} "{name}"' if name else resource.full_name
-    message = f"{subject} is forbidden: {why}"
+    message = f"{subject} is forbidden: {reason}"
     return ApiError(code=403, reason="Forbidden", message=message, details=_details(resource, name))
 
 
-def denied(resource: Resource, name: str, policy: str, why: str) -> ApiError:
+def denied(resource: Resource, name: str, policy: str, reason: str) -> ApiError:
     """Return the error for an object that a ValidatingAdmissionPolicy denies, whose reason is Invalid by default.
 
     Source: Validation.reason in
     https://kubernetes.io/docs/reference/kubernetes-api/policy-resources/validating-admission-policy-v1/.
     """
-    binding = f"ValidatingAdmissionPolicy '{policy}' with binding '{policy}-binding' denied request: {why}"
+    binding = f"ValidatingAdmissionPolicy '{policy}' with binding '{policy}-binding' denied request: {reason}"
     message = f'{resource.full_name} "{name}" is forbidden: {binding}'
     return ApiError(code=422, reason="Invalid", message=message, details=_details(resource, name))
 

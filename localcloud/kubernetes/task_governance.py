@@ -39,5 +39,5 @@ def check(namespace: Object, resource: Resource, new: Object) -> None:
     if MANAGED.items() <= (namespace["metadata"].get("labels") or {}).items():
         metadata = new["metadata"]
         if not (metadata.get("labels") or {}).get(_QUEUE):
-            why = f"The label '{_QUEUE}' is either missing or does not have a value set."
-            raise denied(resource, metadata["name"], _POLICY, why)
+            reason = f"The label '{_QUEUE}' is either missing or does not have a value set."
+            raise denied(resource, metadata["name"], _POLICY, reason)

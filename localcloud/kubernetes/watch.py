@@ -47,8 +47,8 @@ def events(
         text = f'Invalid value: "{version}": strconv.ParseUint: parsing "{version}": invalid syntax'
         raise bad_request(f"resourceVersion: {text}")
     initial = _sends_initial_events(query, int(version))
-    until = time.monotonic() + float(query.get("timeoutSeconds") or _DEFAULT_SECONDS)
-    watch = _Watch(store=store, target=target, matches=matches, ended=lambda: stopped() or time.monotonic() >= until)
+    deadline = time.monotonic() + float(query.get("timeoutSeconds") or _DEFAULT_SECONDS)
+    watch = _Watch(store=store, target=target, matches=matches, ended=lambda: stopped() or time.monotonic() >= deadline)
     bookmarks = query.get("allowWatchBookmarks") == "true"
     return watch.events(int(version), initial, _BOOKMARK_SECONDS if bookmarks else float("inf"))
 

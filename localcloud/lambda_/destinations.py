@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from localcloud.lambda_.execution_environments import InvocationResult
 
 _log = logging.getLogger(__name__)
-_LONGEST_MESSAGE = 1024
+_MAX_MESSAGE_LENGTH = 1024
 
 
 def send_result(
@@ -74,7 +74,7 @@ def send_discarded(
         expired: True if they are too old.
     """
     changes = [record["dynamodb"] for record in records]
-    first, last = (_seconds_as_text(changes[at]["ApproximateCreationDateTime"]) for at in (0, -1))
+    first, last = (_seconds_as_text(changes[position]["ApproximateCreationDateTime"]) for position in (0, -1))
     body = {
         "requestContext": {
             "requestId": str(uuid.uuid4()),
@@ -138,7 +138,7 @@ def _invocation_record(
 
 def _dead_letter_attributes(outcome: InvocationResult) -> dict[str, Any]:
     """Return RequestID, ErrorCode and 1 KB of the error message (AWS Lambda, "Adding a dead-letter queue")."""
-    message = json.loads(outcome.payload).get("errorMessage", "")[:_LONGEST_MESSAGE] or " "
+    message = json.loads(outcome.payload).get("errorMessage", "")[:_MAX_MESSAGE_LENGTH] or " "
     return {
         "RequestID": text_attribute(outcome.request_id),
         "ErrorCode": text_attribute("200", "Number"),

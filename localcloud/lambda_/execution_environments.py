@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from werkzeug.wrappers import Request, Response
 
 from localcloud.credentials import access_keys
+from localcloud.credentials.arn import account_of_arn
 from localcloud.log_streams import LogStream, ensure_group
 from localcloud.processes.process_group import ProcessGroup
 
@@ -99,7 +100,7 @@ class Sandbox:
         today = datetime.now(UTC).strftime("%Y/%m/%d")
         stream = f"{today}/[{spec.version}]{self.token}"
         group = f"/aws/lambda/{spec.name}"
-        account = spec.arn.split(":")[4]
+        account = account_of_arn(spec.arn)
         ensure_group(account, spec.region, group)
         self._log = LogStream(account, spec.region, group, stream)
         environment = cloud.environment_for(spec.region, spec.role, self._variables(cloud, group, stream))

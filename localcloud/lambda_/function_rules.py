@@ -10,6 +10,7 @@ from typing import Any
 
 from moto.awslambda.exceptions import LambdaClientError
 
+from localcloud.credentials.arn import account_of_arn, name_of_arn
 from localcloud.iam.resource_policies import allows_service
 from localcloud.iam.roles import trust_of
 from localcloud.wire.service_model import sentence, violations
@@ -46,7 +47,7 @@ def check_function(operation: str, request: dict[str, Any], role: str, arn: str)
     if problems:
         raise LambdaClientError("ValidationException", sentence(problems))
     _check_variables((request.get("Environment") or {}).get("Variables") or {})
-    trust = trust_of(role.rpartition("/")[2], role.split(":")[4])
+    trust = trust_of(name_of_arn(role), account_of_arn(role))
     if not allows_service(trust, "sts:AssumeRole", "lambda.amazonaws.com", arn):
         # https://github.com/danilop/LambdAuth/issues/49
         raise _refused("The role defined for the function cannot be assumed by Lambda.")
@@ -62,8 +63,8 @@ def _check_variables(variables: dict[str, str]) -> None:
         "Lambda was unable to configure your environment variables because the environment variables you have provided"
     )
     if reserved := sorted(_RESERVED & set(variables)):
-        why = "contains reserved keys that are currently not supported for modification"
-        raise _refused(f"{failed} {why}. Reserved keys used in this request: {', '.join(reserved)}")
+        reason = "contains reserved keys that are currently not supported for modification"
+        raise _refused(f"{failed} {reason}. Reserved keys used in this request: {', '.join(reserved)}")
     measured = json.dumps(variables, separators=(",", ":"))
     if len(measured.encode()) > MAX_VARIABLES:
         raise _refused(f"{failed} exceeded the 4KB limit. String measured: {measured}")

@@ -22,6 +22,7 @@ from moto.awslambda.models import (
 )
 from werkzeug.wrappers import Request, Response
 
+from localcloud.credentials.arn import account_of_arn, region_of_arn
 from localcloud.lambda_ import assets, destinations, stream_mappings
 from localcloud.lambda_.execution_environments import FunctionSpec, InvocationResult, Sandbox
 from localcloud.lambda_.function_rules import check_function
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 _IDLE_SECONDS = 120.0
 _ASYNC_WORKERS = 4
-_LONGEST_THROTTLED_WAIT = 300.0
+_MAX_THROTTLED_WAIT = 300.0
 
 
 def install(cloud: "LocalCloud") -> None:
@@ -111,8 +112,8 @@ class FunctionsBackend(LambdaBackend):
             raise LambdaClientError("InvalidParameterValueException", message)
         function = self.get_function(spec["FunctionName"])
         stream_mappings.check(spec, function)
-        where = {"RegionName": self.region_name, "AccountId": self.account_id}
-        mapping = EventSourceMapping({**spec, **where, "FunctionArn": function.function_arn})
+        account_and_region = {"RegionName": self.region_name, "AccountId": self.account_id}
+        mapping = EventSourceMapping({**spec, **account_and_region, "FunctionArn": function.function_arn})
         same = (mapping.function_arn, mapping.event_source_arn)
         if any(
             (existing.function_arn, existing.event_source_arn) == same
@@ -237,12 +238,12 @@ class Functions:
         A throttled event does not count as an attempt. It waits between one second and five minutes
         (https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html).
         """
-        function = lambda_backends[arn.split(":")[4]][arn.split(":")[3]].get_function_by_arn(arn)
+        function = lambda_backends[account_of_arn(arn)][region_of_arn(arn)].get_function_by_arn(arn)
         if function is None or self._stopped:
             return
         outcome = self.run(function, event, request_id)
         if outcome is None:
-            delay = min(2.0**throttled, _LONGEST_THROTTLED_WAIT)
+            delay = min(2.0**throttled, _MAX_THROTTLED_WAIT)
             self._later(delay, arn, event, request_id, attempt, throttled + 1)
             return
         config = function.event_invoke_config[0].config if function.event_invoke_config else {}

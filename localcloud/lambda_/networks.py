@@ -9,6 +9,7 @@ from moto.awslambda.exceptions import LambdaClientError
 from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.models import ec2_backends
 
+from localcloud.credentials.arn import account_of_arn, name_of_arn
 from localcloud.iam.evaluation import verdict
 from localcloud.iam.roles import policies_of
 
@@ -39,8 +40,8 @@ def check_network(network: dict[str, Any] | None, role: str, region: str) -> Non
         raise _refused("SubnetIds and SecurityIds must coexist or be both empty list.")
     if not subnets:
         return
-    account = role.split(":")[4]
-    documents = policies_of(role.rpartition("/")[2], account) or []
+    account = account_of_arn(role)
+    documents = policies_of(name_of_arn(role), account) or []
     for action, kind in _REQUIRED.items():
         resource = f"arn:aws:ec2:{region}:{account}:{kind}" if kind else "*"
         if verdict(documents, f"ec2:{action}", resource, {}) != "Allowed":

@@ -21,6 +21,7 @@ from moto.dynamodb.models import dynamodb_backends
 from moto.events.exceptions import InvalidEventPatternException
 from moto.events.models import EventPattern
 
+from localcloud.credentials.arn import name_of_arn
 from localcloud.iam.evaluation import verdict
 from localcloud.iam.roles import policies_of
 from localcloud.lambda_.destinations import on_failure, send_discarded
@@ -44,7 +45,7 @@ _LIMITS: Mapping[str, tuple[int, int]] = {
     "MaximumRecordAgeInSeconds": (-1, 604_800),
 }
 """https://docs.aws.amazon.com/lambda/latest/dg/services-ddb-params.html and the service model of Lambda."""
-_SHORTEST_AGE = 60
+_MIN_AGE = 60
 _FILTERS = 5
 """https://docs.aws.amazon.com/lambda/latest/dg/invocation-eventfiltering.html"""
 _NOT_BUILT = ("TumblingWindowInSeconds", "FunctionResponseTypes")
@@ -65,7 +66,7 @@ def check(spec: Mapping[str, Any], function: LambdaFunction) -> None:
         value = spec.get(name)
         if value is not None and not least <= int(value) <= most:
             raise _invalid(f"{name} must be between {least} and {most}; got {value}")
-    if 0 <= int(spec.get("MaximumRecordAgeInSeconds") or -1) < _SHORTEST_AGE:
+    if 0 <= int(spec.get("MaximumRecordAgeInSeconds") or -1) < _MIN_AGE:
         raise _invalid("MaximumRecordAgeInSeconds must be -1, or at least 60")
     if spec.get("StartingPosition") not in ("TRIM_HORIZON", "LATEST"):
         raise _invalid("StartingPosition must be TRIM_HORIZON or LATEST for a DynamoDB stream")
@@ -82,7 +83,7 @@ def _check_permissions(spec: Mapping[str, Any], function: LambdaFunction) -> Non
 
     https://github.com/aws-samples/lambda-refarch-webapp/issues/7 has AWS's words.
     """
-    stream, role = spec["EventSourceArn"], function.role.rpartition("/")[2]
+    stream, role = spec["EventSourceArn"], name_of_arn(function.role)
     documents = policies_of(role, function.account_id) or []
 
     def may(action: str, resource: str) -> bool:
@@ -151,7 +152,7 @@ class StreamPoller:
             self._deliver(batch)
 
     def _next_batch(self) -> list[Record]:
-        """Return records that pass the filters: a full batch, or those of a whole window; none after the stop."""
+        """Return records that pass the filters: a full batch, or the records of a whole window; none after the stop."""
         batch: list[Record] = []
         began = 0.0
         while not self._stopped.wait(_LOOK_SECONDS):

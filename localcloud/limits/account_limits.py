@@ -77,7 +77,7 @@ class AccountLimits:
         """Register a function to call whenever a quota changes."""
         self._listeners.append(listener)
 
-    def _changed(self) -> None:
+    def _notify_listeners(self) -> None:
         for listener in self._listeners:
             listener()
 
@@ -96,7 +96,7 @@ class AccountLimits:
             if region == "*":
                 self._granted = {key: granted for key, granted in self._granted.items() if key[::2] != (account, quota)}
             self._granted[account, region, quota] = value
-        self._changed()
+        self._notify_listeners()
 
     def request(self, account: str, region: str, quota: Quota, desired: float) -> IncreaseRequest:
         """Create a request for an increase; it stays PENDING until `grant`.
@@ -145,7 +145,7 @@ class AccountLimits:
                 self._granted[request.account, request.region, request.quota] = request.desired
             by_id = {request.id: request for request in granted}
             self._requests = [by_id.get(request.id, request) for request in self._requests]
-        self._changed()
+        self._notify_listeners()
         return granted
 
 

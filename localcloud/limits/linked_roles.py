@@ -33,7 +33,7 @@ def install(cloud: "LocalCloud") -> None:
             _create(cloud.settings.account, service)
 
 
-def first_use(account: str) -> str:
+def create_missing(account: str) -> str:
     """Create the roles that an account lacks, as AWS Batch and ECS do for a compute environment.
 
     Returns:

@@ -87,19 +87,19 @@ def _checked_part(response: Any) -> Any:
     return _part(response)
 
 
-def _checked_post(response: Any, request: Any, body: bytes, *where: Any) -> Any:
+def _checked_post(response: Any, request: Any, body: bytes, *target: Any) -> Any:
     """CompleteMultipartUpload, and all other requests with POST.
 
     The same upload can be completed twice, so a completed one is left to moto
     (https://docs.aws.amazon.com/AmazonS3/latest/API/API_CompleteMultipartUpload.html).
     """
-    bucket, query, key = where
+    bucket, query, key = target
     if query.get("uploadId"):
         stored = response.backend.get_object(bucket, key)
         done = stored is not None and stored.multipart and stored.multipart.id == query["uploadId"][0]
         if not done:
             _check_completion(response, _upload(response), body)
-    return _post(response, request, body, *where)
+    return _post(response, request, body, *target)
 
 
 def _check_completion(response: Any, upload: Any, body: bytes) -> None:

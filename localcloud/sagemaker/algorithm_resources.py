@@ -10,6 +10,7 @@ from typing import Any
 
 from moto.sagemaker.exceptions import AWSValidationException
 
+from localcloud.credentials.arn import name_of_arn
 from localcloud.sagemaker.algorithm_rules import problem
 from localcloud.sagemaker.algorithms import published
 
@@ -48,7 +49,7 @@ class Algorithms:
             name_or_arn: The name of an algorithm of this account and Region, or an ARN.
             training: Its TrainingSpecification.
         """
-        name = name_or_arn.rpartition("/")[2]
+        name = name_of_arn(name_or_arn)
         arn = name_or_arn if name_or_arn.startswith("arn:") else self._arn(name)
         self._hold(arn, {"AlgorithmName": name, "TrainingSpecification": dict(training)})
 

@@ -22,8 +22,8 @@ def problem(algorithm: Mapping[str, Any], request: Mapping[str, Any]) -> str:
 
 
 def _problems(name: str, training: Mapping[str, Any], request: Mapping[str, Any]) -> Iterator[str]:
-    yield from _of_hyperparameters(name, training, request.get("HyperParameters") or {})
-    yield from _of_channels(name, training, request)
+    yield from _hyperparameter_problems(name, training, request.get("HyperParameters") or {})
+    yield from _channel_problems(name, training, request)
     resources = request.get("ResourceConfig") or {}
     if resources.get("InstanceType") not in training["SupportedTrainingInstanceTypes"]:
         yield f"{name} does not train on this instance type: {resources.get('InstanceType')}"
@@ -31,7 +31,7 @@ def _problems(name: str, training: Mapping[str, Any], request: Mapping[str, Any]
         yield f"{name} trains on one instance only"
 
 
-def _of_hyperparameters(name: str, training: Mapping[str, Any], values: Mapping[str, str]) -> Iterator[str]:
+def _hyperparameter_problems(name: str, training: Mapping[str, Any], values: Mapping[str, str]) -> Iterator[str]:
     """Yield problems of hyperparameters; a required one has no default value, so each job must set it."""
     specifications = {entry["Name"]: entry for entry in training.get("SupportedHyperParameters") or ()}
     for key, value in values.items():
@@ -54,7 +54,7 @@ def _accepts(specification: Mapping[str, Any], value: str) -> bool:
     return contains(f"[{interval.get('MinValue', '-inf')}, {interval.get('MaxValue', 'inf')}]", value, parse)
 
 
-def _of_channels(name: str, training: Mapping[str, Any], request: Mapping[str, Any]) -> Iterator[str]:
+def _channel_problems(name: str, training: Mapping[str, Any], request: Mapping[str, Any]) -> Iterator[str]:
     """Yield problems of channels; a channel without a content type has the first one that is supported."""
     default_mode = request["AlgorithmSpecification"].get("TrainingInputMode")
     entries = {entry["ChannelName"]: entry for entry in request.get("InputDataConfig") or ()}

@@ -115,13 +115,15 @@ def mount(source: Mounted, request: Mapping[str, Any], place: tuple[Path, str, s
         TransferError: The file system does not exist, is in another VPC or zone than the job, or lacks the folder.
     """
     data_dir, account, region = place
-    ends = _ends(source, account, region)
-    if ends is None:
+    locations = _network_locations(source, account, region)
+    if locations is None:
         _fail(source, f"no file system of this type exists in {region}")
-    hosts = {_end_of(subnet, account, region) for subnet in (request.get("VpcConfig") or {}).get("Subnets", [])}
-    if not ends or {end.vpc for end in ends} != {host.vpc for host in hosts}:
+    host_locations = {
+        _location_of_subnet(subnet, account, region) for subnet in (request.get("VpcConfig") or {}).get("Subnets", [])
+    }
+    if not locations or {location.vpc for location in locations} != {location.vpc for location in host_locations}:
         _fail(source, "it has no network interface in the VPC of the training job")
-    if not (hosts <= ends if source.kind == "EFS" else hosts & ends):
+    if not (host_locations <= locations if source.kind == "EFS" else host_locations & locations):
         _fail(source, "it has no network interface in the zone of the training job's subnets")
     content = folder_of(data_dir, account, region, source.name) / source.path.strip("/")
     if not content.is_dir():
@@ -135,12 +137,12 @@ def _fail(source: Mounted, reason: str) -> NoReturn:
     raise TransferError(f"ClientError: Unable to mount {source.kind} file system {source.name}:{source.path}: {reason}")
 
 
-class _End(NamedTuple):
+class _NetworkLocation(NamedTuple):
     vpc: str
     zone: str
 
 
-def _ends(source: Mounted, account: str, region: str) -> set[_End] | None:
+def _network_locations(source: Mounted, account: str, region: str) -> set[_NetworkLocation] | None:
     """Return the VPC and zone of each network interface of a file system; None if it does not exist with its type.
 
     A client of EFS needs a mount target in its own zone
@@ -152,16 +154,17 @@ def _ends(source: Mounted, account: str, region: str) -> set[_End] | None:
         efs = efs_backends[account][region].file_systems_by_id.get(source.name)
         if efs is None:
             return None
-        return {_End(target.vpc_id, target.availability_zone_name) for target in efs.iter_mount_targets()}
+        return {_NetworkLocation(target.vpc_id, target.availability_zone_name) for target in efs.iter_mount_targets()}
     fsx = fsx_backends[account][region].file_systems.get(source.name)
     if fsx is None or fsx.file_system_type != "LUSTRE":
         return None
-    return {_end_of(subnet, account, region) for subnet in fsx.subnet_ids}
+    return {_location_of_subnet(subnet, account, region) for subnet in fsx.subnet_ids}
 
 
-def _end_of(subnet: str, account: str, region: str) -> _End:
+def _location_of_subnet(subnet: str, account: str, region: str) -> _NetworkLocation:
+    """Return the VPC and zone of a subnet; both are empty if it does not exist."""
     try:
         subnet_object = ec2_backends[account][region].get_subnet(subnet)
     except InvalidSubnetIdError:
-        return _End("", "")
-    return _End(str(subnet_object.vpc_id), str(subnet_object.availability_zone))
+        return _NetworkLocation("", "")
+    return _NetworkLocation(str(subnet_object.vpc_id), str(subnet_object.availability_zone))

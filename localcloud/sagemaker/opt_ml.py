@@ -20,7 +20,7 @@ from localcloud.sagemaker.request import Channel, Host
 FAILURE_CHARACTERS = 1024
 """Maximum length of a FailureReason (API reference, DescribeTrainingJob); the text of output/failure is truncated."""
 _MOUNTED = ("input", "model", "output", "checkpoints")
-"""The folders of SageMaker, which hide those of an image."""
+"""The folders of SageMaker, which hide an image's folders."""
 
 
 class OptMl:

@@ -13,7 +13,7 @@ Item = tuple[S3Uri | bytes, ...]
 
 _RECORDIO = 0xCED7230A
 """The first four bytes of a record (https://mxnet.apache.org/api/architecture/note_data_loading#data-format)."""
-_LONGEST = 1 << 29
+_MAX_RECORD_BYTES = 1 << 29
 _REFERENCE = "-ref"
 
 
@@ -59,7 +59,7 @@ def recordio(size: int) -> tuple[bytes, bytes]:
     Raises:
         ValueError: The data are too long for a record.
     """
-    if size >= _LONGEST:
+    if size >= _MAX_RECORD_BYTES:
         message = f"{size} bytes do not fit into a RecordIO record"
         raise ValueError(message)
     return struct.pack("<II", _RECORDIO, size), bytes(-size % 4)

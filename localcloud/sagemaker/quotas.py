@@ -41,7 +41,7 @@ def check(
         name = quota_name(kind, spot=_is_spot(request))
         planned = cloud.faults.quota(region, kind)
         if planned is not None and used[kind] + requested > planned:
-            cloud.faults.refused(region, kind)
+            cloud.faults.record_refusal(region, kind)
             raise _refusal(name, planned, used[kind], requested)
         quota = training_quotas().get(name)
         limit = int(cloud.limits.value(account, region, quota)) if quota and planned is None else None

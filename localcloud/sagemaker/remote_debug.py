@@ -15,6 +15,7 @@ from moto.sagemaker.models import sagemaker_backends
 from moto.ssm.exceptions import SSMException
 from moto.ssm.responses import SimpleSystemManagerResponse
 
+from localcloud.credentials.arn import account_of_arn, name_of_arn
 from localcloud.iam.evaluation import verdict
 from localcloud.iam.roles import policies_of
 
@@ -63,5 +64,5 @@ def is_connected(target: str, account: str, region: str) -> bool:
 
 def _agent_may_connect(role: str) -> bool:
     """Return True if the execution role has the permissions of the agent."""
-    documents = policies_of(role.rpartition("/")[2], role.split(":")[4]) or []
+    documents = policies_of(name_of_arn(role), account_of_arn(role)) or []
     return all(verdict(documents, f"ssmmessages:{action}", "*", {}) == "Allowed" for action in _CHANNELS)

@@ -11,6 +11,7 @@ from moto.s3.exceptions import MissingBucket
 from moto.s3.models import FakeDeleteMarker, s3_backends
 from moto.sagemaker.exceptions import AWSValidationException
 
+from localcloud.credentials.arn import name_of_arn
 from localcloud.ecr import process_images
 from localcloud.ecr.pulls import ImageNotFoundError
 from localcloud.iam.resource_policies import allows_service
@@ -113,7 +114,7 @@ def _check_role(role_arn: str, account: str, training_job: str) -> None:
 
     The text is that of github.com/awslabs/predictive-maintenance-using-machine-learning/issues/3.
     """
-    trust = trust_of(role_arn.rpartition("/")[2], account) if f":{account}:" in role_arn else {}
+    trust = trust_of(name_of_arn(role_arn), account) if f":{account}:" in role_arn else {}
     if not allows_service(trust, "sts:AssumeRole", "sagemaker.amazonaws.com", training_job):
         _refuse(
             f"Could not assume role {role_arn}. Please ensure that the role exists and allows principal "

@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from localcloud.credentials.arn import account_of_arn
 from localcloud.ecr.process_images import ProcessImage
 from localcloud.faults.plan import Stub
 from localcloud.log_streams import ensure_group
@@ -78,7 +79,7 @@ class Runner:
         definitions = specification.get("MetricDefinitions") or published.metric_definitions(
             specification.get("TrainingImage", "")
         )
-        self._metrics = Metrics(definitions, to_cloudwatch(job.arn.split(":")[4], job.region, job.name))
+        self._metrics = Metrics(definitions, to_cloudwatch(account_of_arn(job.arn), job.region, job.name))
         self._cluster: TrainingHosts | None = None
         self._pipes: Pipes | None = None
         self._overtime = False
@@ -114,7 +115,7 @@ class Runner:
 
     def _run(self) -> None:
         try:
-            self._live()
+            self._run_job()
         except transfer.TransferInterruptedError:
             self._finish("Stopped")
         except transfer.TransferError as error:
@@ -129,18 +130,18 @@ class Runner:
             if not self._cloud.settings.keep_training_folders:
                 shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _live(self) -> None:
+    def _run_job(self) -> None:
         self._step("Pending")
         self._wait_for_instances()
         with self._plans.held(self.job.request, self.job.stop_requested) as may_start:
             if may_start:
-                self._live_with_instances()
+                self._run_with_instances()
             elif self.job.stop_requested.is_set():
                 raise transfer.TransferInterruptedError
             else:
                 self._fail(ENDED_PLAN)
 
-    def _live_with_instances(self) -> None:
+    def _run_with_instances(self) -> None:
         if self._stub:
             self._pretend(self._stub)
             return

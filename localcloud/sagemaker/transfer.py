@@ -97,7 +97,7 @@ class Downloader:
         """Download all objects below a prefix, which may be none (checkpoints of an earlier job)."""
         folder.mkdir(parents=True, exist_ok=True)
         try:
-            for source, relative in _below(self._s3, uri):
+            for source, relative in _objects_below(self._s3, uri):
                 self._fetch(source, relative, [folder])
         except (ClientError, BotoCoreError) as error:
             message = f"ClientError: Data download failed:Unable to download {uri} ({error})"
@@ -132,7 +132,7 @@ def objects(s3: Any, channel: Channel) -> Iterator[tuple[tuple[str, str], str]]:
     """
     uri = S3Uri.parse(channel.uri)
     if channel.data_type == "S3Prefix":
-        yield from _below(s3, uri)
+        yield from _objects_below(s3, uri)
         return
     manifest = json.loads(s3.get_object(Bucket=uri.bucket, Key=uri.key)["Body"].read())
     prefix = manifest[0]["prefix"]
@@ -141,7 +141,7 @@ def objects(s3: Any, channel: Channel) -> Iterator[tuple[tuple[str, str], str]]:
         yield (place.bucket, place.key), relative
 
 
-def _below(s3: Any, uri: S3Uri) -> Iterator[tuple[tuple[str, str], str]]:
+def _objects_below(s3: Any, uri: S3Uri) -> Iterator[tuple[tuple[str, str], str]]:
     pages = s3.get_paginator("list_objects_v2").paginate(Bucket=uri.bucket, Prefix=uri.key)
     for page in pages:
         for entry in page.get("Contents", []):

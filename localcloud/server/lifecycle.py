@@ -184,8 +184,8 @@ def _wait_until_it_answers(process: subprocess.Popen[bytes], folder: Path, log: 
         process.kill()
         process.wait()
     printed = log.read_bytes()[begin:].decode(errors="replace").strip().splitlines()
-    why = printed[-1] if printed else f"it did not answer within {_START_SECONDS:.0f} s"
-    raise LifecycleError(f"localcloud did not start: {why}", f"The whole log is in {log}.")
+    reason = printed[-1] if printed else f"it did not answer within {_START_SECONDS:.0f} s"
+    raise LifecycleError(f"localcloud did not start: {reason}", f"The whole log is in {log}.")
 
 
 def _wait_until_gone(pid: int, data_dir: Path, patience: float) -> bool:

@@ -93,7 +93,7 @@ class LocalCloud:
         secret: The secret access key of its users.
         events: The EventBridge of this account.
         faults: The injected faults; none by default.
-        limits: The quotas of its accounts; initially those of the profile in the settings.
+        limits: The quotas of its accounts; initially the quotas of the settings' profile.
         functions: Its Lambda, after the start.
         pages: Handlers of paths outside AWS's APIs, by path prefix.
         record: Every accepted mutating call; empty after each start.
@@ -197,7 +197,7 @@ class LocalCloud:
         """Run every callback of `on_stop`, last registered first, and stop serving, even if callbacks fail.
 
         Raises:
-            Exception: The error of the last callback that failed; those of others are its context.
+            Exception: The error of the last callback that failed; the errors of others are its context.
         """
         if self._server is None:
             return

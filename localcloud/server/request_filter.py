@@ -52,7 +52,7 @@ class RequestFilter:
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         """Answer, refuse or forward one request."""
-        if refused := _of_a_page(environ):
+        if refused := _refuse_page(environ):
             return refused(environ, start_response)
         path = environ.get("PATH_INFO", "")
         signature = signature_of(environ)
@@ -61,7 +61,7 @@ class RequestFilter:
         if path.startswith("/localcloud/"):
             return self._page(path, environ, signature)(environ, start_response)
         try:
-            return self._answered(environ, start_response, signature)
+            return self._forward(environ, start_response, signature)
         except NotImplementedError as error:  # raised by moto for an operation that it lacks
             return _unknown(environ, signature, error)(environ, start_response)
         except OSError as error:
@@ -69,7 +69,7 @@ class RequestFilter:
                 raise
             return _disk_full(environ, signature, error)(environ, start_response)
 
-    def _answered(
+    def _forward(
         self, environ: dict[str, Any], start_response: StartResponse, signature: Signature | None
     ) -> Iterable[bytes]:
         """Forward a request; moto answers a REST operation that it lacks with an HTML page of its web framework.
@@ -109,7 +109,7 @@ def _json(value: Any) -> Response:
     return Response(json.dumps(value, default=str), mimetype="application/json")
 
 
-def _of_a_page(environ: dict[str, Any]) -> Response | None:
+def _refuse_page(environ: dict[str, Any]) -> Response | None:
     """Refuse a request that a web page can send: it has a browser's header, or a foreign host name."""
     if header := next((name for name in _OF_BROWSERS if name in environ), None):
         name = header.removeprefix("HTTP_").replace("_", "-").title()
@@ -158,8 +158,8 @@ def _unsigned(environ: dict[str, Any]) -> Response:
 
 def _disk_full(environ: dict[str, Any], signature: Signature | None, error: OSError) -> Response:
     """Return an error other than 500 and 503, because SDKs would retry those silently."""
-    where = f" in {error.filename}" if error.filename else ""
-    message = f"localcloud could not finish this call: {error.strerror}{where}. Free some space and try again."
+    place = f" in {error.filename}" if error.filename else ""
+    message = f"localcloud could not finish this call: {error.strerror}{place}. Free some space and try again."
     service = signature.service if signature else ""
     return refusal(environ, HTTPStatus.INSUFFICIENT_STORAGE, "InsufficientStorage", message, service)
 

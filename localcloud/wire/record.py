@@ -39,7 +39,7 @@ _SECRETS = re.compile(
 _ADDRESS = re.compile(r"(/localcloud/(?:cloudformation/answers|runtime)/)[0-9a-f]{32}")
 """The address to which a custom resource sends its answer, also within a text: its last part is its only protection."""
 _REDACTED = "***"
-_LONGEST_RESPONSE = 4096
+_MAX_RESPONSE_BYTES = 4096
 
 _RESERVE_BYTES = 32 * 2**20
 """Minimum free space for a mutating call: an entry is at most a few KiB, and other processes also write."""
@@ -153,7 +153,7 @@ class Recorder:
         try:
             self._record.require_room()
         except RecordError as error:
-            return _not_recorded(environ, signature, call, error)(environ, start_response)
+            return _refuse_unrecorded(environ, signature, call, error)(environ, start_response)
         started: list[Any] = []
         answer = self._application(environ, lambda *arguments: started.append(arguments))
         chunks = list(answer)
@@ -172,7 +172,7 @@ class Recorder:
         return chunks
 
 
-def _not_recorded(environ: dict[str, Any], signature: Signature, call: Call, error: RecordError) -> Response:
+def _refuse_unrecorded(environ: dict[str, Any], signature: Signature, call: Call, error: RecordError) -> Response:
     """Refuse a call that cannot be recorded; not with 500 or 503, because SDKs would retry those silently."""
     message = f"localcloud cannot record {call.action} and did not run it: {error}. Free some space and try again."
     return refusal(environ, HTTPStatus.INSUFFICIENT_STORAGE, "InsufficientStorage", message, signature.service)
@@ -214,7 +214,7 @@ def _outcome(call: Call, status: int, headers: dict[str, str], body: bytes) -> d
 
 
 def _short_json(body: bytes) -> Any:
-    if len(body) > _LONGEST_RESPONSE or body[:1] != b"{":
+    if len(body) > _MAX_RESPONSE_BYTES or body[:1] != b"{":
         return None
     try:
         return abridged(_without_secrets(json.loads(body)))

@@ -23,7 +23,7 @@ from localcloud.wire.signature import Signature
 
 _CLOCK_SKEW_SECONDS = 15 * 60
 """https://docs.aws.amazon.com/AmazonS3/latest/API/RESTAuthentication.html: RequestTimeTooSkewed after 15 minutes."""
-_LONGEST_PRESIGNED_SECONDS = 7 * 24 * 3600
+_MAX_PRESIGNED_SECONDS = 7 * 24 * 3600
 """https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-query-string-auth.html: X-Amz-Expires is at most seven days."""
 _RAW_PATH_SERVICES = frozenset({"s3", "s3-outposts", "s3-object-lambda", "s3express"})
 """S3 signs the path as sent; every other service encodes it once more (botocore.auth.S3SigV4Auth)."""
@@ -124,7 +124,7 @@ def _flaw_of_version_2(
 def _time_flaw(stated: str, scope_date: str, expires: str | None) -> str | None:
     try:
         age = time.time() - timegm(time.strptime(stated, "%Y%m%dT%H%M%SZ"))
-        longest = _CLOCK_SKEW_SECONDS if expires is None else min(int(expires), _LONGEST_PRESIGNED_SECONDS)
+        longest = _CLOCK_SKEW_SECONDS if expires is None else min(int(expires), _MAX_PRESIGNED_SECONDS)
     except ValueError:
         return "The request has no date in the form 20261231T235959Z."
     if scope_date and not stated.startswith(scope_date):

@@ -55,7 +55,7 @@ def test_a_failed_rank_fails_the_job_on_every_host_with_its_reason(cluster: Make
 
 
 def test_the_native_reader_is_in_the_image(image: str) -> None:
-    program = "from training_container.trainer.demux import record_reader as r; print(r.plugin_loaded())"
+    program = "from training_container.trainer.demux import record_reader as r; print(r.load_plugin())"
     run = ["run", "--rm", "--network", "none", "--env", "PYTHONPATH=/opt/traingrid", "--env", "TF_CPP_MIN_LOG_LEVEL=3"]
     assert podman(*run, image, "python3", "-c", program) == "True"
 

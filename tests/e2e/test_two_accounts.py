@@ -184,7 +184,7 @@ def test_a_user_reads_logs_and_results_of_the_other_account(
     got = CliRunner().invoke(cli, ["--grid", str(grid), "download", trained.submission, "0", "--to", str(target)])
     assert got.exit_code == 0, got.output
     assert list(target.rglob("saved_model.pb"))
-    assert plane.deployment.acting_in("us-east-1") is not None
+    assert plane.deployment.acting_role_in("us-east-1") is not None
     metrics = tg.Grid(plane).submission(trained.submission).metrics(0)
     of_training = [point for point in metrics if not point.metric.startswith("host_")]
     assert {(point.region, point.epoch) for point in of_training} == {("us-east-1", 1)}

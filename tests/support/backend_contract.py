@@ -158,7 +158,7 @@ def a_list_within_a_time_limit_is_complete_or_refused(service: ServiceInTest) ->
     for name in (NAME, NEXT_NAME):
         service.start(name=name)
     try:
-        jobs = service.listed(window=Window(until=0.0))
+        jobs = service.listed(window=Window(deadline=0.0))
     except ListingTimeoutError:
         return
     assert {job.name for job in jobs} == {NAME, NEXT_NAME}

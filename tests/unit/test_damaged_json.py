@@ -59,7 +59,7 @@ REFUSED: dict[str, Any] = {"state": "rejected", "error": "The marker is none.", 
 @each_row("content", DAMAGED.items())
 def test_a_damaged_line_of_a_retry_belongs_to_no_child(content: bytes) -> None:
     storage: Any = SimpleNamespace(read_pinned=lambda *_: b'{"index": 4}\n' + content + b'\n{"index": 5}\n')
-    children = Children(storage, "bucket", make=lambda *_: None)
+    children = Children(storage, "bucket", make_client=lambda *_: None)
     arrays = (Array(batch_job="again", file="retry-1.jsonl", count=3),)
     submission = SubmissionItem(
         submission="0123abcd",

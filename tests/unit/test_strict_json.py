@@ -7,7 +7,7 @@ import pytest
 from tests.support.rows import each_row
 from traingrid.errors import TraingridError
 from traingrid.strict_json import (
-    MOST_LEVELS,
+    MAX_LEVELS,
     JsonError,
     json_list,
     json_object,
@@ -19,8 +19,8 @@ from traingrid.strict_json import (
 UNREADABLE = {
     "empty": ("", "JSON (Expecting value)"),
     "truncated": ('{"a": ', "JSON (Expecting value)"),
-    "nested": ("[" * 100_000, f"JSON with fewer levels than {MOST_LEVELS + 1}"),
-    "nested and complete": ("[" * 101 + "]" * 101, f"JSON with fewer levels than {MOST_LEVELS + 1}"),
+    "nested": ("[" * 100_000, f"JSON with fewer levels than {MAX_LEVELS + 1}"),
+    "nested and complete": ("[" * 101 + "]" * 101, f"JSON with fewer levels than {MAX_LEVELS + 1}"),
     "digits": ('{"a": ' + "1" * 4301 + "}", "JSON whose numbers have at most 4300 digits"),
     "latin-1": (b'{"a": "\xe9"}', "JSON in UTF-8"),
 }
@@ -38,7 +38,7 @@ def test_unreadable_text_is_an_error_with_place_and_rule(text_and_rule: tuple[st
 
 
 def test_values_at_the_limits_are_read() -> None:
-    nested = "[" * MOST_LEVELS + "]" * MOST_LEVELS
+    nested = "[" * MAX_LEVELS + "]" * MAX_LEVELS
     assert json.dumps(json_value(nested)) == nested
     assert json_value("9" * 4300) == 10**4300 - 1
     assert json_value("[1, 2]" + " " * 5000) == [1, 2]

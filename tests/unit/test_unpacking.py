@@ -230,7 +230,7 @@ def test_as_many_files_and_folders_as_the_limit_are_unpacked(pack: Pack, tmp_pat
 
 
 def test_many_links_are_not_kept_in_memory(pack: Pack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unpacking, "_MOST_LINKS", 10)
+    monkeypatch.setattr(unpacking, "_MAX_LINKS", 10)
     with pytest.raises(ArchiveError, match="more than 10 links"):
         unpack(pack(*(member(f"{n}", tarfile.SYMTYPE, "x") for n in range(11))), tmp_path / "target", LIMITS)
 

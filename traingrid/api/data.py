@@ -58,7 +58,7 @@ def upload_folder(deployment: Deployment, folder: Path, region: str, name: str |
         target = S3Uri.parse(f"s3://{bucket}/{name}")
     except ValueError as error:
         raise UsageError(f"Invalid name of a data set {name!r}: {error}.", "Give another --name.") from error
-    s3 = client("s3", region, deployment.acting_in(region))
+    s3 = client("s3", region, deployment.acting_role_in(region))
     marker = folder / names.DATASET_MARKER
     for path in sorted(files, key=marker.__eq__):  # a marker last, because it ends the upload
         s3.upload_file(str(path), bucket, (target / path.relative_to(folder).as_posix()).key)
@@ -68,7 +68,7 @@ def upload_folder(deployment: Deployment, folder: Path, region: str, name: str |
 def channels_sentence(deployment: Deployment, region: str, folder: S3Uri) -> str:
     """Return a sentence about the channels that a line on a folder would have, or about the reason that it has none."""
     try:
-        objects = Storage(region, role=deployment.acting_in(region))
+        objects = Storage(region, role=deployment.acting_role_in(region))
         return f"A line on this folder has the {layout_of(objects, folder, deployment.grid.job.channels)}."
     except LayoutError as error:
         return f"A line on this folder would fail: {error}"
@@ -138,7 +138,7 @@ def download_models(  # noqa: PLR0913  # one keyword for each option
 
 def _download(deployment: Deployment, job: JobStatus, **options: Any) -> DownloadedModel:
     """Download the model of a job, with the parts of a cluster's other hosts."""
-    source, s3 = S3Uri.parse(job.artifact), client("s3", job.region, deployment.acting_in(job.region))
+    source, s3 = S3Uri.parse(job.artifact), client("s3", job.region, deployment.acting_role_in(job.region))
     first = ModelDownload(s3=s3, source=source, **options)
     model = first.run(job.index)
     for host, part in (other_parts(s3, source) if TRAITS[job.backend].archives_each_host else {}).items():

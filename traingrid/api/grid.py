@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from traingrid.api.control_plane import ControlPlane
 from traingrid.api.job_lines import manifest_of, rows_of
-from traingrid.api.script_folder import staged
+from traingrid.api.script_folder import stage_folders
 from traingrid.api.submission import Submission
 from traingrid.api.submit import Progress, submit_manifest
 from traingrid.api.sweep import POLL_SECONDS, open_sweep
@@ -102,7 +102,7 @@ class Grid:
         if isinstance(jobs, (str, PathLike)):
             path, content = Path(jobs), None
         else:
-            rows, sources = staged(rows_of(jobs), self.plane.deployment)
+            rows, sources = stage_folders(rows_of(jobs), self.plane.deployment)
             path, content = Path(name), manifest_of(rows)
         report = submit_manifest(path, self.plane.deployment, Progress(announce=announce), content, sources)
         return Submission(self, report["submission"])

@@ -39,12 +39,12 @@ def with_full_ids(manifest: Path, content: bytes, deployment: Deployment) -> byt
     if not short:
         return content
     lines = content.splitlines(keepends=True)
-    submissions = _known(_where(manifest, short[0][0]), lambda: Ledger(deployment.table, deployment.grid.home))
+    submissions = _known(_place(manifest, short[0][0]), lambda: Ledger(deployment.table, deployment.grid.home))
     for row, match in short:
         try:
             full = matching_id(match[1], submissions)
         except UsageError as error:
-            raise UsageError(f"{_where(manifest, row)}: {error.what}", error.next_step) from None
+            raise UsageError(f"{_place(manifest, row)}: {error.what}", error.next_step) from None
         lines[row.number - 1] = with_value(lines, row, "init_from", f"{full}/{match[2]}")
     return b"".join(lines)
 
@@ -54,17 +54,17 @@ def _short(row: Row) -> re.Match[str] | None:
     return _SHORT.fullmatch(value) if isinstance(value, str) else None
 
 
-def _where(manifest: Path, row: Row) -> str:
+def _place(manifest: Path, row: Row) -> str:
     return f"{manifest}:{row.number}: init_from {printable(str(row.values['init_from']))}"
 
 
-def _known(where: str, ledger: Callable[[], Ledger]) -> list[str]:
+def _known(place: str, ledger: Callable[[], Ledger]) -> list[str]:
     """Return the ids of all submissions."""
     try:
         return [item.submission for item in ledger().submissions()]
     except ClientError as error:
         if error.response["Error"]["Code"] not in PERMISSION_CODES:
             raise
-        text = f"{where}: the submission cannot be found by the first characters of its id, because you may not list "
+        text = f"{place}: the submission cannot be found by the first characters of its id, because you may not list "
         step = f"Write all {SUBMISSION_ID_LENGTH} characters."
         raise UsageError(f"{text}the ledger (dynamodb:Query on the table and its index submissions).", step) from error

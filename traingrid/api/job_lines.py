@@ -56,16 +56,16 @@ def _values(number: int, row: object) -> dict[str, Any]:
     return {str(name): _json_value(f"job {number}, {name}", value) for name, value in row.items()}
 
 
-def _json_value(where: str, value: Any) -> Any:
+def _json_value(place: str, value: Any) -> Any:
     if isinstance(value, float) and math.isnan(value):  # an empty cell of a DataFrame
         return None
     if value is None or isinstance(value, (bool, str, int)) or (isinstance(value, float) and math.isfinite(value)):
         return value
     if isinstance(value, Mapping):
-        return {str(name): _json_value(f"{where}.{name}", entry) for name, entry in value.items()}
+        return {str(name): _json_value(f"{place}.{name}", entry) for name, entry in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_json_value(where, entry) for entry in value]
+        return [_json_value(place, entry) for entry in value]
     if hasattr(value, "item") and callable(value.item):  # a scalar of numpy
-        return _json_value(where, value.item())
-    text = f"{where}: {shown(str(value))} is a {type(value).__name__}, which a manifest cannot contain."
+        return _json_value(place, value.item())
+    text = f"{place}: {shown(str(value))} is a {type(value).__name__}, which a manifest cannot contain."
     raise UsageError(text, "Give a string, a finite number, a Boolean, a list or a dictionary.")

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid.api.child_log import PrintedLog
-from traingrid.aws.log_events import MOST_EVENTS, LogEvent, LogPosition
+from traingrid.aws.log_events import MAX_EVENTS, LogEvent, LogPosition
 from traingrid.backends import logs_of
 from traingrid.backends.base import LogGoneError, LogUnreadableError
 from traingrid.errors import TraingridError
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 _STREAMS_AT_ONCE = 4
-_EVENTS_IN_MEMORY, _SMALLEST_PAGE = 200_000, 100
+_EVENTS_IN_MEMORY, _MIN_PAGE = 200_000, 100
 _READS_PER_SECOND = 5.0
 """Reads of streams per second while logs are followed: half of the quota of the slowest Regions, which children share
-(traingrid/child/pace.py)."""
+(traingrid/child/polling_pace.py)."""
 _TIME = itemgetter(0)
-_SHORTEST_POLL, _DISCOVER_SECONDS = 1.0, 10.0
+_MIN_POLL, _DISCOVER_SECONDS = 1.0, 10.0
 
 
 _RANK = re.compile(r"\[\d+,(?:mpirank:)?(\d+)(?:,[^\]]*)?\]<std(?:out|err)>:")
@@ -183,7 +183,7 @@ class LogReader:
     def _all(self, streams: Sequence[Stream], pool: Executor) -> Iterator[LogLine]:
         """Yield all lines after the position. The next page of each stream is read while the last one is merged."""
         limit = _EVENTS_IN_MEMORY // (2 * len(streams) or 1)
-        limit = max(_SMALLEST_PAGE, min(limit, MOST_EVENTS))
+        limit = max(_MIN_PAGE, min(limit, MAX_EVENTS))
         return _merged([_ReadAhead(self._pages(stream, limit), pool) for stream in streams])
 
     def _pages(self, stream: Stream, limit: int) -> Iterator[list[LogLine]]:
@@ -207,7 +207,7 @@ class LogReader:
         """Yield new lines until all jobs have ended."""
         discover_at, is_open = time.monotonic() + _DISCOVER_SECONDS, True
         while is_open:
-            time.sleep(max(_SHORTEST_POLL, len(streams) / _READS_PER_SECOND))
+            time.sleep(max(_MIN_POLL, len(streams) / _READS_PER_SECOND))
             self.errors.clear()  # the position is that of the last page that was read
             jobs = self.jobs()
             is_open = not all(job.ended for job in jobs)

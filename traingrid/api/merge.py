@@ -83,12 +83,12 @@ class PreparedMerge:
             raise TraingridError(f"{text} The other models are copied.", damaged[0].next_step)
         for copy in self.copies:
             recorded.hold(copy)
-        once = submit_once(self.plane, self.key, self.manifest.encode())
-        if once.report is not None:
-            raise_unless_submitted(_NAME, once.report)
+        submission_result = submit_once(self.plane, self.key, self.manifest.encode())
+        if submission_result.report is not None:
+            raise_unless_submitted(_NAME, submission_result.report)
         for copy in self.copies:
-            recorded.finish(copy, once.submission)
-        return once.submission
+            recorded.finish(copy, submission_result.submission)
+        return submission_result.submission
 
     def _copy(self, copy: ModelCopy, recorded: MergeCopies, announce: Callable[[str], None]) -> None:
         deployment, target_store = self.plane.deployment, CopyStore(self.job.region)

@@ -101,7 +101,7 @@ def _completed_job(plane: ControlPlane, submission: str, index: int) -> JobStatu
     if status.state != JobState.COMPLETED or not status.artifact:
         text = f"Job {index} of submission {submission} is {status.state} and has no model to register."
         raise UsageError(text, f"Wait until it is completed: traingrid status {submission}.")
-    if status.region in plane.deployment.grid.elsewhere():
+    if status.region in plane.deployment.grid.other_accounts():
         text = f"{status.region} is in another account, in which traingrid has no permissions for the model registry."
         raise UsageError(text, f"Register {status.artifact} with credentials of that account.")
     return status
@@ -134,8 +134,8 @@ def _check_image(image: str, region: str) -> None:
     match = _ECR_IMAGE.fullmatch(image)
     if match and match["region"] == region:
         return
-    why = f"in {match['region']}, but its model is in {region}" if match else "not the URI of an image in Amazon ECR"
-    text = f"The image of the inference container, {shown(image)}, is {why}."
+    reason = f"in {match['region']}, but its model is in {region}" if match else "not the URI of an image in Amazon ECR"
+    text = f"The image of the inference container, {shown(image)}, is {reason}."
     example = f"ACCOUNT.dkr.ecr.{region}.amazonaws.com/REPOSITORY:TAG or REPOSITORY@sha256:DIGEST"
     raise UsageError(text, f"Nothing was registered. Name an image in ECR in {region} with --image: {example}.")
 

@@ -33,20 +33,20 @@ class ScriptFolder:
         Raises:
             UsageError: The folder is missing, too large, or a home folder; or a packed name is used twice.
         """
-        where = f"source_dir {self.folder}"
+        place = f"source_dir {self.folder}"
         if not self.folder.is_dir():
-            raise UsageError(f"{where} is not a folder any more.", "Create the lines again.")
+            raise UsageError(f"{place} is not a folder any more.", "Create the lines again.")
         if self.folder in (Path(self.folder.anchor), Path.home().resolve()):
             raise UsageError(
-                f"{where} is the root folder or your home folder.", "Put the program into a separate folder."
+                f"{place} is the root folder or your home folder.", "Put the program into a separate folder."
             )
         added = {name: text.encode() for name, text in self.added}
         if self.requirements and self.requirements != "requirements.txt":
             added["requirements.txt"] = (self.folder / self.requirements).read_bytes()
-        return archive(where, self.folder, self.left_out, added)
+        return archive(place, self.folder, self.left_out, added)
 
 
-def staged(rows: Iterable[object], deployment: Deployment) -> tuple[list[object], list[PackedSource]]:
+def stage_folders(rows: Iterable[object], deployment: Deployment) -> tuple[list[object], list[PackedSource]]:
     """Pack the script folders of jobs once, and replace each by the URI of its archive in the job's Region.
 
     Args:

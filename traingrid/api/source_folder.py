@@ -43,14 +43,14 @@ class PackedFolder(NamedTuple):
     left_out: tuple[str, ...]
 
 
-def check_place(where: str, folder: Path, manifest: Path) -> None:
+def check_place(place: str, folder: Path, manifest: Path) -> None:
     """Check that a manifest may upload a folder.
 
     A manifest may come from another person, so it cannot use every folder on the disk. It can use only folders below
     its own folder or the current folder, and never the root folder or a home folder as a whole.
 
     Args:
-        where: The manifest line and its source, for the error.
+        place: The manifest line and its source, for the error.
         folder: The folder, resolved.
 
     Raises:
@@ -58,28 +58,28 @@ def check_place(where: str, folder: Path, manifest: Path) -> None:
     """
     if not folder.is_dir():
         raise UsageError(
-            f"{where}: the folder {folder} does not exist.",
+            f"{place}: the folder {folder} does not exist.",
             "Write a folder, relative to the manifest's folder, or s3://bucket/…/sourcedir.tar.gz.",
         )
     if folder in (Path(folder.anchor), Path.home().resolve()):
         raise UsageError(
-            f"{where}: {folder} is the root folder or your home folder, which cannot be uploaded.",
+            f"{place}: {folder} is the root folder or your home folder, which cannot be uploaded.",
             "Put the program into a separate folder.",
         )
     if not any(folder.is_relative_to(above) for above in (manifest.resolve().parent, Path.cwd())):
         raise UsageError(
-            f"{where}: {folder} is outside of the manifest's folder and of the current folder.",
+            f"{place}: {folder} is outside of the manifest's folder and of the current folder.",
             f"If you want to upload it, run the command in {folder.parent}.",
         )
 
 
 def archive(
-    where: str, folder: Path, left_out: Sequence[str] = (), added: Mapping[str, bytes] | None = None
+    place: str, folder: Path, left_out: Sequence[str] = (), added: Mapping[str, bytes] | None = None
 ) -> PackedFolder:
     """Return the .tar.gz of a folder; equal files produce equal bytes.
 
     Args:
-        where: The place of the folder's name, for errors.
+        place: The place of the folder's name, for errors.
         left_out: More patterns of files to leave out, in the syntax of .gitignore.
         added: The contents of additional files by their names at the archive's top.
 
@@ -87,11 +87,11 @@ def archive(
         UsageError: The folder's files are larger than `MAX_BYTES`, one of them holds a secret, or an added file exists;
             nothing is packed.
     """
-    choice = _FileChoice(where, folder, left_out)
+    choice = _FileChoice(place, folder, left_out)
     files, added = choice.files(), added or {}
     for name in added:
         if folder / name in files:
-            text = f"{where}: the folder has a file {name}, and another one is packed with this name."
+            text = f"{place}: the folder has a file {name}, and another one is packed with this name."
             raise UsageError(text, "Rename the file, or leave it out.")
     packed = io.BytesIO()
     with (
@@ -117,16 +117,16 @@ class _FileChoice:
         left_out: The paths of environments, files for secrets and links that are left out.
     """
 
-    def __init__(self, where: str, folder: Path, patterns: Sequence[str]) -> None:
+    def __init__(self, place: str, folder: Path, patterns: Sequence[str]) -> None:
         from pathspec import GitIgnoreSpec  # noqa: PLC0415  # its import of RE2 takes 3 MiB
 
-        self._where, self._folder, self.left_out = where, folder, list[str]()
+        self._place, self._folder, self.left_out = place, folder, list[str]()
         own = folder / IGNORE_FILE
         lines = own.read_text(encoding="utf-8-sig").splitlines() if own.is_file() else []
         try:
             self._patterns = GitIgnoreSpec.from_lines([*_CACHES, *_PRIVATE, *lines, *patterns])
         except ValueError as error:
-            raise UsageError(f"{where}: {own} has a line that is not a pattern: {error}.", "Fix it.") from error
+            raise UsageError(f"{place}: {own} has a line that is not a pattern: {error}.", "Fix it.") from error
 
     def files(self) -> list[Path]:
         """Return the files in the order of their names, after checking them; follow links to files of the folder."""
@@ -140,7 +140,7 @@ class _FileChoice:
                 size += path.stat().st_size
                 if size > MAX_BYTES:
                     raise UsageError(
-                        f"{self._where}: {self._folder} has more than {MAX_BYTES // 2**20} MiB.",
+                        f"{self._place}: {self._folder} has more than {MAX_BYTES // 2**20} MiB.",
                         f"Put data into a channel, or name files that are not needed in {IGNORE_FILE}.",
                     )
         return sorted(paths)
@@ -182,7 +182,7 @@ class _FileChoice:
         content = _text(path)
         if secret := secret_in(content.splitlines(), quickly=len(content) > _SCANNED_BYTES):
             raise UsageError(
-                f"{self._where}: line {secret[0]} of {name} looks like a secret ({secret[1]}), and users of the data "
+                f"{self._place}: line {secret[0]} of {name} looks like a secret ({secret[1]}), and users of the data "
                 "bucket could read it.",
                 "Read it from AWS Secrets Manager in the training code. To leave the file out, or to pack it "
                 f"nevertheless, write {name} or !{name} into {self._folder / IGNORE_FILE}.",

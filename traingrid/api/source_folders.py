@@ -93,7 +93,7 @@ def packed(manifest: Path, deployment: Deployment, content: bytes | None = None)
     Args:
         manifest: The file; a source is relative to its folder.
         deployment: Defines the bucket of each Region.
-        content: The manifest's bytes; by default those of the file.
+        content: The manifest's bytes; by default the file's bytes.
 
     Raises:
         SourceError: A folder or its program does not exist, or the folder is too large.
@@ -119,7 +119,7 @@ def _packed_sources(manifest: Path, rows: list[Row], deployment: Deployment) -> 
     sources: list[PackedSource] = []
     for row, folder in zip(rows, _folders(manifest, rows), strict=True):
         if folder not in archives:
-            archives[folder] = archive(_where(manifest, row), folder)
+            archives[folder] = archive(_place(manifest, row), folder)
         sources.append(source_in(str(row.values["region"]), folder, archives[folder], deployment))
     return sources
 
@@ -142,7 +142,7 @@ def _is_local(values: dict[str, Any]) -> bool:
     return isinstance(source, str) and bool(source.strip()) and "://" not in source
 
 
-def _where(manifest: Path, row: Row) -> str:
+def _place(manifest: Path, row: Row) -> str:
     return f"{manifest}:{row.number}: source {printable(str(row.values['source']))}"
 
 
@@ -157,8 +157,8 @@ def _folders(manifest: Path, rows: list[Row]) -> list[Path]:
         folder = (manifest.parent / str(row.values["source"])).resolve()
         folders.append(folder)
         try:
-            check_place(_where(manifest, row), folder, manifest)
-            _check_program(_where(manifest, row), folder, row)
+            check_place(_place(manifest, row), folder, manifest)
+            _check_program(_place(manifest, row), folder, row)
         except UsageError as error:
             errors.append(error)
     if len(errors) == 1:
@@ -170,11 +170,11 @@ def _folders(manifest: Path, rows: list[Row]) -> list[Path]:
     return folders
 
 
-def _check_program(where: str, folder: Path, row: Row) -> None:
+def _check_program(place: str, folder: Path, row: Row) -> None:
     program = row.values.get("entry_point")
     if isinstance(program, str) and not (folder / program).is_file():
         raise UsageError(
-            f"{where}: {printable(program)} does not exist in {folder}.", "Write the program's path inside the folder."
+            f"{place}: {printable(program)} does not exist in {folder}.", "Write the program's path inside the folder."
         )
 
 
@@ -187,7 +187,7 @@ def source_in(region: str, folder: Path, packed: PackedFolder, deployment: Deplo
         files=packed.files,
         archive=packed.archive,
         left_out=packed.left_out,
-        role=deployment.acting_in(region),
+        role=deployment.acting_role_in(region),
     )
 
 

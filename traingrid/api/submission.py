@@ -123,7 +123,7 @@ class Submission:
         since: datetime | timedelta | None = None,
         grep: str | None = None,
     ) -> Iterator[LogLine]:
-        """Yield the lines that the training jobs have printed: those of all hosts, in the order of time.
+        """Yield the lines that the training jobs have printed, on all hosts, in the order of time.
 
         Args:
             index: The index of one job; by default all jobs.

@@ -84,7 +84,7 @@ def submit_content(
     """Upload the content of a manifest, wait until its jobs are submitted, and return the intake's report.
 
     Args:
-        manifest: The manifest's path; its name becomes that of the object.
+        manifest: The manifest's path; its name becomes the object's name.
 
     Raises:
         TraingridError: The manifest is rejected, Batch does not accept its jobs, or the intake does not answer.
@@ -114,7 +114,7 @@ def submit_manifest(
 
     Args:
         manifest: The manifest's path; sources are relative to its folder.
-        content: The manifest's bytes; by default those of the file.
+        content: The manifest's bytes; by default the file's bytes.
         sources: Packed folders to which the manifest refers already.
 
     Raises:
@@ -281,9 +281,9 @@ def wait_for_report(storage: Storage, uri: S3Uri, version: str) -> dict[str, Any
         TraingridError: The intake did not answer within its time limit, or its report cannot be read.
     """
     deadline = time.monotonic() + ANSWERED_WITHIN
-    where = _report_of(uri)
+    report_uri = _report_of(uri)
     trouble = ""
-    logger.info("waiting for the intake's report %s", where)
+    logger.info("waiting for the intake's report %s", report_uri)
     while time.monotonic() < deadline:
         try:
             report = known_report(storage, uri, version)
@@ -296,7 +296,7 @@ def wait_for_report(storage: Storage, uri: S3Uri, version: str) -> dict[str, Any
             trouble = f" {error}"
         except (BotoCoreError, ClientError) as error:
             if not is_outage(error):
-                raise TraingridError(f"The intake's report {where} cannot be read: {error}.") from error
+                raise TraingridError(f"The intake's report {report_uri} cannot be read: {error}.") from error
             trouble = f" AWS request failed: {error}."
             logger.info("the report cannot be read now: %s", error)
         time.sleep(_POLL_SECONDS)
@@ -347,12 +347,12 @@ def rejected(manifest: Path, report: dict[str, Any]) -> TraingridError:
     """Return the error of a rejected manifest, with the errors of its lines."""
     lines = [f"{manifest} is rejected and nothing was submitted."]
     for error in report["errors"][:_SHOWN_ERRORS]:
-        where = f":{error['line']}: {error['field']} {error['value']}".rstrip() if error["line"] else ""
-        lines.append(f"{manifest}{where}: {error['reason']}. {error['next_step']}")
+        place = f":{error['line']}: {error['field']} {error['value']}".rstrip() if error["line"] else ""
+        lines.append(f"{manifest}{place}: {error['reason']}. {error['next_step']}")
     more = report["errors_in_total"] - _SHOWN_ERRORS
     if more > 0:
-        where = f" in {report['manifest']}{names.REPORT_SUFFIX}" if "manifest" in report else ""
-        lines.append(f"... and {more} more{where}")
+        place = f" in {report['manifest']}{names.REPORT_SUFFIX}" if "manifest" in report else ""
+        lines.append(f"... and {more} more{place}")
     failed = TraingridError("\n".join(lines), "Fix these lines and submit the file again.")
     failed.exit_code = 2
     return failed

@@ -173,7 +173,7 @@ def no_result_error(spec: SweepSpec, state: SweepState) -> TraingridError:
     """Return the error of a sweep in which no trial completed with a model and reported the metric."""
     ended = [(trial, trial.ended) for trial in state.trials.values() if trial.ended]
     trials = counted(len(ended), "trial")
-    where = f"traingrid status {ended[0][0].submission}" if ended else "traingrid status"
+    status_command = f"traingrid status {ended[0][0].submission}" if ended else "traingrid status"
     completed = [result for _, result in ended if result.state == "Completed"]
     if any(result.value is not None for result in completed):
         text = f"No completed trial of the sweep {spec.name} with the metric {spec.objective.metric} has a model."
@@ -187,15 +187,19 @@ def no_result_error(spec: SweepSpec, state: SweepState) -> TraingridError:
     reason = next((result.reason for _, result in ended if result.reason), "")
     text = f"No trial of the sweep {spec.name} has completed: {trials} failed or stopped."
     first = f" The first reason: {reason.rstrip('.')}." if reason else ""
-    return TraingridError(text + first, f"See: {where}. Then use another name for the corrected sweep.")
+    return TraingridError(text + first, f"See: {status_command}. Then use another name for the corrected sweep.")
 
 
 def _manifest_of(file: SpecFile) -> bytes:
-    """Return the base lines as JSON Lines, each on the line of its entry in the file, for errors with that line."""
+    """Return the base lines as JSON Lines.
+
+    Blank lines give each the line number of its entry in the sweep file, so that errors name the right line.
+    """
     content = b""
     for number, line in enumerate(file.spec.lines):
-        missing = file.document.line(("lines", number)) - 1 - content.count(b"\n")
-        content += b"\n" * max(missing, 0) + json_lines([line]).partition("\n")[2].encode()
+        blank_lines = max(file.document.line(("lines", number)) - 1 - content.count(b"\n"), 0)
+        _job_count, _, json_line = json_lines([line]).partition("\n")  # the first line is the comment "# jobs: 1"
+        content += b"\n" * blank_lines + json_line.encode()
     return content
 
 
@@ -229,7 +233,7 @@ def _check_lines(file: SpecFile, plane: ControlPlane, content: bytes) -> list[Li
 
 
 def _check_metric(file: SpecFile, lines: Sequence[Line], grid: GridSettings) -> Iterable[str]:
-    """Yield an error if SageMaker would not record the objective's metric; those of an algorithm are not known."""
+    """Yield an error if SageMaker would not record the objective's metric; an algorithm's metrics are not known."""
     metric = file.spec.objective.metric
     for number, line in enumerate(lines, 1):
         metrics = line.settings.metrics or default_metrics(grid.job)

@@ -53,17 +53,17 @@ class SweepJobs:
             ManifestRejectedError: The intake has rejected it.
             TraingridError: Batch does not accept its jobs, or the intake does not answer.
         """
-        once = submit_once(self.plane, f"{names.SWEEP_PREFIX}{key}", manifest)
-        if once.report is None:
-            return once.submission
+        submission_result = submit_once(self.plane, f"{names.SWEEP_PREFIX}{key}", manifest)
+        if submission_result.report is None:
+            return submission_result.submission
         try:
-            raise_unless_submitted(Path(key), once.report)
+            raise_unless_submitted(Path(key), submission_result.report)
         except TraingridError as error:
-            if once.report["state"] == "rejected":
+            if submission_result.report["state"] == "rejected":
                 raise ManifestRejectedError(error) from None
             raise
-        self.announce(f"submission {once.submission}: {key}")
-        return once.submission
+        self.announce(f"submission {submission_result.submission}: {key}")
+        return submission_result.submission
 
     def jobs(self, submission: str) -> Sequence[JobStatus]:
         """Return the jobs of a submission, and report those that cannot be read once; none if the submission cannot."""

@@ -18,7 +18,7 @@ _MODE_OF_URIS = "File"
 
 
 def channels_of(inputs: Sequence[object], default_mode: str, path: str) -> dict[str, dict[str, Any]]:
-    """Return the channels of a ModelTrainer, by name; URIs are those of the trainer.
+    """Return the channels of a ModelTrainer, by name; URIs are the trainer's URIs.
 
     Args:
         inputs: The objects of `input_data_config`.
@@ -50,7 +50,7 @@ def channels_in_region(
     """Return the channels with their URIs in one Region.
 
     Args:
-        data: URIs that replace those of the trainer, or add channels.
+        data: URIs that replace the trainer's URIs, or add channels.
         several: True if the trainer is converted for several Regions.
 
     Raises:

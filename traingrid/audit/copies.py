@@ -27,12 +27,12 @@ class UnneededCopy:
 
     Attributes:
         bytes: The size of the objects that it wrote, in bytes.
-        why: The reason why it is not needed, as words.
+        reason: The reason why it is not needed, as words.
     """
 
     item: MoveItem
     bytes: int
-    why: str
+    reason: str
 
 
 def unneeded_copies(
@@ -57,17 +57,17 @@ def unneeded_copies(
 def _unneeded(items: list[MoveItem], in_use: FoldersInUse, now: float) -> Iterator[UnneededCopy]:
     for item in items:
         if item.state == "pruning":
-            yield UnneededCopy(item=item, bytes=item.written_bytes, why="its removal was interrupted, or still runs")
+            yield UnneededCopy(item=item, bytes=item.written_bytes, reason="its removal was interrupted, or still runs")
         elif in_use.user_of(item.target, item.region):
             continue
         elif item.state == "copied":
             if item.written_bytes:  # otherwise all objects had existed before
-                yield UnneededCopy(item=item, bytes=item.written_bytes, why="no open job uses it")
+                yield UnneededCopy(item=item, bytes=item.written_bytes, reason="no open job uses it")
         elif now - epoch_seconds(item.updated_at) > SETTLED_SECONDS:
-            why = "its merge was not submitted, and no open job uses it"
+            reason = "its merge was not submitted, and no open job uses it"
             if not item.is_object:
-                why = f"job {item.job} ended at {item.percent} % of the copy, and no open job uses it"
-            yield UnneededCopy(item=item, bytes=item.written_bytes, why=why)
+                reason = f"job {item.job} ended at {item.percent} % of the copy, and no open job uses it"
+            yield UnneededCopy(item=item, bytes=item.written_bytes, reason=reason)
 
 
 def _is_own(deployment: Deployment, item: MoveItem) -> bool:

@@ -85,14 +85,14 @@ def read_world(  # noqa: PLR0913  # one keyword for each independent option
     window = ALL if is_complete else Window(since=_begin(read()))
     jobs = [job for region in regions.values() for job in region.listed(submission=submission, window=window)]
     items = read()
-    elsewhere = {
+    removed_inventories = {
         region: inventory_of(deployment, region) for region in regions_of(items.lines.values()).difference(regions)
     }
-    if elsewhere:
-        for name, region in elsewhere.items():
-            jobs += _listed_elsewhere(name, region, submission, window)
+    if removed_inventories:
+        for name, region in removed_inventories.items():
+            jobs += _listed_in_removed_region(name, region, submission, window)
         items = read()  # again, because training jobs must be read before the ledger
-    regions, lines = regions | elsewhere, items.lines
+    regions, lines = regions | removed_inventories, items.lines
     if not is_complete:
         jobs = _with_unexpected(ledger, regions.values(), window.since, jobs, items)
     return World(
@@ -149,7 +149,7 @@ def _with_unexpected(
     return expected
 
 
-def _listed_elsewhere(name: str, region: Inventory, submission: str, window: Window) -> list[TrainingJob]:
+def _listed_in_removed_region(name: str, region: Inventory, submission: str, window: Window) -> list[TrainingJob]:
     """Return the training jobs in a Region that has left the grid."""
     try:
         return list(region.listed(submission=submission, window=window))

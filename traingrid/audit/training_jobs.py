@@ -61,25 +61,26 @@ def uncancelled(world: World) -> Iterator[Violation]:
     """Find training jobs that run, or were created, after their line was cancelled (I5)."""
     for submission, intents in world.cancels.items():
         for scope, intent in intents.items():
-            yield from _unheeded(world, submission, scope, intent.at)
+            yield from _late_cancels(world, submission, scope, intent.at)
 
 
-def _unheeded(world: World, submission: str, scope: str, requested_at: str) -> Iterator[Violation]:
+def _late_cancels(world: World, submission: str, scope: str, requested_at: str) -> Iterator[Violation]:
+    """Yield the training jobs of one cancel that still run, or were created later than a request in flight explains."""
     if not requested_at:
         return  # the item is damaged, so it is not known when the cancel was due
-    at = epoch_seconds(requested_at)
-    due = world.at_rest or world.read_at - at > SETTLED_SECONDS
+    requested_time = epoch_seconds(requested_at)
+    due = world.at_rest or world.read_at - requested_time > SETTLED_SECONDS
     late: Counter[Line] = Counter()
     for job in world.training_jobs:
         item = world.lines.get(job.line)
         if job.line[0] != submission or not is_cancelled({scope}, job.line[1], job.region) or is_strangers(item, job):
             continue
-        after = job.created_at - at
-        late[job.line] += after > _ROUNDING_SECONDS
+        seconds_late = job.created_at - requested_time
+        late[job.line] += seconds_late > _ROUNDING_SECONDS
         if job.is_active and due:
             sentence = f"{job.name} in {job.region} is {job.state} though it was cancelled at {requested_at}"
-        elif after > _IN_FLIGHT_SECONDS or (after > _ROUNDING_SECONDS and late[job.line] > 1):
-            sentence = f"{job.name} was created {after:.0f} s after its line was cancelled"
+        elif seconds_late > _IN_FLIGHT_SECONDS or (seconds_late > _ROUNDING_SECONDS and late[job.line] > 1):
+            sentence = f"{job.name} was created {seconds_late:.0f} s after its line was cancelled"
         else:
             continue
         yield Violation(invariant="I5", kind="other", submission=submission, what=sentence)

@@ -9,7 +9,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid import names
 from traingrid.aws.access_denied import access_denied
-from traingrid.aws.clients import Maker, client, client_without_retries
+from traingrid.aws.clients import ClientFactory, client, client_without_retries
 from traingrid.errors import TraingridError
 
 if TYPE_CHECKING:
@@ -45,12 +45,12 @@ class Batch:
     Args:
         deployment: The deployment, with its job queue and job definition.
         region: The home Region; by default the environment's.
-        make: Makes the client for read requests.
+        make_client: Makes the client for read requests.
     """
 
-    def __init__(self, deployment: Deployment, region: str | None = None, make: Maker = client) -> None:
+    def __init__(self, deployment: Deployment, region: str | None = None, make_client: ClientFactory = client) -> None:
         self._deployment = deployment
-        self._reading: Any = make("batch", region)
+        self._reading: Any = make_client("batch", region)
         self._submitting: Any = client_without_retries("batch", region)
 
     def submit(  # noqa: PLR0913  # the parameters of one request

@@ -80,7 +80,7 @@ class ActingRole:
     home: str
 
 
-class Maker(Protocol):
+class ClientFactory(Protocol):
     """Makes the client of a service in a Region: one of the functions below."""
 
     def __call__(self, service: str, region: str | None = None, role: ActingRole | None = None, /) -> Any:
@@ -176,11 +176,11 @@ def _log_call(region: str, role: ActingRole | None, model: Any, **_: Any) -> Non
 def _session_of(role: ActingRole) -> Any:
     """Return the boto3 session of a role, whose clients share credentials."""
     session = get_session()
-    session.register_component("credential_provider", CredentialResolver([_Acting(role)]))
+    session.register_component("credential_provider", CredentialResolver([_ActingRoleProvider(role)]))
     return boto3.Session(botocore_session=session)
 
 
-class _Acting(CredentialProvider):
+class _ActingRoleProvider(CredentialProvider):
     """Assumes a role with the credentials of this process whenever the role's credentials are about to expire.
 
     It uses `periodic_client`, because the caller retries and a pass has little time.
@@ -193,9 +193,10 @@ class _Acting(CredentialProvider):
         self._role, self._sts = role, periodic_client("sts", role.home)
 
     def load(self) -> Any:
-        return DeferredRefreshableCredentials(refresh_using=self._taken_on, method=self.METHOD)
+        return DeferredRefreshableCredentials(refresh_using=self._assume_role, method=self.METHOD)
 
-    def _taken_on(self) -> dict[str, str]:
+    def _assume_role(self) -> dict[str, str]:
+        """Return new credentials of the role, with the keys that botocore expects."""
         credentials = self._sts.assume_role(RoleArn=self._role.arn, RoleSessionName=self._role.session)["Credentials"]
         return {
             "access_key": credentials["AccessKeyId"],

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 from botocore.exceptions import ClientError
 
-from traingrid.aws.clients import Maker, client
+from traingrid.aws.clients import ClientFactory, client
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ _WITHOUT_INDEX = frozenset({"ValidationException", "ResourceNotFoundException", 
 """The errors of a query of an index that does not exist (https://github.com/awslabs/aws-sdk-ios-samples/issues/58; the
 reference of Query has the second one), that the caller cannot read, or that DynamoDB still fills
 (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.OnlineOps.html)."""
-_SMALLEST, _BEYOND_LARGEST = 1e-130, 1e126
+_MIN_NUMBER, _BEYOND_MAX_NUMBER = 1e-130, 1e126
 _DESERIALIZER: Any = TypeDeserializer()
 
 
@@ -29,12 +29,12 @@ class Table:
 
     Args:
         region: The table's Region; by default the environment's.
-        make: Makes the client of DynamoDB.
+        make_client: Makes the client of DynamoDB.
     """
 
-    def __init__(self, name: str, region: str | None = None, make: Maker = client) -> None:
+    def __init__(self, name: str, region: str | None = None, make_client: ClientFactory = client) -> None:
         self._name = name
-        self._dynamodb: Any = make("dynamodb", region)
+        self._dynamodb: Any = make_client("dynamodb", region)
 
     def get(self, submission: str, item: str) -> Item | None:
         """Return an item, or None if there is none."""
@@ -247,4 +247,4 @@ def _holds(number: float) -> bool:
 
     https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html
     """
-    return number == 0 or _SMALLEST <= abs(number) < _BEYOND_LARGEST
+    return number == 0 or _MIN_NUMBER <= abs(number) < _BEYOND_MAX_NUMBER

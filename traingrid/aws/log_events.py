@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 LogPosition: TypeAlias = dict[str, str]
 """The position up to which each log stream was read: stream name to the service's own token."""
-MOST_EVENTS = 10_000
+MAX_EVENTS = 10_000
 """The most events of a page."""
 
 
@@ -74,7 +74,7 @@ def last_events(logs: Any, group: str, stream: str, count: int, position: LogPos
     events: list[LogEvent] = []
     request = {"logGroupName": group, "logStreamName": stream, "startFromHead": False, **more}
     while len(events) < count:
-        page = logs.get_log_events(**request, limit=min(MOST_EVENTS, count - len(events)))
+        page = logs.get_log_events(**request, limit=min(MAX_EVENTS, count - len(events)))
         position.setdefault(stream, page["nextForwardToken"])
         events = _events(page) + events
         if page["nextBackwardToken"] == request.get("nextToken"):

@@ -47,7 +47,7 @@ class Product:
         service: The service code, such as "AmazonSageMaker".
         family: The product family, such as "ML Instance".
         attributes: The product's attributes by name.
-        dollars: The price of one unit in US dollars; of several tiers, that of the first unit.
+        dollars: The price of one unit in US dollars; with several tiers, the price of the first unit.
         unit: The unit, such as "Hrs" or "GB".
         published: The day on which AWS published the price list.
     """

@@ -11,7 +11,7 @@ from urllib.parse import unquote_plus
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from traingrid.aws.clients import ActingRole, Maker, client, client_without_retries
+from traingrid.aws.clients import ActingRole, ClientFactory, client, client_without_retries
 from traingrid.aws.outage import Patient, is_outage
 from traingrid.aws.s3_uri import ObjectVersion, S3Uri
 from traingrid.backoff import OUTAGE_CAP, backoff_seconds
@@ -37,8 +37,10 @@ class Storage:
         role: The role to assume in another account.
     """
 
-    def __init__(self, region: str | None = None, make: Maker = client, role: ActingRole | None = None) -> None:
-        self._s3: Any = make("s3", region, role)
+    def __init__(
+        self, region: str | None = None, make_client: ClientFactory = client, role: ActingRole | None = None
+    ) -> None:
+        self._s3: Any = make_client("s3", region, role)
         self._region, self._role = region, role
 
     @cached_property

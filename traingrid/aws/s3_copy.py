@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from botocore.exceptions import ClientError
 
-from traingrid.aws.clients import Maker, copy_client
+from traingrid.aws.clients import ClientFactory, copy_client
 from traingrid.aws.outage import Patient
 
 if TYPE_CHECKING:
@@ -134,8 +134,8 @@ class CopyStore:
         region: The Region of the buckets. S3 accepts a copy only in the Region of its destination.
     """
 
-    def __init__(self, region: str, make: Maker = copy_client) -> None:
-        self._s3: Any = make("s3", region)
+    def __init__(self, region: str, make_client: ClientFactory = copy_client) -> None:
+        self._s3: Any = make_client("s3", region)
 
     def page(self, folder: S3Uri, token: str = "") -> tuple[list[Listed], str]:
         """Return the next objects below a folder in the order of their keys, and the token of the next page."""
@@ -164,7 +164,7 @@ class CopyStore:
         )
 
     def first_part_bytes(self, uri: S3Uri) -> int:
-        """Return the size of an object's first part; that of the object if it was written in one piece."""
+        """Return the size of an object's first part, or of the object if it was written in one piece."""
         return int(self._s3.head_object(Bucket=uri.bucket, Key=uri.key, PartNumber=1)["ContentLength"])
 
     def copy(

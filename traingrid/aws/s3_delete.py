@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from botocore.exceptions import ClientError
 
-from traingrid.aws.clients import Maker, client
+from traingrid.aws.clients import ClientFactory, client
 
 if TYPE_CHECKING:
     from traingrid.aws.s3_uri import S3Uri
@@ -25,8 +25,8 @@ class Deleter:
         region: The Region of the buckets.
     """
 
-    def __init__(self, region: str, make: Maker = client) -> None:
-        self._s3: Any = make("s3", region)
+    def __init__(self, region: str, make_client: ClientFactory = client) -> None:
+        self._s3: Any = make_client("s3", region)
 
     def delete(self, uri: S3Uri, etag: str) -> Deletion:
         """Delete an object unless its ETag has changed."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from traingrid.aws.clients import Maker, client
+from traingrid.aws.clients import ClientFactory, client
 from traingrid.aws.s3_copy import Listed
 from traingrid.errors import UsageError
 
@@ -23,11 +23,11 @@ class Ranges:
     """The objects of a caller's buckets. botocore redirects a request to the bucket's Region.
 
     Args:
-        make: Makes the client, which `CALLS_AT_ONCE` threads may share.
+        make_client: Makes the client, which `CALLS_AT_ONCE` threads may share.
     """
 
-    def __init__(self, make: Maker = client) -> None:
-        self._s3: Any = make("s3")
+    def __init__(self, make_client: ClientFactory = client) -> None:
+        self._s3: Any = make_client("s3")
 
     def below(self, folder: S3Uri) -> Iterator[Listed]:
         """Yield the objects below a folder in the order of their keys.

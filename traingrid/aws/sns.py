@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from traingrid.aws.clients import Maker, client
+from traingrid.aws.clients import ClientFactory, client
+from traingrid.names import region_of_arn
 
 SUBJECT_LIMIT = 99
 """Maximum length of a subject: SNS requires "less than 100 characters", without line breaks and control characters
@@ -16,12 +17,12 @@ class Topic:
     """A topic.
 
     Args:
-        make: Makes the client of SNS.
+        make_client: Makes the client of SNS.
     """
 
-    def __init__(self, arn: str, make: Maker = client) -> None:
+    def __init__(self, arn: str, make_client: ClientFactory = client) -> None:
         self._arn = arn
-        self._sns: Any = make("sns", arn.split(":")[3])
+        self._sns: Any = make_client("sns", region_of_arn(arn))
 
     def publish(self, subject: str, email: str, event: dict[str, Any]) -> None:
         """Publish a message with one form for people and another for programs.
@@ -29,7 +30,7 @@ class Topic:
         Args:
             subject: The subject of an email; other characters than printable ASCII are replaced.
             email: The text of an email.
-            event: The message for all other protocols, among them those of chats.
+            event: The message for all other protocols, such as the protocols of chats.
         """
         message = {"default": json.dumps(event), "email": email}
         self._sns.publish(

@@ -4,7 +4,7 @@ Each function returns one of these for a Region. docs/backends.md describes how 
 EKS are loaded only for Regions that have a cluster.
 """
 
-from traingrid.aws.clients import Maker, background_client, client, client_without_retries
+from traingrid.aws.clients import ClientFactory, background_client, client, client_without_retries
 from traingrid.backends.base import Backend, ReadableLogs
 from traingrid.backends.inventory import Inventory
 from traingrid.backends.joint_inventory import JointInventory
@@ -20,7 +20,9 @@ from traingrid.job.backend_traits import DEFAULT_BACKEND, BackendName
 from traingrid.job.observed import Describer
 
 
-def launching(deployment: Deployment, region: str, backend: BackendName, launch: str, make: Maker = client) -> Backend:
+def launching(
+    deployment: Deployment, region: str, backend: BackendName, launch: str, make_client: ClientFactory = client
+) -> Backend:
     """Return the backend with which a child launches its job.
 
     It reads logs without botocore's retries, because a throttled child reads again later
@@ -31,29 +33,33 @@ def launching(deployment: Deployment, region: str, backend: BackendName, launch:
     """
     match backend:
         case "eks":
-            return _eks(deployment, region, make)
+            return _eks(deployment, region, make_client)
         case "sagemaker" if launch == "direct":
-            return SageMaker(deployment, region, make, client_without_retries)
+            return SageMaker(deployment, region, make_client, client_without_retries)
         case "sagemaker":
-            return _queued(deployment, region, make)
+            return _queued(deployment, region, make_client)
 
 
-def describing(deployment: Deployment, region: str, backend: BackendName, make: Maker = client) -> Describer:
-    """Return the descriptions of a Region's training jobs, for processes that record how those of children end.
+def describing(
+    deployment: Deployment, region: str, backend: BackendName, make_client: ClientFactory = client
+) -> Describer:
+    """Return the descriptions of a Region's training jobs, for processes that record how children's training jobs end.
 
     Raises:
         UsageError: The Region has no cluster.
     """
     match backend:
         case "eks":
-            return _eks(deployment, region, make)
+            return _eks(deployment, region, make_client)
         case "sagemaker" if deployment.grid.service_queue(region):
-            return QueuedOrDirect(_queued(deployment, region, make))
+            return QueuedOrDirect(_queued(deployment, region, make_client))
         case "sagemaker":
-            return SageMaker(deployment, region, make)
+            return SageMaker(deployment, region, make_client)
 
 
-def logs_of(deployment: Deployment, region: str, backend: BackendName, make: Maker = client) -> ReadableLogs:
+def logs_of(
+    deployment: Deployment, region: str, backend: BackendName, make_client: ClientFactory = client
+) -> ReadableLogs:
     """Return the logs of a backend in a Region.
 
     Raises:
@@ -64,45 +70,49 @@ def logs_of(deployment: Deployment, region: str, backend: BackendName, make: Mak
             from traingrid.backends.eks.jobs import ClusterJobs  # noqa: PLC0415  # most grids have no cluster
             from traingrid.backends.eks.log import EksLogs  # noqa: PLC0415  # as above
 
-            return EksLogs(ClusterJobs(deployment, region, make))
+            return EksLogs(ClusterJobs(deployment, region, make_client))
         case "sagemaker" if queue := deployment.grid.service_queue(region):
-            return SageMakerLogs(deployment, region, make, ServiceJobs(queue, region, make).log_names)
+            return SageMakerLogs(deployment, region, make_client, ServiceJobs(queue, region, make_client).log_names)
         case "sagemaker":
-            return SageMakerLogs(deployment, region, make)
+            return SageMakerLogs(deployment, region, make_client)
 
 
-def inventory_of(deployment: Deployment, region: str, make: Maker = background_client, role: str = "") -> Inventory:
+def inventory_of(
+    deployment: Deployment, region: str, make_client: ClientFactory = background_client, role: str = ""
+) -> Inventory:
     """Return the training jobs of a grid in a Region, which may have left the grid, on all backends that it has.
 
     Args:
-        role: The ARN of the process's role, if it is not that of the deployment's `part`; for errors of a cluster.
+        role: The ARN of the process's role, if it is not the role of the deployment's `part`; for errors of a cluster.
     """
     settings = deployment.grid.regions.get(region)
     backends: tuple[BackendName, ...] = settings.backends if settings else (DEFAULT_BACKEND,)
-    inventories = {backend: _inventory(deployment, region, backend, make, role) for backend in backends}
+    inventories = {backend: _inventory(deployment, region, backend, make_client, role) for backend in backends}
     return JointInventory(inventories) if len(backends) > 1 else inventories[backends[0]]
 
 
-def _inventory(deployment: Deployment, region: str, backend: BackendName, make: Maker, role: str) -> Inventory:
+def _inventory(
+    deployment: Deployment, region: str, backend: BackendName, make_client: ClientFactory, role: str
+) -> Inventory:
     match backend:
         case "eks":
             from traingrid.backends.eks.inventory import EksInventory  # noqa: PLC0415  # most grids have no cluster
 
-            return EksInventory(deployment, region, make, role)
+            return EksInventory(deployment, region, make_client, role)
         case "sagemaker" if queue := deployment.grid.service_queue(region):
-            return QueuedInventory(deployment, region, queue, make)
+            return QueuedInventory(deployment, region, queue, make_client)
         case "sagemaker":
-            return SageMakerInventory(deployment, region, make)
+            return SageMakerInventory(deployment, region, make_client)
 
 
-def _queued(deployment: Deployment, region: str, make: Maker) -> Queued:
+def _queued(deployment: Deployment, region: str, make_client: ClientFactory) -> Queued:
     if not deployment.grid.service_queue(region):
         text = f"The job must be queued in {region}, which has no service queue."
         raise UsageError(text, "Add a service_queue to the Region in grid.yaml, deploy, and submit the line again.")
-    return Queued(deployment, region, make, client_without_retries)
+    return Queued(deployment, region, make_client, client_without_retries)
 
 
-def _eks(deployment: Deployment, region: str, make: Maker) -> Backend:
+def _eks(deployment: Deployment, region: str, make_client: ClientFactory) -> Backend:
     from traingrid.backends.eks.backend import Eks  # noqa: PLC0415  # most grids have no cluster
 
-    return Eks(deployment, region, make)
+    return Eks(deployment, region, make_client)

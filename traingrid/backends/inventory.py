@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 ACTIVE_STATES = (JobState.IN_PROGRESS, JobState.STOPPING)
 """The states of a training job that may still cost money."""
-LONGEST_ACTIVE_SECONDS = 2 * MAX_RUNTIME_LIMIT + 2 * 24 * 3600
+MAX_ACTIVE_SECONDS = 2 * MAX_RUNTIME_LIMIT + 2 * 24 * 3600
 """The age beyond which no training job is active: 28 days of waiting (`max_wait`; MaxPendingTimeInSeconds), 28 of
 training, and two days for its stop and uploads
 (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_StoppingCondition.html)."""
@@ -35,12 +35,12 @@ class Window:
     Attributes:
         since: Omit training jobs that were created before this time, if the service keeps ended ones.
         before: Omit training jobs that were created after this time, as `since`.
-        until: The time at which no more pages are requested.
+        deadline: The time at which no more pages are requested.
     """
 
     since: float = 0.0
     before: float = math.inf
-    until: float = math.inf
+    deadline: float = math.inf
 
 
 ALL = Window()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class PartlyListedError(TraingridError):
-    """The training jobs of one backend could not be listed; those of the backends before it were."""
+    """The training jobs of one backend could not be listed; the training jobs of the backends before it were."""
 
     def __init__(self, backend: BackendName, error: Exception) -> None:
         super().__init__(f"The training jobs on {TRAITS[backend].service} cannot be listed: {error}")
@@ -42,7 +42,7 @@ class JointInventory:
 
         Raises:
             PartlyListedError: A backend other than the default one failed.
-            ListingTimeoutError: The list of a backend is incomplete; those of the others are not.
+            ListingTimeoutError: The list of a backend is incomplete; the lists of the others are complete.
         """
         late: ListingTimeoutError | None = None
         for backend, inventory in self._inventories.items():

@@ -18,7 +18,7 @@ from traingrid.errors import TraingridError
 _Result = TypeVar("_Result")
 _VERSION_TABLE = "alembic_version"
 _MIGRATIONS = Path(__file__).parent / "migrations"
-_TRIES, _LONGEST_WAIT = 5, 8.0
+_TRIES, _MAX_WAIT = 5, 8.0
 _SERIALIZATION_FAILURE = "40001"
 """The SQLSTATE of a transaction that should be repeated
 (https://www.postgresql.org/docs/15/errcodes-appendix.html). Aurora DSQL reports every conflict with it, also those with
@@ -43,7 +43,7 @@ class Catalog:
         self._sleep = sleep
 
     def create(self) -> bool:
-        """Create the tables, or upgrade those of an earlier version; return False if they are current.
+        """Create the tables, or upgrade the tables of an earlier version; return False if they are current.
 
         Raises:
             TraingridError: The database does not answer, or a newer version of traingrid has written it.
@@ -54,7 +54,7 @@ class Catalog:
         """Check that the tables have the form that this version of traingrid uses.
 
         Raises:
-            TraingridError: The database does not answer, has no tables, or has those of another version.
+            TraingridError: The database does not answer, has no tables, or has the tables of another version.
         """
         if self.engine.dialect.name == "sqlite" and not Path(str(self.engine.url.database)).exists():
             raise TraingridError(f"The catalog {self.name} does not exist.", "Create it: traingrid catalog init.")
@@ -117,7 +117,7 @@ class Catalog:
             try:
                 return action()
             except ConflictError:
-                self._sleep(backoff_seconds(tries, _LONGEST_WAIT))
+                self._sleep(backoff_seconds(tries, _MAX_WAIT))
         raise TraingridError(
             f"The catalog {self.name} reported a conflict with another transaction {_TRIES} times.",
             "Run the command again when the other one has ended.",

@@ -57,7 +57,7 @@ class Changes:
 
     @classmethod
     def of(cls, keys: Iterable[tuple[str, str]]) -> Self:
-        """Sort the keys of items; those of items that the catalog does not show, such as cancels, are left out.
+        """Sort the keys of items, without items that the catalog does not show, such as cancels.
 
         Args:
             keys: The partition key and the sort key of each item, in any order and number.

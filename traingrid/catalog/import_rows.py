@@ -34,7 +34,7 @@ def import_file(catalog: Catalog, name: str, file: Path) -> int:
 
     Args:
         name: The table's name, one of `IMPORTED`.
-        file: CSV with a header, or JSON Lines if its name ends with `.jsonl`. Its columns are those of the table.
+        file: CSV with a header, or JSON Lines if its name ends with `.jsonl`. It has the columns of the table.
 
     Raises:
         UsageError: The file is invalid. The error lists the first problems, and nothing is imported.
@@ -49,7 +49,7 @@ def rows_of(file: Path, name: str) -> list[dict[str, Any]]:
     """Return the rows of a file.
 
     Args:
-        file: CSV with a header, or JSON Lines if its name ends with `.jsonl`. Its columns are those of the table.
+        file: CSV with a header, or JSON Lines if its name ends with `.jsonl`. It has the columns of the table.
         name: The table's name, one of `IMPORTED`.
 
     Raises:

@@ -52,19 +52,19 @@ class _OfRegion:
 
 
 def read_capacity(
-    grid: GridSettings, account: str, acting_in: Callable[[str], ActingRole | None], today: date
+    grid: GridSettings, account: str, acting_role_in: Callable[[str], ActingRole | None], today: date
 ) -> CapacityRead:
     """Read the quotas of the grid's instance types, and all training plans, in its training Regions.
 
     Args:
         account: The account of Regions without one.
-        acting_in: Returns the role to assume in a Region of another account.
+        acting_role_in: Returns the role to assume in a Region of another account.
     """
     quotas: list[dict[str, Any]] = []
     plans: list[dict[str, Any]] = []
     regions: dict[str, str] = {}
     problems: list[str] = []
-    read = partial(_read, types=grid.allowed_instance_types(), acting_in=acting_in, today=today)
+    read = partial(_read, types=grid.allowed_instance_types(), acting_role_in=acting_role_in, today=today)
     for region, region_capacity in zip(grid.regions, map_in_order(read, grid.regions, len(grid.regions)), strict=True):
         if isinstance(region_capacity, str):
             problems.append(f"{region}: {region_capacity}")
@@ -100,11 +100,11 @@ def _write(connection: Connection, read: CapacityRead) -> None:
 
 
 def _read(
-    region: str, types: Sequence[str], acting_in: Callable[[str], ActingRole | None], today: date
+    region: str, types: Sequence[str], acting_role_in: Callable[[str], ActingRole | None], today: date
 ) -> _OfRegion | str:
     """Return the capacity of a Region, or the reason why it cannot be read."""
     try:
-        role = acting_in(region)
+        role = acting_role_in(region)
         quotas, plans = listed_quotas(region, role), training_plans(region, role)
     except (ClientError, BotoCoreError) as error:
         return str(error)

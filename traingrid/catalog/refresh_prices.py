@@ -65,11 +65,11 @@ class _Found:
     missing: list[str]
 
 
-def read_prices(grid: GridSettings, acting_in: Callable[[str], ActingRole | None], today: date) -> PricesRead:
+def read_prices(grid: GridSettings, acting_role_in: Callable[[str], ActingRole | None], today: date) -> PricesRead:
     """Read the prices of the grid's instance types in its training Regions, and of transfers between them.
 
     Args:
-        acting_in: Returns the role to assume in a Region of another account.
+        acting_role_in: Returns the role to assume in a Region of another account.
 
     Raises:
         TraingridError: The caller may not read price lists, or a price list has an unknown form.
@@ -78,7 +78,7 @@ def read_prices(grid: GridSettings, acting_in: Callable[[str], ActingRole | None
     """
     regions, types = list(grid.regions), grid.allowed_instance_types()
     on_demand = map_in_order(partial(_read_on_demand_prices, types=types, today=today), regions, len(regions))
-    spot = map_in_order(lambda region: _spot(region, types, acting_in, today), regions, len(regions))
+    spot = map_in_order(lambda region: _spot(region, types, acting_role_in, today), regions, len(regions))
     transfers = map_in_order(partial(_transfers, regions=regions, today=today), regions, len(regions))
     of_instances, of_transfers = _joined([*on_demand, *spot]), _joined(transfers)
     return PricesRead(
@@ -122,11 +122,11 @@ def _read_on_demand_prices(region: str, types: Sequence[str], today: date) -> _F
     return prices
 
 
-def _spot(region: str, types: Sequence[str], acting_in: Callable[[str], ActingRole | None], today: date) -> _Found:
+def _spot(region: str, types: Sequence[str], acting_role_in: Callable[[str], ActingRole | None], today: date) -> _Found:
     """Estimate spot prices in a Region; if EC2 there does not answer, they are missing."""
     names = {kind: kind.removeprefix("ml.") for kind in types}
     try:
-        price_by_type = spot_prices(region, list(names.values()), acting_in(region))
+        price_by_type = spot_prices(region, list(names.values()), acting_role_in(region))
     except (ClientError, BotoCoreError) as error:
         return _Found(rows=[], missing=[f"{region} spot: {error}"])
     rows = [

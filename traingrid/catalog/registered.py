@@ -46,7 +46,7 @@ def copy_registered(catalog: Catalog, registered: Datasets) -> int:
 
 
 def forget_registered(connection: Connection) -> None:
-    """Delete the rows that `copy_registered` adds, except those of campaigns."""
+    """Delete the rows that `copy_registered` adds, except the rows of campaigns."""
     for table in (replicas, datasets):
         delete_rows(connection, table, table.c.source == _REGISTERED)
 

@@ -181,10 +181,10 @@ class Attempt:
         """
         tried, (region, backend) = self.outcome(failure, JobState.STOPPED, reason), target
         if self.ledger.next_attempt(self.key, tried, region, unrequested=True, on_demand=on_demand, backend=backend):
-            where = sentence_part(target, self.candidates)
+            next_place = sentence_part(target, self.candidates)
             fields = {"event": "next_attempt", "failure": failure.name, "reason": reason, "target": region}
             fields |= backend_field(backend, "target_backend")
-            logger.info("%s: %s Next %s%s.", self.name, reason, where, " on demand" * on_demand, extra=fields)
+            logger.info("%s: %s Next %s%s.", self.name, reason, next_place, " on demand" * on_demand, extra=fields)
 
     def stop(self) -> bool:
         """Stop the training job unless it has ended, and record that it is stopping.
@@ -198,8 +198,8 @@ class Attempt:
         if not training_job.has_ended and training_job.state != JobState.STOPPING:
             self.backend.stop(self.name)
             cancel = self.cancel()
-            why = "cancelled" if cancel else "its attempt is over"
-            logger.info("%s: %s; stopping the training job", self.name, why, extra={"event": "stopping"})
+            stop_reason = "cancelled" if cancel else "its attempt is over"
+            logger.info("%s: %s; stopping the training job", self.name, stop_reason, extra={"event": "stopping"})
             reason: JobFacts = {"reason": cancel.while_stopping} if cancel else {}
             self.record({"state": JobState.STOPPING, "phase": "Stopping", **reason})
         return True

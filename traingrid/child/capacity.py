@@ -44,7 +44,7 @@ CAPACITY_CALLS = frozenset({"shortage", "replace_shortage"})
 
 _MANY_TRIES = 30
 """After this many tries, `backoff_seconds` returns between half of its maximum and its maximum."""
-_MOST_TURNS = 2
+_MAX_TURNS = 2
 """The number of failures of a line that still postpone its next probe."""
 
 
@@ -92,9 +92,9 @@ class Capacity:
 
         A line that has found no capacity before waits longer than the others, so that another line probes.
         """
-        before = min(item.failures_since_retry.count(CAPACITY.name), _MOST_TURNS)
+        earlier_failures = min(item.failures_since_retry.count(CAPACITY.name), _MAX_TURNS)
         left = max(shortage.until - self.attempt.clock.wall(), 0.0)
-        turn = FIRST_SECONDS * (before + random.random())  # noqa: S311  # not used for cryptography
+        turn = FIRST_SECONDS * (earlier_failures + random.random())  # noqa: S311  # not used for cryptography
         return min(left + turn, backoff_seconds(_MANY_TRIES, PAUSE_CAP))
 
     def missing(self) -> None:

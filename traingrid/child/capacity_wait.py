@@ -50,9 +50,9 @@ class CapacityWait:
             return False
         if item.stopped_for:
             return True  # an earlier child of this line may have ended before it stopped the training job
-        since = epoch_seconds(item.opened_at) if self._since is None else self._since
-        over = self.attempt.clock.wall() >= since + self.attempt.job.capacity_wait_seconds
-        return over and not item.training_started_at and self.is_limited(item)
+        waiting_since = epoch_seconds(item.opened_at) if self._since is None else self._since
+        is_over = self.attempt.clock.wall() >= waiting_since + self.attempt.job.capacity_wait_seconds
+        return is_over and not item.training_started_at and self.is_limited(item)
 
     def look(self, item: JobItem, training_job: TrainingJobDescription) -> bool:
         """Stop the training job if it has waited long enough.

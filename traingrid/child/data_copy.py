@@ -196,7 +196,7 @@ class DataCopy:
 
     def _wait_for_owner(self) -> bool:
         """Wait while another child copies the folder; return False if the attempt is over."""
-        revision, since = 0, self.attempt.clock.now()
+        revision, progress_time = 0, self.attempt.clock.now()
         while not self._is_over():
             item, time = self.moves.find(self._target), self.attempt.clock.now()
             if item is None or item.state in ("copied", "pruned") or item.owner in ("", self._owner):
@@ -207,8 +207,8 @@ class DataCopy:
                 self.attempt.clock.sleep(LOOK_SECONDS)
                 continue
             if item.revision != revision:
-                revision, since = item.revision, time
-            elif time - since >= STALE_SECONDS:
+                revision, progress_time = item.revision, time
+            elif time - progress_time >= STALE_SECONDS:
                 message = f"{item.owner} has not written its progress for {STALE_SECONDS:.0f} s: taking its copy over"
                 logger.info(message, extra={"event": "copy_taken_over"})
                 return True

@@ -34,7 +34,7 @@ def with_folder_channels(attempt: Attempt, deployment: Deployment) -> Attempt | 
     If the child may not list the folder, of a bucket in another account, the channels are the folders with their names.
     """
     job, region = attempt.job, attempt.job.region
-    storage = PatientStorage(partial(Storage, region, role=deployment.acting_in(region)), region)
+    storage = PatientStorage(partial(Storage, region, role=deployment.acting_role_in(region)), region)
     try:
         layout = _layout(attempt, storage)
         check_mounts(layout, job.inputs, (attempt.backend_name,))

@@ -143,15 +143,15 @@ def _hold(attempt: Attempt, item: JobItem, capacity: Capacity, obstacle: Pause |
     if isinstance(obstacle, Shortage):
         if capacity.move(item, obstacle):
             return False
-        event, why, end = "capacity_wait", obstacle.sentence(), ""
+        event, reason, end = "capacity_wait", obstacle.sentence(), ""
         seconds = capacity.wait_seconds(item, obstacle)
     else:
-        event, why, end = "paused", obstacle.sentence, ". Waiting for `traingrid resume`."
+        event, reason, end = "paused", obstacle.sentence, ". Waiting for `traingrid resume`."
         seconds = backoff_seconds(tries, PAUSE_CAP)
-    if not attempt.record({"state": JobState.WAITING, "reason": why, "failure": ""}):
+    if not attempt.record({"state": JobState.WAITING, "reason": reason, "failure": ""}):
         return False
     if tries == 1:
-        logger.info("%s: %s%s", attempt.name, why, end, extra={"event": event})
+        logger.info("%s: %s%s", attempt.name, reason, end, extra={"event": event})
     attempt.clock.sleep(seconds)
     return True
 

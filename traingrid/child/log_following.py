@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from traingrid.aws.log_events import LogPosition
 from traingrid.backends.base import LogUnreadableError
 from traingrid.backoff import backoff_seconds
-from traingrid.child.pace import Pace, spread
+from traingrid.child.polling_pace import PollingPace, spread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 # Streams are listed again after this time, because a host that SageMaker restarts logs to another stream.
 _DISCOVER_SECONDS = 600.0
-_LONGEST_BACKOFF, _LAST_BACKOFF = 600.0, 30.0
+_MAX_BACKOFF, _LAST_BACKOFF = 600.0, 30.0
 _LAST_TRIES = 8
 
 
@@ -31,7 +31,7 @@ class LogFollower:
     """Reads the log of one attempt's training job incrementally."""
 
     attempt: Attempt
-    pace: Pace
+    pace: PollingPace
     _position: LogPosition = field(init=False, default_factory=dict)
     _look_at: float | None = field(init=False, default=None)
     _discover_at: float = field(init=False, default=float("-inf"))
@@ -56,7 +56,7 @@ class LogFollower:
         else:
             self._failures = 0
             self._discover_at = now + _DISCOVER_SECONDS if discover else self._discover_at
-        wait = backoff_seconds(self._failures + 3, _LONGEST_BACKOFF) if self._failures else 0.0
+        wait = backoff_seconds(self._failures + 3, _MAX_BACKOFF) if self._failures else 0.0
         self._look_at = now + spread(max(self.pace.log_seconds(hosts), wait))
 
     def rest(self) -> Iterator[tuple[str, str]]:

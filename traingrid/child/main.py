@@ -27,8 +27,8 @@ from traingrid.child.cost import dollars
 from traingrid.child.cost import sentence as cost_sentence
 from traingrid.child.environment import Child, find_job, with_stored_jobs
 from traingrid.child.folder_channels import with_folder_channels
-from traingrid.child.pace import Pace
 from traingrid.child.patient_backend import PatientBackend
+from traingrid.child.polling_pace import PollingPace
 from traingrid.child.sigterm import AGAIN_SECONDS, Sigterm
 from traingrid.child.supervisor import LetGoError, Supervisor
 from traingrid.errors import CallError, TraingridError
@@ -111,8 +111,8 @@ def _supervisor(child: Child, deployment: Deployment) -> Supervisor:
     child = with_stored_jobs(child, deployment, storage, ledger)
     job = find_job(child, storage)
     extend_log_context(submission=child.submission, index=job.index)
-    whose = f"submission {child.submission}, index {job.index}, line {job.line}"
-    message = f"{whose}, attempt {child.attempt} of this child"
+    job_text = f"submission {child.submission}, index {job.index}, line {job.line}"
+    message = f"{job_text}, attempt {child.attempt} of this child"
     logger.info(message, extra={"event": "begun", "job_name": job.name, "line": job.line})
 
     def backend_in(region: str, backend: BackendName) -> Backend:
@@ -131,13 +131,13 @@ def _supervisor(child: Child, deployment: Deployment) -> Supervisor:
         copy_data=copies.run,
         release_copy=copies.release,
         find_channels=partial(with_folder_channels, deployment=deployment),
-        pace=Pace.of_array(child.size, deployment.grid.orchestrator),
+        pace=PollingPace.of_array(child.size, deployment.grid.orchestrator),
     )
 
 
 @dataclass(kw_only=True)
 class _Copies:
-    """The copies of a line: that of its data, and that of its initial model."""
+    """The copies of a line: of its data, and of its initial model."""
 
     deployment: Deployment
     _last: DataCopy | None = field(default=None, init=False)

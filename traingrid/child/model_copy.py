@@ -54,7 +54,7 @@ def model_copy(attempt: Attempt, deployment: Deployment) -> DataCopy:
 
 
 def _residency(attempt: Attempt, deployment: Deployment, model: InitialModel) -> tuple[str, ...]:
-    """Return the residency of the job that trained a model, which includes that of its initial model."""
+    """Return the residency of the job that trained a model, which includes the residency of its initial model."""
     submission_item, item = (
         attempt.ledger.submission(model.submission),
         attempt.ledger.job(model.submission, model.index),

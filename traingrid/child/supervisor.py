@@ -21,7 +21,7 @@ from traingrid.child.capacity import Capacity
 from traingrid.child.capacity_wait import CapacityWait
 from traingrid.child.deadline import is_late, leave_spot
 from traingrid.child.launch import CREATING, Launched, launch
-from traingrid.child.pace import Pace
+from traingrid.child.polling_pace import PollingPace
 from traingrid.child.watch import Watch
 from traingrid.job.backend_traits import backend_field
 from traingrid.job.candidates import Candidate, candidates_of, next_candidate, sentence_part
@@ -83,7 +83,7 @@ class Supervisor:
     copy_data: Callable[[Attempt], bool] = lambda _: False
     release_copy: Callable[[], None] = lambda: None
     find_channels: Callable[[Attempt], Attempt | None] = lambda attempt: attempt
-    pace: Pace = field(default_factory=Pace)
+    pace: PollingPace = field(default_factory=PollingPace)
     clock: Clock = field(default_factory=Clock)
     _backends: dict[Candidate, Backend] = field(default_factory=dict, init=False)
     _current: Attempt | None = field(default=None, init=False)
@@ -214,8 +214,8 @@ class Supervisor:
         region, backend = target
         if not self.ledger.next_attempt(attempt.key, facts, region, on_demand=late, backend=backend):
             return  # another child of this index was faster, or the job ended meanwhile; the caller reads the ledger
-        again = [candidate, *(previous.candidate for previous in item.tried)].count(target)
-        seconds = backoff_seconds(again, QUOTA_CAP) if again else 0.0
+        tries = [candidate, *(previous.candidate for previous in item.tried)].count(target)
+        seconds = backoff_seconds(tries, QUOTA_CAP) if tries else 0.0
         message = (
             f"{attempt.name}: {reason or training_job.phase} {failure.sentence} "
             f"Next {sentence_part(target, self._candidates)}{' on demand' * late}, in {seconds:.0f} s."

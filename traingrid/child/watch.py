@@ -13,9 +13,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from traingrid.backoff import VISIBLE_WITHIN, look_seconds
+from traingrid.child.epoch_pace import EpochPace
 from traingrid.child.log_following import LogFollower
-from traingrid.child.pace import Pace, spread
-from traingrid.child.progress import EpochPace, MetricProgress
+from traingrid.child.polling_pace import PollingPace, spread
+from traingrid.child.progress import MetricProgress
 from traingrid.job.observed import WAITING_PHASES, TrainingJobDescription
 from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.ledger.record_outcome import facts_of_deleted
@@ -52,7 +53,7 @@ class Watch:
     attempt: Attempt
     until_started: bool = False
     asked_at: float | None = None
-    pace: Pace = field(default_factory=Pace)
+    pace: PollingPace = field(default_factory=PollingPace)
     on_start: Callable[[], None] = lambda: None
     capacity_wait: CapacityWait | None = None
     _progress: MetricProgress = field(init=False)
@@ -123,8 +124,8 @@ class Watch:
         if self.attempt.has_events:
             self.attempt.clock.sleep(seconds)
             return
-        until = min(self.attempt.clock.now() + seconds, describe_at)
-        while (left := until - self.attempt.clock.now()) > 0 and not self.attempt.has_news():
+        wake_at = min(self.attempt.clock.now() + seconds, describe_at)
+        while (left := wake_at - self.attempt.clock.now()) > 0 and not self.attempt.has_news():
             self.attempt.clock.sleep(min(left, _NEWS_SECONDS))
 
     def _has_waited(self, item: JobItem) -> bool:

@@ -64,8 +64,8 @@ def cancel(  # noqa: PLR0913  # the options of the command
         echo(name)
     echo(f"Track it with: traingrid status {submission} --watch")
     if report.errors:
-        for job, why in report.errors.items():
-            click.echo(f"{job}: {printable(why)}", err=True)
+        for job, error in report.errors.items():
+            click.echo(f"{job}: {printable(error)}", err=True)
         raise TraingridError("Some jobs could not be stopped.", _RECORDED)
 
 

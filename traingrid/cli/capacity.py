@@ -15,6 +15,7 @@ from traingrid.cli.doctor import needs_of
 from traingrid.cli.export import output_option, sentence_printer, write_rows
 from traingrid.deploy.checkup.account import caller, reading_role
 from traingrid.grid.file import load_grid
+from traingrid.names import name_of_arn
 from traingrid.text import counted, printable
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 def _option(row: Mapping[str, Any]) -> str:
     plan = row["training_plan"]
-    return f"plan {plan.rpartition('/')[2]}" if plan else str(row["purchase_option"])
+    return f"plan {name_of_arn(plan)}" if plan else str(row["purchase_option"])
 
 
 def _needed(row: Mapping[str, Any]) -> str:

@@ -115,7 +115,7 @@ def import_(grid_file: Path, table: str, file: Path, url: str | None, *, output:
 @click.pass_obj
 def sync(grid_file: Path, url: str | None, *, output: Output) -> None:
     """Copy runs and datasets from the ledger."""
-    result = synced(existing_catalog(grid_file, url), grid_file)
+    result = sync_catalog(existing_catalog(grid_file, url), grid_file)
     write_rows([result], _SYNCED, output)
     sentence_printer(output)(result.sentence)
 
@@ -181,7 +181,7 @@ def existing_catalog(grid_file: Path, url: str | None) -> Catalog:
     return database
 
 
-def synced(database: Catalog, grid_file: Path) -> Synced:
+def sync_catalog(database: Catalog, grid_file: Path) -> Synced:
     """Bring the runs of a catalog up to date.
 
     Raises:

@@ -17,7 +17,7 @@ class Column(Generic[Row]):
     Attributes:
         name: Its key in JSON and CSV; empty if only the table has it.
         help: Its type and meaning, as "TYPE: MEANING". A missing value is null.
-        render: Returns the text of a row's cell in the table; by default that of the value.
+        render: Returns the text of a row's cell in the table; by default the text of the value.
         value: Returns the value of a row; by default the attribute with the column's name. A row that is a mapping has
             its values by name.
         heading: Its heading in the table; empty if only JSON and CSV have it.
@@ -27,7 +27,7 @@ class Column(Generic[Row]):
             ellipsis only after all other cells are folded. A fitted table folds none, and shortens whole ones last.
         rank: Its importance in a fitted table, another number for each column; columns with the highest numbers are
             left out first.
-        most: The characters for which other columns of a fitted table are left out. A longer cell is shortened.
+        max_width: The characters for which other columns of a fitted table are left out. A longer cell is shortened.
     """
 
     name: str = ""
@@ -40,7 +40,7 @@ class Column(Generic[Row]):
     style: Callable[[Row], str] = lambda _: ""  # a default
     fit: Literal["fold", "ellipsis", "whole"] = "fold"
     rank: int = 0
-    most: int = 1000
+    max_width: int = 1000
 
     def of(self, row: Row) -> Any:
         """Return the value of a row."""

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 _BARS = "▁▂▃▄▅▆▇█"
 _CURVE = 16
-_LONGEST_NAME, _LONGEST_VALUE = 24, 16
-_MOST_EXCLUSIONS, _MOST_EXCLUDED = 6, 8
+_MAX_NAME_LENGTH, _MAX_VALUE_LENGTH = 24, 16
+_MAX_EXCLUSIONS, _MAX_EXCLUDED_JOBS = 6, 8
 _ROWS: Schema[Any] = Schema(
     "job, best first",
     Column("rank", "integer: The place, from 1."),
@@ -67,7 +67,7 @@ def compare(
         write_rows(_rows(comparison), _ROWS, output)
         return
     out = console()
-    out.print(fitted_table("", list(_columns(comparison)), comparison.jobs, out.width, least=2))
+    out.print(fitted_table("", list(_columns(comparison)), comparison.jobs, out.width, min_columns=2))
     if comparison.metric:
         order = "lowest" if comparison.lowest else "highest"
         click.echo(
@@ -103,11 +103,11 @@ def _exclusions(comparison: Comparison) -> Iterator[str]:
     for job in comparison.jobs:
         if job.exclusion:
             names_by_exclusion[job.exclusion].append(_source(job) if several else str(job.status.index))
-    for exclusion, names in list(names_by_exclusion.items())[:_MOST_EXCLUSIONS]:
-        more = f" and {len(names) - _MOST_EXCLUDED:,} more" if len(names) > _MOST_EXCLUDED else ""
-        yield f"not ranked: job{'s' * (len(names) > 1)} {', '.join(names[:_MOST_EXCLUDED])}{more} ({exclusion})"
-    if len(names_by_exclusion) > _MOST_EXCLUSIONS:
-        yield f"{counted(len(names_by_exclusion) - _MOST_EXCLUSIONS, 'more reason')}: --output json prints all"
+    for exclusion, names in list(names_by_exclusion.items())[:_MAX_EXCLUSIONS]:
+        more = f" and {len(names) - _MAX_EXCLUDED_JOBS:,} more" if len(names) > _MAX_EXCLUDED_JOBS else ""
+        yield f"not ranked: job{'s' * (len(names) > 1)} {', '.join(names[:_MAX_EXCLUDED_JOBS])}{more} ({exclusion})"
+    if len(names_by_exclusion) > _MAX_EXCLUSIONS:
+        yield f"{counted(len(names_by_exclusion) - _MAX_EXCLUSIONS, 'more reason')}: --output json prints all"
 
 
 def _columns(comparison: Comparison) -> Iterator[Column[ComparedJob]]:
@@ -117,7 +117,7 @@ def _columns(comparison: Comparison) -> Iterator[Column[ComparedJob]]:
         {name for job in comparison.jobs for name in job.status.metrics} - {comparison.metric, "epoch", "step"}
     )
     parameters = sorted({name for job in comparison.jobs for name in job.hyperparameters})
-    yield Column(heading="job", render=lambda job: job.status.name, rank=0, most=_LONGEST_NAME)
+    yield Column(heading="job", render=lambda job: job.status.name, rank=0, max_width=_MAX_NAME_LENGTH)
     if several:
         yield Column(heading="submission", render=_source, rank=4)
     else:
@@ -127,7 +127,7 @@ def _columns(comparison: Comparison) -> Iterator[Column[ComparedJob]]:
     if comparison.metric and (sys.stdout.encoding or "").lower().startswith("utf"):
         yield Column(heading="curve", render=lambda job: curve(job.values), rank=2)
     for position, name in enumerate(parameters):
-        yield Column(heading=name, render=_parameter(name), rank=10 + position, right=True, most=_LONGEST_VALUE)
+        yield Column(heading=name, render=_parameter(name), rank=10 + position, right=True, max_width=_MAX_VALUE_LENGTH)
     yield Column(heading="Region", render=lambda job: job.status.place, rank=6)
     yield Column(heading="state", render=lambda job: job.status.state, rank=3, style=_state_style)
     yield Column(heading="time", render=lambda job: duration(job.status.elapsed(time.time())), rank=5, right=True)

@@ -55,7 +55,7 @@ COPY_ROWS: Schema[tuple[UnneededCopy, PruneReport | None]] = Schema(
         heading="$/month",
         right=True,
     ),
-    Column("why", "string: Why it is not needed.", value=lambda row: row[0].why, heading="reason"),
+    Column("why", "string: Why it is not needed.", value=lambda row: row[0].reason, heading="reason"),
     Column(
         "result",
         "string: pruned, kept, needed, changed, or listed if nothing was deleted.",

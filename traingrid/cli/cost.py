@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import click
 
 from traingrid.api.control_plane import ControlPlane
-from traingrid.cli.catalog import existing_catalog, no_sync_option, synced, url_option
+from traingrid.cli.catalog import existing_catalog, no_sync_option, sync_catalog, url_option
 from traingrid.cli.columns import Column, Schema
 from traingrid.cli.export import output_option, write_rows
 from traingrid.cli.parameter_types import SUBMISSION
@@ -72,7 +72,7 @@ def cost(  # noqa: PLR0913  # the options of the command
 
     if not no_sync:  # with it, the command needs no access to AWS, and the id must be complete
         submission = submission and ControlPlane.of(grid_file).submission_id(submission)
-        click.echo(f"synced {synced(database, grid_file).sentence}", err=True)
+        click.echo(f"synced {sync_catalog(database, grid_file).sentence}", err=True)
     cost_by_name = costs(database, by, submission=submission, campaign=campaign)
     if not cost_by_name:
         raise UsageError("The catalog has no such runs.", "`traingrid status` lists submissions.")

@@ -119,25 +119,25 @@ def register(deployment: Deployment, region: str, folder: S3Uri, marker: bytes) 
         TraingridError: There is no report in time.
     """
     home, target = Storage(deployment.grid.home), folder / names.DATASET_MARKER
-    where = S3Uri(deployment.manifest_bucket, names.dataset_report(target.bucket, target.key))
-    before = home.current_version(where)
-    Storage(region, role=deployment.acting_in(region)).write(target, marker, "application/json")
-    report = _report(home, where, before, hashlib.sha256(marker).hexdigest())
+    report_uri = S3Uri(deployment.manifest_bucket, names.dataset_report(target.bucket, target.key))
+    previous_version = home.current_version(report_uri)
+    Storage(region, role=deployment.acting_role_in(region)).write(target, marker, "application/json")
+    report = _report(home, report_uri, previous_version, hashlib.sha256(marker).hexdigest())
     if report["state"] == "rejected":
         raise UsageError(report["error"], report["next_step"])
     return report
 
 
-def _report(home: Storage, where: S3Uri, before: str | None, sha256: str) -> dict[str, Any]:
+def _report(home: Storage, report_uri: S3Uri, previous_version: str | None, sha256: str) -> dict[str, Any]:
     deadline = time.monotonic() + REPORTED_WITHIN
     while time.monotonic() < deadline:
-        if home.current_version(where) not in (None, before):
-            report = json_object(home.read_if_exists(where) or b"{}", where)
+        if home.current_version(report_uri) not in (None, previous_version):
+            report = json_object(home.read_if_exists(report_uri) or b"{}", report_uri)
             if report.get("marker_sha256") == sha256:
-                check_members(report, _MEMBERS.get(member(report, "state", str, where), {}), where)
+                check_members(report, _MEMBERS.get(member(report, "state", str, report_uri), {}), report_uri)
                 return report
         time.sleep(_POLL_SECONDS)
-    message = f"The registration has not reported in {where} within {REPORTED_WITHIN:.0f} s."
+    message = f"The registration has not reported in {report_uri} within {REPORTED_WITHIN:.0f} s."
     next_step = "Check the log of the function register_dataset and its dead-letter queue, and upload the marker again."
     raise TraingridError(message, next_step)
 

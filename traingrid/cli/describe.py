@@ -140,6 +140,6 @@ def _attempt(attempt: RecordedAttempt) -> str:
     """Return the outcome of an attempt in one line."""
     options = " on demand" * attempt.on_demand
     billed = f", {duration(attempt.billable_seconds)} billed" if attempt.billable_seconds else ""
-    why = f": {attempt.reason.splitlines()[0]}" if attempt.reason else ""
+    reason = f": {attempt.reason.splitlines()[0]}" if attempt.reason else ""
     outcome = f"{attempt.state}{f' ({attempt.failure})' if attempt.failure else ''}"
-    return f"{attempt.attempt}  {place(*attempt.candidate)}{options}  {outcome}{billed}{why}"
+    return f"{attempt.attempt}  {place(*attempt.candidate)}{options}  {outcome}{billed}{reason}"

@@ -27,7 +27,7 @@ def _rows(grid_file: Path) -> Schema[Finding]:
     return Schema(
         "check",
         Column("region", "string: The Region of the checked resource; empty for the account.", heading="Region"),
-        Column("what", "string: The checked resource.", heading="what"),
+        Column("what", "string: The checked resource.", value=lambda finding: finding.subject, heading="what"),
         Column(
             "verdict",
             "string: good, wrong, or not checked.",
@@ -35,7 +35,7 @@ def _rows(grid_file: Path) -> Schema[Finding]:
             heading="verdict",
             style=lambda finding: _STYLES[finding.verdict],
         ),
-        Column("why", "string: The reason.", heading="why"),
+        Column("why", "string: The reason.", value=lambda finding: finding.reason, heading="why"),
         Column(
             "fix",
             "string: The command or action that fixes the problem; empty without a problem.",
@@ -68,7 +68,7 @@ def doctor(grid_file: Path, manifest: Path | None, *, output: Output) -> None:
     )
     for finding in findings:
         if finding.fix:
-            echo(printable(f"{finding.region} {finding.what}: {grid_file_command(finding.fix, grid_file)}"))
+            echo(printable(f"{finding.region} {finding.subject}: {grid_file_command(finding.fix, grid_file)}"))
     echo(f"{len(findings)} checks: {wrong} wrong, {unknown} could not be checked")
     if wrong:
         raise TraingridError(f"{wrong} of {len(findings)} checks failed; fixes are listed above.")

@@ -86,15 +86,15 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[object]], output
 
 def _write_json(rows: Iterable[Mapping[str, Any]], *, at_once: bool = False) -> None:
     """Write an array with one row per line, so that a large one can be read line by line."""
-    out, before = sys.stdout, "["
+    out, separator = sys.stdout, "["
     try:
         for row in rows:
-            out.write(before + json.dumps(row, default=_json_value, allow_nan=False))
+            out.write(separator + json.dumps(row, default=_json_value, allow_nan=False))
             if at_once:
                 out.flush()
-            before = ",\n "
+            separator = ",\n "
     finally:  # the array is complete if the rows end with an error
-        out.write("[]\n" if before == "[" else "]\n")
+        out.write("[]\n" if separator == "[" else "]\n")
 
 
 def _json_value(value: object) -> object:

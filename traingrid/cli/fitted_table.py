@@ -70,25 +70,25 @@ class FittedTable:
 
 
 def fitted_table(
-    title: str, columns: Sequence[Column[Row]], rows: Sequence[Row], width: int, *, least: int
+    title: str, columns: Sequence[Column[Row]], rows: Sequence[Row], width: int, *, min_columns: int
 ) -> FittedTable:
     """Return a table with the columns that fit, one row each.
 
     Args:
         title: The title; empty for none.
         columns: All columns from left to right. Those without a heading are not in the table, and those without any
-            text are left out, except the `least`.
+            text are left out, except the `min_columns`.
         width: The width of the terminal in characters.
-        least: The number of the most important columns that are shown in any terminal.
+        min_columns: The number of the most important columns that are shown in any terminal.
     """
     columns = [column for column in columns if column.heading]
     texts = {column.rank: [column.text(row) for row in rows] for column in columns}
     ranks = sorted(texts)
-    ranks_that_fit, left = set(ranks[:least]), width + _GAP
+    ranks_that_fit, left = set(ranks[:min_columns]), width + _GAP
     for column in sorted(columns, key=lambda column: column.rank):
-        if column.rank not in ranks[:least] and not any(texts[column.rank]):
+        if column.rank not in ranks[:min_columns] and not any(texts[column.rank]):
             continue
-        left -= min(max(map(len, (column.heading, *texts[column.rank]))), column.most) + _GAP
+        left -= min(max(map(len, (column.heading, *texts[column.rank]))), column.max_width) + _GAP
         if left < 0:
             break
         ranks_that_fit.add(column.rank)

@@ -133,5 +133,5 @@ class _Reads(Generic[T]):
     def silence(self) -> Iterator[Text]:
         """Yield the sentence about an outage, if there is one."""
         if self._error:
-            since = duration(time.monotonic() - self._answered)
-            yield Text(f"AWS has not answered for {since}; still trying. {self._error}", style="yellow")
+            silence = duration(time.monotonic() - self._answered)
+            yield Text(f"AWS has not answered for {silence}; still trying. {self._error}", style="yellow")

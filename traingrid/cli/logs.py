@@ -130,21 +130,22 @@ def print_lines(lines: Iterator[LogLine], *, is_one_job: bool, timestamps: bool,
         timestamps: Print the times.
         at_once: Print each line when it comes, not some thousand lines together.
     """
-    out, number = sys.stdout, 0
+    out = sys.stdout
+    printed = 0
     coloured = out.isatty() and not os.environ.get("NO_COLOR")  # https://no-color.org
     text_of = partial(_shown, is_one_job=is_one_job, timestamps=timestamps, coloured=coloured)
-    # A write per line, or even per buffer, would let the threads that read pages take turns with this one.
-    with contextlib.nullcontext() if at_once else _without_collections():
+    # One write for many lines: each write releases the GIL, and the threads that read the log would run in between.
+    with contextlib.nullcontext() if at_once else _garbage_collection_disabled():
         while chunk := list(islice(lines, 1 if at_once else _PRINTED_TOGETHER)):
             out.write("".join(map(text_of, chunk)))
-            number += len(chunk)
+            printed += len(chunk)
             if at_once:
                 out.flush()
-    return number
+    return printed
 
 
 @contextlib.contextmanager
-def _without_collections() -> Iterator[None]:
+def _garbage_collection_disabled() -> Iterator[None]:
     """Switch garbage collection off: no event is part of a cycle, and looking for cycles takes a third of the time."""
     gc.disable()
     try:

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from traingrid.cli.catalog import existing_catalog, no_sync_option, parameters_of, parameters_option, synced, url_option
+from traingrid.cli.catalog import (
+    existing_catalog,
+    no_sync_option,
+    parameters_of,
+    parameters_option,
+    sync_catalog,
+    url_option,
+)
 from traingrid.errors import TraingridError, UsageError
 from traingrid.text import counted
 
@@ -93,7 +100,7 @@ def synced_catalog(grid_file: Path, url: str | None, *, no_sync: bool) -> Catalo
     database = existing_catalog(grid_file, url)
     if grid_file.exists() and not no_sync:
         with _or_without_sync():
-            synced(database, grid_file)
+            sync_catalog(database, grid_file)
     return database
 
 

@@ -37,16 +37,16 @@ def overview_tables(overview: SubmissionOverview, width: int) -> Iterator[tuple[
     yield f"submission {overview.submission}: {overview.total:,} jobs", numbers_table(overview, width)
     if overview.failed:
         classes = ", ".join(f"{number:,} {name or 'unknown'}" for name, number in overview.failures.items())
-        yield f"failed jobs: {classes}", fitted_table("", _failed_columns(), overview.failed, width, least=2)
+        yield f"failed jobs: {classes}", fitted_table("", _failed_columns(), overview.failed, width, min_columns=2)
     if overview.running:
         title = f"running jobs: {len(overview.running):,}"
-        yield title, fitted_table("", _running_columns(time.time()), overview.running, width, least=2)
+        yield title, fitted_table("", _running_columns(time.time()), overview.running, width, min_columns=2)
 
 
 def numbers_table(overview: SubmissionOverview, width: int) -> FittedTable:
     """Return the table of the numbers of jobs by Region and state."""
     rows = _numbers(overview)
-    return fitted_table("", list(_number_columns(rows)), rows, width, least=2)
+    return fitted_table("", list(_number_columns(rows)), rows, width, min_columns=2)
 
 
 def numbers_line(overview: SubmissionOverview) -> str:
@@ -92,12 +92,12 @@ def _job_columns() -> list[Column[JobStatus]]:
     return [
         Column(heading="index", render=lambda job: str(job.index), rank=0, right=True),
         Column(heading="Region", render=lambda job: job.region, rank=3),
-        Column(heading="job", render=lambda job: job.name, rank=1, most=24),
+        Column(heading="job", render=lambda job: job.name, rank=1, max_width=24),
     ]
 
 
 def _failed_columns() -> list[Column[JobStatus]]:
-    return [*_job_columns(), Column(heading="reason", render=_first_line, rank=2, most=24)]
+    return [*_job_columns(), Column(heading="reason", render=_first_line, rank=2, max_width=24)]
 
 
 def _first_line(job: JobStatus) -> str:

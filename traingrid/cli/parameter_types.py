@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from click.shell_completion import CompletionItem
 
-_MOST = 50
+_MAX_SUBMISSIONS = 50
 """The number of submissions to choose from: the newest ones."""
 
 
@@ -49,7 +49,7 @@ class _SubmissionId(_Completed):
     def choices(self, grid_file: Path) -> Iterator[str]:
         from traingrid.api.control_plane import ControlPlane  # noqa: PLC0415  # as above
 
-        for item in islice(ControlPlane.of(grid_file).ledger.submissions(), _MOST):
+        for item in islice(ControlPlane.of(grid_file).ledger.submissions(), _MAX_SUBMISSIONS):
             yield item.submission
 
 

@@ -191,7 +191,7 @@ def _total(plan: Plan) -> str:
         copied = sum(move.place.dollars for move in plan.moves)
         text += f"; {counted(len(plan.moves), 'move')} of data for ${copied:,.2f}"
         if len({move.place.uri for move in plan.moves}) < len(plan.moves):
-            once = f"${copied - plan.repeated_dollars:,.2f}, ${plan.dollars - plan.repeated_dollars:,.2f} in total"
-            text += f", which counts a shared copy for each of its lines (each copy once: {once})"
-    of = "cost, with penalties of lines that are not placed" if plan.shortages else "cost"
-    return f"{text}; another plan could save at most {100 * plan.gap:.2f} % of the {of}"
+            total = f"${copied - plan.repeated_dollars:,.2f}, ${plan.dollars - plan.repeated_dollars:,.2f} in total"
+            text += f", which counts a shared copy for each of its lines (each copy once: {total})"
+    amount = "cost, with penalties of lines that are not placed" if plan.shortages else "cost"
+    return f"{text}; another plan could save at most {100 * plan.gap:.2f} % of the {amount}"

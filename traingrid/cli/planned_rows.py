@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from traingrid.cli.fitted_table import FittedTable
     from traingrid.manifest.plan import Planned
 
-_LONGEST_NAME = 16
+_MAX_NAME = 16
 """More characters of a job's name are shown only if no column would be omitted for them."""
-_MOST_IMPORTANT = 3
+_MIN_COLUMNS = 3
 
 
 def planned_table(jobs: Sequence[Planned], width: int) -> FittedTable:
@@ -27,7 +27,7 @@ def planned_table(jobs: Sequence[Planned], width: int) -> FittedTable:
     Args:
         width: The width of the terminal in characters.
     """
-    return fitted_table("", PLANNED_ROWS.columns, jobs, width, least=_MOST_IMPORTANT)
+    return fitted_table("", PLANNED_ROWS.columns, jobs, width, min_columns=_MIN_COLUMNS)
 
 
 def detail_lines(planned_job: Planned) -> Iterator[str]:
@@ -89,7 +89,7 @@ PLANNED_ROWS: Schema[Planned] = Schema(
         rank=3,
     ),
     Column(
-        "name", "string: The job's name.", value=lambda line: line.job.name, heading="job", rank=1, most=_LONGEST_NAME
+        "name", "string: The job's name.", value=lambda line: line.job.name, heading="job", rank=1, max_width=_MAX_NAME
     ),
     Column("instance_type", "string: The instance type.", value=lambda line: line.job.instance_type),
     Column("instance_count", "integer: The number of instances.", value=lambda line: line.job.instance_count),

@@ -77,7 +77,7 @@ def index(uris: tuple[str, ...], *, plan: bool, output: Output) -> None:
         raise UsageError(f"Invalid URI: {error}.", "Write s3://bucket/folder.") from error
     echo, rows = sentence_printer(output), []
     for folder in folders:
-        row = _Folder(folder).planned() if plan else _Folder(folder).written()
+        row = _Folder(folder).planned() if plan else _Folder(folder).write_index()
         echo(printable(_sentence(row)))
         rows.append(row)
     write_rows(rows, _ROWS, output)
@@ -121,7 +121,7 @@ class _Folder:
             requests, read_bytes = estimate.requests, estimate.bytes
         return self._row("planned", None, requests, read_bytes, puts=int(bool(self._missing)))
 
-    def written(self) -> _Row:
+    def write_index(self) -> _Row:
         """Count the records, and write the index if it changes."""
         index = self._known | dict(self._count())
         changed = bool(self._missing) or not self._unchanged

@@ -66,11 +66,11 @@ def retained(grid_file: Path, *, output: Output) -> None:
         console().print(folded_table(_ROWS.columns, resources))
     commands = [
         (stack_or_resource.region, stack_or_resource.name, stack_or_resource.remove) for stack_or_resource in resources
-    ] + [(leftover.region, leftover.what, leftover.fix) for leftover in left]
+    ] + [(leftover.region, leftover.subject, leftover.fix) for leftover in left]
     for region, resource, command in commands:
         echo(printable(f"{region} {resource}: {command}"))
-    stacks = _stacks(grid) + [stack.what.removeprefix("stack ") for stack in left]
-    for region, owner in grid.elsewhere().items():
+    stacks = _stacks(grid) + [stack.subject.removeprefix("stack ") for stack in left]
+    for region, owner in grid.other_accounts().items():
         if owner != account:
             echo(f"{region} is in account {owner}: list its resources with credentials of that account")
     echo(printable(_sum(grid, resources, stacks)))
@@ -78,7 +78,7 @@ def retained(grid_file: Path, *, output: Output) -> None:
 
 def _row(stack: Finding) -> Retained:
     """Return the row of a stack, which the table does not show."""
-    name = stack.what.removeprefix("stack ")
+    name = stack.subject.removeprefix("stack ")
     return Retained(region=stack.region, kind="stack", name=name, holds="", remove=stack.fix)
 
 

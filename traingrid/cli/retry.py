@@ -53,8 +53,8 @@ def retry(grid_file: Path, submission: str, manifest: Path | None, index: int | 
         )
         raise interrupted(step) from None
     write_rows(_rows(submission, done), _ROWS, output)
-    for left, why in sorted(done.left.items()):
-        echo(f"job {left} is not retried: {printable(why)}")
+    for left, reason in sorted(done.left.items()):
+        echo(f"job {left} is not retried: {printable(reason)}")
     count = len(done.indices)
     if count:
         echo(f"{count} job{'s' * (count != 1)} retried, Batch job {', '.join(done.batch_jobs)}")

@@ -54,7 +54,7 @@ def shell(grid_file: Path, submission: str, index: int, host: int) -> None:
     grid = plane.deployment.grid
     if status.backend == "eks":
         raise _eks_error(status, grid)
-    if status.region in grid.elsewhere():
+    if status.region in grid.other_accounts():
         text = f"{status.region} is in another account, where `traingrid shell` cannot open sessions."
         raise UsageError(text, f"Use credentials of that account: aws ssm start-session ({_DOCUMENTATION}).")
     _check(status, client("sagemaker", status.region), host)

@@ -28,7 +28,7 @@ from traingrid.text import counted, printable
 
 _LARGE = 500
 """For more jobs, `status` shows an overview."""
-_MOST_REJECTIONS = 10
+_MAX_REJECTIONS = 10
 
 
 def _submissions(folder: str = "") -> Schema[SubmissionItem]:
@@ -100,10 +100,10 @@ def status(grid_file: Path, submission: str | None, *, watch: bool, is_complete:
 def _rejections(plane: ControlPlane, submissions: Sequence[SubmissionItem]) -> Iterator[str]:
     """Yield a sentence for each manifest that was rejected in the last week and not corrected since."""
     rejections = unresolved(readable(plane.ledger.rejections(), print_damaged), submissions)
-    for rejection in rejections[:_MOST_REJECTIONS]:
+    for rejection in rejections[:_MAX_REJECTIONS]:
         yield printable(rejection.sentence)
-    if len(rejections) > _MOST_REJECTIONS:
-        yield f"{counted(len(rejections) - _MOST_REJECTIONS, 'older rejected manifest')} of the last week not shown."
+    if len(rejections) > _MAX_REJECTIONS:
+        yield f"{counted(len(rejections) - _MAX_REJECTIONS, 'older rejected manifest')} of the last week not shown."
 
 
 def _print_warnings(plane: ControlPlane, out: Console) -> None:

@@ -28,7 +28,7 @@ STYLES = {
 """The style of each state."""
 _WIDE = 120
 """From this width on, states have their phases, and earlier attempts have a column."""
-_LONGEST_NAME = 24
+_MAX_NAME_LENGTH = 24
 """More characters of a job's name are shown only if no column would be omitted for them."""
 _HEADINGS = {"validation_top1": "top-1", "images_per_second": "images/s"}
 _FORMS = {"validation_top1": "{:.4f}", "images_per_second": "{:,.0f}"}
@@ -38,7 +38,7 @@ _NOT_SHOWN = {"epoch", "step", "ranks"}
 _OF_THE_TRAINER = {"input_seconds", "step_seconds"}
 """Metrics of the grid's own trainer, whose other metrics are only of interest in the log, too
 (training_container/trainer/reporting/metric_lines.py)."""
-_MOST_METRICS = 4
+_MAX_METRICS = 4
 
 
 def status_table(status: SubmissionStatus, width: int = _WIDE, now: float | None = None) -> FittedTable:
@@ -49,7 +49,7 @@ def status_table(status: SubmissionStatus, width: int = _WIDE, now: float | None
         now: The time in seconds since 1970; by default the current time.
     """
     columns = _columns(status.jobs, time.time() if now is None else now, is_wide=width >= _WIDE)
-    return fitted_table(f"submission {status.submission}", columns, status.jobs, width, least=2)
+    return fitted_table(f"submission {status.submission}", columns, status.jobs, width, min_columns=2)
 
 
 def _columns(jobs: Sequence[JobStatus], now: float, *, is_wide: bool) -> list[Column[JobStatus]]:
@@ -61,7 +61,7 @@ def _columns(jobs: Sequence[JobStatus], now: float, *, is_wide: bool) -> list[Co
     )
     columns = [
         Column(heading="Region", render=lambda job: job.place, rank=5),
-        Column(heading="job", render=lambda job: job.name, rank=0, most=_LONGEST_NAME),
+        Column(heading="job", render=lambda job: job.name, rank=0, max_width=_MAX_NAME_LENGTH),
         Column(heading="state", render=state, rank=1, style=lambda job: STYLES.get(job.state, "")),
         Column(heading="ranks", render=lambda job: str(job.ranks or ""), rank=9, right=True),
         Column(heading="epoch", render=_epoch, rank=2, right=True),
@@ -91,7 +91,7 @@ def _metrics(jobs: Sequence[JobStatus]) -> list[str]:
     usual = [name for name in _SHOWN_FIRST if name in names]
     if names & _OF_THE_TRAINER:
         return usual
-    return [*usual, *sorted(names - set(usual))][:_MOST_METRICS]
+    return [*usual, *sorted(names - set(usual))][:_MAX_METRICS]
 
 
 def _metric(name: str) -> Callable[[JobStatus], str]:

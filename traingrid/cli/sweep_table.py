@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from traingrid.sweep.spec import SweepSpec, Value
     from traingrid.sweep.state import Trial
 
-_LONGEST_VALUE = 16
+_MAX_VALUE_LENGTH = 16
 TRIALS: Schema[TrialRow] = Schema(
     "trial",
     Column("trial", "integer: The number of the trial, from 0."),
@@ -82,7 +82,7 @@ def sweep_table(spec: SweepSpec, rows: Sequence[TrialRow], width: int) -> Fitted
         rows: The trials, in their order.
         width: The width of the terminal in characters.
     """
-    return fitted_table(f"sweep {spec.name}", list(_columns(spec)), rows, width, least=3)
+    return fitted_table(f"sweep {spec.name}", list(_columns(spec)), rows, width, min_columns=3)
 
 
 def _columns(spec: SweepSpec) -> Iterator[Column[TrialRow]]:
@@ -90,7 +90,7 @@ def _columns(spec: SweepSpec) -> Iterator[Column[TrialRow]]:
     yield Column(heading="trial", render=lambda row: str(row.trial), rank=0, right=True)
     yield Column(heading=metric_heading(metric), render=lambda row: metric_text(metric, row.value), rank=1, right=True)
     for position, name in enumerate(spec.space):
-        yield Column(heading=name, render=_parameter(name), rank=10 + position, right=True, most=_LONGEST_VALUE)
+        yield Column(heading=name, render=_parameter(name), rank=10 + position, right=True, max_width=_MAX_VALUE_LENGTH)
     yield Column(heading="Region", render=lambda row: row.region, rank=3)
     yield Column(heading="state", render=_state, rank=2, style=lambda row: STYLES.get(row.state, ""))
     yield Column(heading="time", render=lambda row: duration(row.seconds) if row.seconds else "", rank=4, right=True)

@@ -10,7 +10,7 @@ import click
 from traingrid.api.control_plane import ControlPlane
 from traingrid.cli.parameter_types import SUBMISSION
 from traingrid.errors import TraingridError
-from traingrid.metrics.event_files import EventFiles
+from traingrid.metrics.tensorboard_runs import TensorBoardRuns
 from traingrid.text import counted, printable
 
 _SYNC_SECONDS = 15.0
@@ -35,7 +35,7 @@ def tensorboard(grid_file: Path, submissions: tuple[str, ...], *, logdir: Path, 
     and keeps the folder up to date until Ctrl-C.
     """
     plane = ControlPlane.of(grid_file)
-    files = EventFiles(
+    files = TensorBoardRuns(
         plane=plane, submissions=[plane.submission_id(submission) for submission in submissions], folder=logdir
     )
     click.echo(f"copied {counted(files.sync(), 'file')} into {printable(str(logdir))}")
@@ -57,7 +57,7 @@ def tensorboard(grid_file: Path, submissions: tuple[str, ...], *, logdir: Path, 
     raise TraingridError(f"TensorBoard has ended with exit code {viewer.returncode}.", "Its message is above.")
 
 
-def _report(files: EventFiles) -> None:
+def _report(files: TensorBoardRuns) -> None:
     """Report the Regions that could not be read.
 
     Raises:

@@ -34,7 +34,7 @@ SMALL_RECORD = 32 * 1024
 """Bytes of a record below which whole blocks are read: as many bytes take about as long as one more request."""
 _HEADER = struct.Struct("<QI")
 _FOOTER = 4
-_MOST_STARTS = 1024  # per object, as in the index that the trainer writes; even
+_MAX_STARTS = 1024  # per object, as in the index that the trainer writes; even
 _GZIP = b"\x1f\x8b\x08"  # RFC 1952, 2.3.1
 
 
@@ -110,7 +110,7 @@ def entry_of(uri: S3Uri, listed: Listed, read: Read) -> FileEntry:
     starts, stride, records, position = list[int](), 1, 0, 0
     while position < listed.size:
         if records % stride == 0:
-            if len(starts) == _MOST_STARTS:
+            if len(starts) == _MAX_STARTS:
                 starts, stride = starts[::2], 2 * stride
             starts.append(position)
         position = headers.end_of(position, records)
@@ -165,9 +165,10 @@ class Headers:
             return UsageError(
                 f"{self._uri} is compressed with gzip.", "Rewrite it without compression. No index was written."
             )
-        where = "it does not begin with a record" if record == 0 else f"record {record} at byte {position:,} is invalid"
+        invalid = f"record {record} at byte {position:,} is invalid"
+        problem = invalid if record else "it does not begin with a record"
         return UsageError(
-            f"{self._uri} is not a TFRecord file: {where}.",
+            f"{self._uri} is not a TFRecord file: {problem}.",
             "Give the folder of a channel with TFRecord files only. No index was written.",
         )
 

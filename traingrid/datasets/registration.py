@@ -152,7 +152,7 @@ class Registration:
 
     def _storage_in(self, region: str) -> Storage:
         if region not in self._regions:
-            self._regions[region] = Storage(region, role=self.deployment.acting_in(region))
+            self._regions[region] = Storage(region, role=self.deployment.acting_role_in(region))
         return self._regions[region]
 
 

@@ -21,7 +21,7 @@ class GuardedChange:
     """
 
     what: str
-    why: str
+    reason: str
     way_back: str
     region: str = ""
     always: bool = False
@@ -43,7 +43,7 @@ def _zones(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Guar
     if old and new and old != new:
         yield GuardedChange(
             what=f"The zones of a deployed network cannot change from {', '.join(old)} to {', '.join(new)}",
-            why="CloudFormation creates a subnet before it deletes the subnet that has its addresses",
+            reason="CloudFormation creates a subnet before it deletes the subnet that has its addresses",
             way_back=f"Set `zones: [{', '.join(old)}]` of `network` in grid.yaml and deploy, or let all jobs end, "
             "`make destroy` and `make deploy-again`",
             always=True,
@@ -56,7 +56,7 @@ def _network(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Gu
     if old and old != new and ("existing" in (old, new) or (old, new) == ("private", "public")):
         yield GuardedChange(
             what=f"The network cannot change from {old} to {new}",
-            why="running children would lose their access to AWS",
+            reason="running children would lose their access to AWS",
             way_back="Put the previous `network` back into grid.yaml",
         )
 
@@ -74,7 +74,7 @@ def _encryption(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator
     if kind != "kms" or replaced:
         yield GuardedChange(
             what=f"The encryption cannot change from kms to {'other keys' if kind == 'kms' else kind}",
-            why="children and training jobs would lose access to the keys that encrypt their lines and data",
+            reason="children and training jobs would lose access to the keys that encrypt their lines and data",
             way_back="Put the previous `encryption` back into grid.yaml",
         )
 
@@ -85,7 +85,7 @@ def _roles(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Guar
     if old != after.get("ChildRole"):
         yield GuardedChange(
             what="This version cannot be deployed now",
-            why="it gives the control plane's roles fixed names, and running arrays would lose their role",
+            reason="it gives the control plane's roles fixed names, and running arrays would lose their role",
             way_back="Keep the deployed version",
         )
 
@@ -95,7 +95,7 @@ def _queue(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Guar
     if old and old != new:
         yield GuardedChange(
             what=f"The job queue {old} cannot be replaced by {new}",
-            why="AWS Batch ends the jobs of a queue that is deleted",
+            reason="AWS Batch ends the jobs of a queue that is deleted",
             way_back="Put the previous `shares` back into grid.yaml",
         )
 
@@ -107,7 +107,7 @@ def _service_queues(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iter
         if region in after["Regions"] and queues_after.get(region) != queue:
             yield GuardedChange(
                 what=f"The service queue {queue} of {region} cannot be removed",
-                why="AWS Batch ends the jobs of a queue that is deleted",
+                reason="AWS Batch ends the jobs of a queue that is deleted",
                 way_back=f"Put the previous `service_queue` of {region} back into grid.yaml",
                 region=region,
             )
@@ -121,7 +121,7 @@ def _clusters(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[G
             yield GuardedChange(
                 what=f"The cluster, namespace and service account of {region} cannot change from {place} to "
                 f"{clusters_after.get(region, 'none')}",
-                why="their pods would lose the access to AWS, and the grid the access to them",
+                reason="their pods would lose the access to AWS, and the grid the access to them",
                 way_back=f"Put the previous `eks` of {region} back into grid.yaml",
                 region=region,
             )

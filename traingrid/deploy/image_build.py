@@ -53,7 +53,7 @@ def begin(event: Mapping[str, Any], within: float) -> None:
         within: Seconds for which temporary errors are retried: a permission that has not propagated yet, or a quota
             that another build uses up. Then the request fails; CloudFormation would otherwise wait for an hour.
     """
-    until = time.monotonic() + within
+    deadline = time.monotonic() + within
     properties = event["ResourceProperties"]
     name = f"{properties['Repository']}:{properties['Tag']}"
     request = {key: event[key] for key in REPEATED if key in event} | {"PhysicalResourceId": name}
@@ -62,12 +62,12 @@ def begin(event: Mapping[str, Any], within: float) -> None:
         return
     travelling = json.dumps(request | {"Repository": properties["Repository"], "Tag": properties["Tag"]})
     try:
-        _start(properties, event["RequestId"], travelling, until)
+        _start(properties, event["RequestId"], travelling, deadline)
     except ClientError as error:
         answer(request, "FAILED", reason=f"The build of {name} could not be started: {_why(error, properties)}")
 
 
-def _start(properties: Mapping[str, str], token: str, travelling: str, until: float) -> None:
+def _start(properties: Mapping[str, str], token: str, travelling: str, deadline: float) -> None:
     """Start a build once, and retry until its permissions and the quota allow it."""
     variables = {"TAG": properties["Tag"], REQUEST_VARIABLE: travelling}
     while True:
@@ -80,7 +80,7 @@ def _start(properties: Mapping[str, str], token: str, travelling: str, until: fl
                 ],
             )
         except ClientError as error:
-            if not _may_pass(error) or time.monotonic() >= until:
+            if not _may_pass(error) or time.monotonic() >= deadline:
                 raise
             time.sleep(_AGAIN_SECONDS)
         else:
@@ -136,7 +136,7 @@ def look(event: Mapping[str, Any], within: float) -> None:
     Raises:
         BuildRunsError: The build has not ended within that time.
     """
-    identifier, until = event["detail"]["build-id"], time.monotonic() + within
+    identifier, deadline = event["detail"]["build-id"], time.monotonic() + within
     while True:
         builds = client("codebuild").batch_get_builds(ids=[identifier])["builds"]
         if not builds:
@@ -144,7 +144,7 @@ def look(event: Mapping[str, Any], within: float) -> None:
         (build,) = builds
         if build["buildComplete"]:
             break
-        if time.monotonic() >= until:
+        if time.monotonic() >= deadline:
             raise BuildRunsError(identifier)
         time.sleep(_AGAIN_SECONDS)
     _answer(build["buildStatus"], build["environment"]["environmentVariables"], build.get("logs", {}).get("deepLink"))

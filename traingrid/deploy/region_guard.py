@@ -188,12 +188,12 @@ class RegionGuard:
 def _change_problem(change: GuardedChange, lines: Iterable[OpenLine]) -> str:
     """Return why a setting of the control plane cannot change; "" if no job depends on its present value."""
     if change.always:
-        return f"{change.what}: {change.why}. {change.way_back}."
+        return f"{change.what}: {change.reason}. {change.way_back}."
     left = Left(Counter(line.submission for line in lines if not change.region or line.may_be_in(change.region)))
     if not left:
         return ""
     return (
-        f"{change.what}: {left}, and {change.why}. {change.way_back} and wait (`traingrid status`), or cancel them "
+        f"{change.what}: {left}, and {change.reason}. {change.way_back} and wait (`traingrid status`), or cancel them "
         f"(`traingrid cancel {left.submission}`), and deploy again."
     )
 

@@ -163,7 +163,7 @@ def _ledger(grid: GridSettings) -> Iterable[Retained]:
 def _clusters(grid: GridSettings) -> Iterator[Retained]:
     """Yield the clusters of Aurora DSQL that deployments with `catalog: dsql` created."""
     for arn in _tagged(grid, grid.home, "dsql:cluster"):
-        identifier = arn.rpartition("/")[2]
+        identifier = names.name_of_arn(arn)
         command = f"aws dsql {{}} --region {grid.home} --identifier {identifier}"
         unprotected = command.format("update-cluster") + " --no-deletion-protection-enabled"
         yield Retained(
@@ -186,7 +186,7 @@ def _keys(grid: GridSettings, region: str) -> Iterator[Retained]:
                 name=arn,
                 holds=f"encryption key: {described.get('Description') or 'the grid'}",
                 dollars=prices.KEY.dollars,
-                remove=f"aws kms schedule-key-deletion --region {region} --key-id {arn.rpartition('/')[2]}",
+                remove=f"aws kms schedule-key-deletion --region {region} --key-id {names.name_of_arn(arn)}",
             )
 
 

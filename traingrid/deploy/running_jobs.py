@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from traingrid.backends.inventory import ACTIVE_STATES, LONGEST_ACTIVE_SECONDS, Window
+from traingrid.backends.inventory import ACTIVE_STATES, MAX_ACTIVE_SECONDS, Window
 from traingrid.errors import TraingridError
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def running_jobs(inventory: Callable[[str], Inventory], regions: Iterable[str]) 
         inventory: Returns the training jobs of a Region.
     """
     began = time.time()
-    window = Window(since=began - LONGEST_ACTIVE_SECONDS, until=began + LISTING_SECONDS)
+    window = Window(since=began - MAX_ACTIVE_SECONDS, deadline=began + LISTING_SECONDS)
     running: dict[str, list[str]] = {}
     for region in regions:
         names = running.setdefault(region, [])

@@ -90,7 +90,7 @@ class Deployment:
         """Return the account of a training Region; for a removed Region, the home Region's account."""
         return self.grid.account_of(region, self.account) if region in self.grid.regions else self.account
 
-    def acting_in(self, region: str) -> ActingRole | None:
+    def acting_role_in(self, region: str) -> ActingRole | None:
         """Return the role that this process assumes in a training Region; None if the Region is in its own account."""
         account = self.account_of(region)
         if account == self.account:
@@ -103,7 +103,7 @@ class Deployment:
 
         Empty for a user of the command line in the home Region's account, who has a role of their own.
         """
-        if acting := self.acting_in(region):
+        if acting := self.acting_role_in(region):
             return acting.arn
         return "" if self.part == "use" else names.role_arn(self.account, names.home_role(self.grid.name, self.part))
 
@@ -144,8 +144,8 @@ class Deployment:
         if settings.algorithm:
             algorithm = built_in(settings.algorithm, settings.version or "")
             image = algorithm.image if algorithm else f"{settings.algorithm}:{settings.version}"
-            elsewhere = algorithm.registries if algorithm else {}
-            planned = FrameworkImage(image=image, registry=SOME_ACCOUNT, elsewhere=elsewhere)
+            registries = algorithm.registries if algorithm else {}
+            planned = FrameworkImage(image=image, registry=SOME_ACCOUNT, other_registries=registries)
         return planned
 
     def execution_role_arn(self, region: str) -> str:

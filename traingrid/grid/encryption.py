@@ -7,6 +7,7 @@ from pydantic import Field, StringConstraints, model_validator
 
 from traingrid.grid.field_types import RegionName, broken_rule
 from traingrid.grid.part import GridPart
+from traingrid.names import region_of_arn
 
 KeyArn = Annotated[
     str,
@@ -17,16 +18,6 @@ KeyArn = Annotated[
 ]
 """The ARN of a KMS key (https://docs.aws.amazon.com/kms/latest/developerguide/concepts.html#key-id). Aliases are not
 accepted, because they can be moved to another key, and policies cannot refer to a key by its alias."""
-
-
-def region_of(key: str) -> str:
-    """Return the Region of a KeyArn."""
-    return key.split(":")[3]
-
-
-def account_of_key(key: str) -> str:
-    """Return the account of a KeyArn."""
-    return key.split(":")[4]
 
 
 class Encryption(GridPart):
@@ -46,10 +37,9 @@ class Encryption(GridPart):
         if self.keys and self.kind != "kms":
             raise broken_rule("keys have no effect with kind s3; write `kind: kms`, or remove keys", at="keys")
         for region, key in self.keys.items():
-            if region_of(key) != region:
-                raise broken_rule(
-                    f"the key of {region} is in {region_of(key)}, but a key encrypts only in its own Region", at="keys"
-                )
+            if (key_region := region_of_arn(key)) != region:
+                rule = f"the key of {region} is in {key_region}, but a key encrypts only in its own Region"
+                raise broken_rule(rule, at="keys")
         return self
 
 

@@ -31,12 +31,12 @@ class FrameworkImage:
     Attributes:
         image: The repository and tag.
         registry: The account of its registry in most Regions.
-        elsewhere: The account of its registry in the other Regions, by Region.
+        other_registries: The account of its registry in the other Regions, by Region.
     """
 
     image: str
     registry: str
-    elsewhere: Mapping[str, str] = field(default_factory=dict)
+    other_registries: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of_uris(cls, uris: Mapping[str, str]) -> FrameworkImage:
@@ -54,28 +54,28 @@ class FrameworkImage:
             raise ValueError(f"not one image in ECR: {', '.join(strange or sorted(images))}")
         accounts = {region: match["account"] for region, match in match_by_region.items() if match}
         registry = Counter(accounts.values()).most_common(1)[0][0]
-        elsewhere = {region: account for region, account in accounts.items() if account != registry}
-        return cls(image=images.pop(), registry=registry, elsewhere=elsewhere)
+        other_registries = {region: account for region, account in accounts.items() if account != registry}
+        return cls(image=images.pop(), registry=registry, other_registries=other_registries)
 
     def uri(self, region: str) -> str:
         """Return the URI of the image in a Region."""
-        return f"{self.elsewhere.get(region, self.registry)}.dkr.ecr.{region}.amazonaws.com/{self.image}"
+        return f"{self.other_registries.get(region, self.registry)}.dkr.ecr.{region}.amazonaws.com/{self.image}"
 
     def repository_arn(self, region: str) -> str:
         """Return the ARN of the image's repository in a Region."""
-        account, repository = self.elsewhere.get(region, self.registry), self.image.partition(":")[0]
+        account, repository = self.other_registries.get(region, self.registry), self.image.partition(":")[0]
         return f"arn:aws:ecr:{region}:{account}:repository/{repository}"
 
 
 def to_environment(images: Mapping[str, FrameworkImage]) -> str:
     """Return images by alias as compact JSON for the environment variable TRAINGRID_FRAMEWORKS."""
-    packed = {alias: [image.image, image.registry, dict(image.elsewhere)] for alias, image in images.items()}
+    packed = {alias: [image.image, image.registry, dict(image.other_registries)] for alias, image in images.items()}
     return json.dumps(packed, separators=(",", ":"))
 
 
 def from_environment(text: str) -> dict[str, FrameworkImage]:
     """Return the images by alias from the JSON of `to_environment`."""
     return {
-        alias: FrameworkImage(image=image, registry=registry, elsewhere=elsewhere)
-        for alias, (image, registry, elsewhere) in json.loads(text).items()
+        alias: FrameworkImage(image=image, registry=registry, other_registries=other_registries)
+        for alias, (image, registry, other_registries) in json.loads(text).items()
     }

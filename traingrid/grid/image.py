@@ -115,10 +115,10 @@ class Image(GridPart):
         """Raise an error if the image cannot have this EFA, or if its archive could not be verified."""
         efa_fields = {"efa": self.efa, "efa_sha256": self.efa_sha256}
         if any(efa_fields.values()) and (not self.build or self.target not in EFA_TARGETS):
-            where = next(name for name, value in efa_fields.items() if value)
+            field = next(name for name, value in efa_fields.items() if value)
             targets = " or ".join(EFA_TARGETS)
             rule = f"only an image with build: training and the target {targets} can have EFA; remove it"
-            raise broken_rule(rule, at=where)
+            raise broken_rule(rule, at=field)
         if not self.efa or self.efa == NO_EFA:
             if self.efa_sha256:
                 raise broken_rule("it is the checksum of a version; set efa, too", at="efa_sha256")

@@ -20,7 +20,7 @@ from traingrid import names
 from traingrid.errors import UsageError
 from traingrid.grid.alarms import Alarms
 from traingrid.grid.catalog import DSQL_CATALOG, NO_CATALOG, CatalogUrl
-from traingrid.grid.encryption import Encryption, account_of_key, check_keys
+from traingrid.grid.encryption import Encryption, check_keys
 from traingrid.grid.field_types import (
     AccountId,
     AlgorithmName,
@@ -76,8 +76,8 @@ def _grid_name(name: str) -> str:
     if name.startswith(("xn--", "sthree-", "amzn-s3-demo-", "aws-")):
         raise broken_rule("AWS reserves names with this prefix", example=True)
     if ending := names.RESERVED_ENDING.search(name):
-        beside = name.removesuffix(ending[0])
-        raise broken_rule(f"a grid named {beside} could have resources with the same names; choose another ending")
+        other_name = name.removesuffix(ending[0])
+        raise broken_rule(f"a grid named {other_name} could have resources with the same names; choose another ending")
     return name
 
 
@@ -196,9 +196,10 @@ class GridSettings(GridPart):
         for region, key in self.encryption.keys.items():
             users = {self.account} if region == self.home else set()
             users |= {self.account_of(region, self.account or "")} if region in self.regions else set()
-            if self.account and users != {account_of_key(key)}:
+            account = names.account_of_arn(key)
+            if self.account and users != {account}:
                 listed = ", ".join(sorted(filter(None, users)))
-                rule = f"the key of {region} is in account {account_of_key(key)}, but its data is in account {listed}"
+                rule = f"the key of {region} is in account {account}, but its data is in account {listed}"
                 raise broken_rule(f"{rule}; use a key of that account, or remove `keys` to create them", "encryption")
         return self
 
@@ -336,7 +337,7 @@ class GridSettings(GridPart):
 
     def at_home(self) -> list[str]:
         """Return the training Regions in the account of the home Region."""
-        return [region for region in self.regions if region not in self.elsewhere()]
+        return [region for region in self.regions if region not in self.other_accounts()]
 
     def may_hold(self, region: str, source: str) -> bool:
         """Return True if data of the Region `source` may be in another Region, according to its `residency`."""
@@ -347,14 +348,14 @@ class GridSettings(GridPart):
         sources = [source for source in self.at_home() if source != region] if region in self.at_home() else []
         return [source for source in sources if self.moves and self.may_hold(region, source)]
 
-    def elsewhere(self) -> dict[str, str]:
+    def other_accounts(self) -> dict[str, str]:
         """Return the accounts of the training Regions that are not in the home Region's account, by Region."""
         account_by_region = {region: settings.account for region, settings in self.regions.items() if settings.account}
         return {region: account for region, account in account_by_region.items() if account != self.account}
 
     def replicas(self) -> list[str]:
         """Return the training Regions whose registry is not the home Region's."""
-        return [region for region in self.regions if region != self.home or region in self.elsewhere()]
+        return [region for region in self.regions if region != self.home or region in self.other_accounts()]
 
     def output_key(self, account: str, region: str) -> str:
         """Return the ARN of the KMS key, or of its alias, for results in `region`; empty with S3-managed keys."""

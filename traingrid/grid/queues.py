@@ -81,8 +81,8 @@ def check_launch(
         share: The default `share`.
         queues: The service queue of each Region; None for a Region without one.
     """
-    if launch == "queued" and (without := [region for region, queue in queues.items() if queue is None]):
-        rule = f"no service queue in {', '.join(without)}; write `service_queue: {{instances: 16}}` for each, or direct"
+    if launch == "queued" and (missing := [region for region, queue in queues.items() if queue is None]):
+        rule = f"no service queue in {', '.join(missing)}; write `service_queue: {{instances: 16}}` for each, or direct"
         raise broken_rule(rule, at="launch")
     if share is not None and share not in shares:
         context = {"choices": tuple(shares) or ("no shares",), "at": "share", "value": share}

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from traingrid import names
 from traingrid.grid.eks import EksCluster
-from traingrid.grid.encryption import KeyArn, region_of
+from traingrid.grid.encryption import KeyArn
 from traingrid.grid.field_types import (
     AccountId,
     BucketName,
@@ -124,8 +124,8 @@ def check_data_keys(regions: Mapping[str, Region]) -> None:
     """Raise an error for a data key that is in another Region."""
     for region, settings in regions.items():
         for key in settings.data_keys:
-            if region_of(key) != region:
-                raise broken_rule(f"{key} is in {region_of(key)}, but a key decrypts only in its own Region", region)
+            if (key_region := names.region_of_arn(key)) != region:
+                raise broken_rule(f"{key} is in {key_region}, but a key decrypts only in its own Region", region)
 
 
 def check_volumes(regions: Mapping[str, Region], grid: str, home: str | None) -> None:

@@ -47,12 +47,12 @@ PAGE = 250
 MERGE_PATCH = "application/merge-patch+json"
 _REJECTED, _SERVER_ERROR = 400, 500
 _CONNECTIONS = 4
-_LONGEST_WAIT = 10.0
+_MAX_WAIT = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Patience:
-    """How long a client waits.
+class RequestLimits:
+    """Timeouts and the number of tries of a client's requests.
 
     Attributes:
         connect: The timeout of a connection, in seconds.
@@ -117,14 +117,14 @@ class Client:
         cluster: Cluster,
         namespace: str,
         tokens: Tokens,
-        patience: Patience | None = None,
+        limits: RequestLimits | None = None,
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
         *,
         explain: Explain | None = None,
     ) -> None:
         self.cluster, self.namespace = cluster, namespace
-        self._tokens, self._patience, self._sleep, self._clock = tokens, patience or Patience(), sleep, clock
+        self._tokens, self._limits, self._sleep, self._clock = tokens, limits or RequestLimits(), sleep, clock
         self._explain = explain
         self._is_known = False
         self._refused_at: float | None = None
@@ -166,7 +166,7 @@ class Client:
         Raises:
             ApiError: The request was refused, or the server did not answer.
         """
-        content, left = json.dumps(new).encode(), self._patience.tries
+        content, left = json.dumps(new).encode(), self._limits.tries
         while True:
             try:
                 self._json("POST", kind.path(self.namespace), {"fieldValidation": "Strict"}, content)
@@ -247,7 +247,7 @@ class Client:
         query = {"watch": "1", "resourceVersion": version, "timeoutSeconds": str(seconds)}
         query |= {"allowWatchBookmarks": "true"} | ({"labelSelector": labels} if labels else {})
         query |= {"fieldSelector": fields} if fields else {}
-        timeout = urllib3.Timeout(connect=self._patience.connect, read=seconds + self._patience.read)
+        timeout = urllib3.Timeout(connect=self._limits.connect, read=seconds + self._limits.read)
         with closing(self._reply("GET", kind.path(self.namespace), query, tries=1, timeout=timeout)) as reply:
             for line in self._lines(reply):
                 event = json_object(line, f"A change of {kind.plural}")
@@ -304,8 +304,8 @@ class Client:
         An expired token costs no try. After further replies with 401, any request is repeated as often as a read.
         """
         url = f"{self.cluster.endpoint}{path}" + (f"?{urlencode(query)}" if query else "")
-        timeout = timeout or urllib3.Timeout(connect=self._patience.connect, read=self._patience.read)
-        left, refused = tries or self._patience.tries, 0
+        timeout = timeout or urllib3.Timeout(connect=self._limits.connect, read=self._limits.read)
+        left, refused = tries or self._limits.tries, 0
         while True:
             token = self._tokens.current()
             if method == "POST" and tries == 1:  # `create`; the token was signed before
@@ -321,9 +321,9 @@ class Client:
                         continue
                 else:
                     left -= 1
-                if left <= 0 or refused > self._patience.tries:
+                if left <= 0 or refused > self._limits.tries:
                     raise
-                self._sleep(min(error.retry_after or 1.0, _LONGEST_WAIT))
+                self._sleep(min(error.retry_after or 1.0, _MAX_WAIT))
 
     def _send_once(  # noqa: PLR0913, PLR0917  # the parts of a request
         self, method: str, url: str, content: bytes | None, media: str, token: str, timeout: urllib3.Timeout

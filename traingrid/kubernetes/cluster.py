@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 from traingrid.errors import UsageError
 
 if TYPE_CHECKING:
-    from traingrid.aws.clients import ActingRole, Maker
+    from traingrid.aws.clients import ActingRole, ClientFactory
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,18 +36,18 @@ class NoClusterError(UsageError):
     """The cluster does not exist, or is not active yet."""
 
 
-def cluster_of(name: str, region: str, make: Maker, role: ActingRole | None = None) -> Cluster:
+def cluster_of(name: str, region: str, make_client: ClientFactory, role: ActingRole | None = None) -> Cluster:
     """Return a cluster, by DescribeCluster.
 
     Args:
-        make: Makes the client of EKS.
+        make_client: Makes the client of EKS.
         role: The role of another account that the process assumes, if the cluster is there.
 
     Raises:
         NoClusterError: There is no such cluster, or it has no API server yet.
         ClientError: AWS refused the call.
     """
-    eks: Any = make("eks", region, role)
+    eks: Any = make_client("eks", region, role)
     try:
         description = eks.describe_cluster(name=name)["cluster"]
     except ClientError as error:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from traingrid.aws.clients import ActingRole, Maker
+    from traingrid.aws.clients import ActingRole, ClientFactory
 
 PREFIX = "k8s-aws-v1."
 """The prefix of a token."""
@@ -32,7 +32,7 @@ class Tokens:
     Args:
         cluster: The cluster's name.
         region: Its Region, whose STS endpoint is used.
-        make: Makes the client of STS.
+        make_client: Makes the client of STS.
         role: The role of another account that the process assumes, if the cluster is there.
         clock: Returns monotonic seconds.
     """
@@ -41,12 +41,12 @@ class Tokens:
         self,
         cluster: str,
         region: str,
-        make: Maker,
+        make_client: ClientFactory,
         role: ActingRole | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._cluster = cluster
-        self._sts: Any = make("sts", region, role)
+        self._sts: Any = make_client("sts", region, role)
         events = self._sts.meta.events  # of a client that the tokens of other clusters share
         events.register(
             "provide-client-params.sts.GetCallerIdentity", _take_cluster, unique_id=CLUSTER_HEADER + "-parameter"

@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from traingrid.aws.clients import Maker, client
+from traingrid.aws.clients import ClientFactory, client
 from traingrid.aws.dynamodb import Table
 from traingrid.ledger.errors import ItemError, each
 from traingrid.ledger.field_types import (
@@ -138,11 +138,11 @@ class Datasets:
 
     Args:
         region: The table's Region; by default the environment's.
-        make: Makes the client of DynamoDB.
+        make_client: Makes the client of DynamoDB.
     """
 
-    def __init__(self, table: str, region: str | None = None, make: Maker = client) -> None:
-        self._table = Table(table, region, make)
+    def __init__(self, table: str, region: str | None = None, make_client: ClientFactory = client) -> None:
+        self._table = Table(table, region, make_client)
 
     def find(self, dataset: str, version: str) -> DatasetItem | None:
         """Return a dataset version, or None if it is not registered."""

@@ -393,7 +393,7 @@ def attempts(item: JobItem | None) -> dict[int, RecordedAttempt]:
     return item.attempts() if item else {}
 
 
-def elsewhere(items: Iterable[JobItem], regions: Collection[str]) -> list[str]:
+def removed_regions(items: Iterable[JobItem], regions: Collection[str]) -> list[str]:
     """Return the Regions in which lines are now, other than the given ones; such Regions have left the grid."""
     return sorted({item.region for item in items}.difference(regions))
 

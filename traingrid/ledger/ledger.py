@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from traingrid.aws.clients import Maker, client
+from traingrid.aws.clients import ClientFactory, client
 from traingrid.aws.dynamodb import Table
 from traingrid.aws.outage import Patient
 from traingrid.job.backend_traits import DEFAULT_BACKEND, backend_field
@@ -65,11 +65,11 @@ class Ledger:
 
     Args:
         region: The table's Region; by default the environment's.
-        make: Makes the client of DynamoDB.
+        make_client: Makes the client of DynamoDB.
     """
 
-    def __init__(self, table: str, region: str | None = None, make: Maker = client) -> None:
-        self._table = Table(table, region, make)
+    def __init__(self, table: str, region: str | None = None, make_client: ClientFactory = client) -> None:
+        self._table = Table(table, region, make_client)
 
     def claim_submission(self, submission: str, owner: str, facts: SubmissionFacts) -> SubmissionItem | None:
         """Create a submission's item, unless it exists.

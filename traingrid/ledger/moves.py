@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from traingrid.aws.clients import Maker, client
+from traingrid.aws.clients import ClientFactory, client
 from traingrid.aws.dynamodb import Table
 from traingrid.aws.outage import Patient
 from traingrid.ledger.errors import ItemError, each
@@ -166,11 +166,11 @@ class Moves:
     Args:
         table: The name of the ledger's table.
         region: The table's Region; by default the environment's.
-        make: Makes the client of DynamoDB.
+        make_client: Makes the client of DynamoDB.
     """
 
-    def __init__(self, table: str, region: str | None = None, make: Maker = client) -> None:
-        self._table = Table(table, region, make)
+    def __init__(self, table: str, region: str | None = None, make_client: ClientFactory = client) -> None:
+        self._table = Table(table, region, make_client)
 
     def find(self, target: str) -> MoveItem | None:
         """Return the copy to a folder, or None if there is none."""

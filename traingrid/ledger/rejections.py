@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 REJECTIONS = "rejections"
 """The partition key of the items. It never collides with a submission id, which is hexadecimal."""
-LONGEST_REASON = 2000
+MAX_REASON_LENGTH = 2000
 """The number of characters of a reason that are stored."""
 SHOWN_SECONDS = 7 * 24 * 3600
 """The age from which on a rejection is no longer read, so that a read does not depend on a grid's history."""

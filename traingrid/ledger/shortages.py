@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 SHORTAGES = "capacity"
 """The partition key of the items. It never collides with a submission id, which is hexadecimal."""
 
-FIRST_SECONDS, LONGEST_SECONDS = 10, 600
+FIRST_SECONDS, MAX_SECONDS = 10, 600
 """The wait after the first failure, which doubles after each failed probe, and its maximum."""
 
 PROBE_SECONDS = 600
@@ -111,7 +111,7 @@ class Shortage:
 
     def is_due(self, now: float) -> bool:
         """Return True if the next job may probe. A time that no correct clock has written does not prevent that."""
-        latest = now + max(LONGEST_SECONDS, PROBE_SECONDS) + _CLOCKS_DIFFER_SECONDS
+        latest = now + max(MAX_SECONDS, PROBE_SECONDS) + _CLOCKS_DIFFER_SECONDS
         return not now < self.until <= latest
 
     def sentence(self) -> str:
@@ -138,7 +138,7 @@ def after_failure(read: Shortage | None, pool: CapacityPool, training_job: str, 
         if read.probe != training_job:
             return None
         failures, since = read.failures + 1, read.since
-    seconds = min(FIRST_SECONDS * 2 ** min(failures - 1, 30), LONGEST_SECONDS)
+    seconds = min(FIRST_SECONDS * 2 ** min(failures - 1, 30), MAX_SECONDS)
     return Shortage(
         pool=pool,
         until=moment + seconds,

@@ -70,7 +70,7 @@ def _error(line: Line, violation: BrokenRule) -> LineError:
 
 def _describe(deployment: Deployment, region: str, algorithm: str) -> Algorithm | BrokenRule | None:
     """Return an algorithm's rules, the reason why it cannot train, or None if the caller may not describe it."""
-    sagemaker: Any = client("sagemaker", region, deployment.acting_in(region))
+    sagemaker: Any = client("sagemaker", region, deployment.acting_role_in(region))
     try:
         reply = sagemaker.describe_algorithm(AlgorithmName=algorithm)
     except ClientError as error:

@@ -84,7 +84,7 @@ class Rules:
 
     def data(self, uri: object, region: str, next_step: str) -> S3Uri:
         """Return the URI of data that jobs in `region` may read; accept any bucket if `region` is not in the grid."""
-        parsed = _parsed(uri, next_step)
+        parsed = _parse_uri(uri, next_step)
         actual = self.buckets.get(parsed.bucket)
         if actual == region or region not in self.grid.regions:
             return parsed
@@ -131,7 +131,7 @@ class Rules:
         """Return the key of a URI in the output bucket of `region`."""
         bucket = names.output_bucket(self.grid.name, self.deployment.account_of(region), region)
         next_step = f"Write s3://{bucket}/folder, or omit it."
-        parsed = _parsed(uri, next_step)
+        parsed = _parse_uri(uri, next_step)
         if parsed.bucket != bucket:
             raise RefusedError(f"the execution role of {region} may write only to the bucket {bucket}", next_step)
         if not parsed.key:
@@ -176,9 +176,11 @@ class Rules:
             )
         if region not in self.grid.regions:
             return uri
-        where = _ECR_REGION.match(uri)
-        if where and where[1] != region:
-            reason = f"the image is in {where[1]}, but the job is in {region}; SageMaker pulls only from its own Region"
+        registry = _ECR_REGION.match(uri)
+        if registry and registry[1] != region:
+            reason = (
+                f"the image is in {registry[1]}, but the job is in {region}; SageMaker pulls only from its own Region"
+            )
             raise RefusedError(reason, "Write {region} in place of the Region.")
         if not any(
             uri.startswith((f"{allowed}/", f"{allowed}:", f"{allowed}@")) for allowed in self._registries[region]
@@ -202,10 +204,10 @@ class Rules:
             raise RefusedError("must be an ARN, or an object with an ARN for each Region", next_step)
         if broken := limit_problem("TrainingPlanArn", arn):
             raise RefusedError(f"not the ARN of a training plan: {broken}", next_step)
-        _, _, _, where, owner, resource = arn.split(":", 5)
-        if where != region:
-            reason = f"the plan is in {where}, but the job is in {region}; SageMaker uses only plans of the same Region"
-            raise RefusedError(reason, next_step)
+        _, _, _, plan_region, owner, resource = arn.split(":", 5)
+        if plan_region != region:
+            reason = f"the plan is in {plan_region}, but the job is in {region}"
+            raise RefusedError(f"{reason}; SageMaker uses only plans of the same Region", next_step)
         if owner != self.deployment.account_of(region):
             raise RefusedError(f"the plan is in account {owner}, but the jobs of {region} are in another", next_step)
         allowed = self.grid.regions[region].training_plans
@@ -230,7 +232,7 @@ class Rules:
         }
 
 
-def _parsed(uri: object, next_step: str) -> S3Uri:
+def _parse_uri(uri: object, next_step: str) -> S3Uri:
     if not isinstance(uri, str):
         raise RefusedError("must be text", next_step)
     try:

@@ -58,9 +58,9 @@ def _source(uri: object, region: str, rules: Rules) -> S3Uri:
     if source == region:
         reason = f"the bucket {parsed.bucket} is in {region} already"
         raise RefusedError(reason, "Write this URI as s3_uri, and remove copy_from.")
-    elsewhere = sorted({source, region} & rules.grid.elsewhere().keys())
-    if elsewhere:
-        reason = f"{elsewhere[0]} is in another account than the home Region"
+    other_accounts = sorted({source, region} & rules.grid.other_accounts().keys())
+    if other_accounts:
+        reason = f"{other_accounts[0]} is in another account than the home Region"
         raise RefusedError(reason, "Copy the data by other means, and remove copy_from.")
     if not rules.grid.may_hold(region, source):
         areas = ", ".join(rules.grid.regions[source].residency)

@@ -29,9 +29,9 @@ class LineError:
     next_step: str
 
     def __str__(self) -> str:
-        where = f"line {self.line}, {self.field}" if self.line else self.field
+        place = f"line {self.line}, {self.field}" if self.line else self.field
         value = f" {self.value}" if self.value else ""
-        return f"{where}{value}: {self.reason}. {self.next_step}"
+        return f"{place}{value}: {self.reason}. {self.next_step}"
 
 
 class ManifestError(TraingridError):

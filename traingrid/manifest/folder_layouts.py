@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from traingrid.manifest.line import Line
 
 logger = logging.getLogger(__name__)
-MOST_LINES = 1_000
+MAX_LINES = 1_000
 """The number of lines of a manifest whose folders `traingrid submit` lists; children list those of all."""
 _THREADS = 16
 
@@ -36,7 +36,7 @@ class FolderLayouts:
 
     def __init__(self, deployment: Deployment) -> None:
         self._regions = deployment.bucket_regions()
-        self._storages = cache(lambda region: Storage(region, role=deployment.acting_in(region)))
+        self._storages = cache(lambda region: Storage(region, role=deployment.acting_role_in(region)))
         self._layouts = cache(self._find)
 
     def of(self, job: Job) -> Layout:
@@ -67,7 +67,7 @@ def wrong_folders(lines: Sequence[Line], deployment: Deployment) -> list[LineErr
     A folder that the caller may not list, or cannot list now, is not checked.
     """
     layouts = FolderLayouts(deployment)
-    with_folder = islice((line for line in lines if line.data), MOST_LINES)
+    with_folder = islice((line for line in lines if line.data), MAX_LINES)
     errors_by_line = map_in_order(partial(_errors, deployment, layouts), with_folder, _THREADS)
     return [error for errors in errors_by_line for error in errors]
 

@@ -1,4 +1,4 @@
-"""Warnings: lines whose image does not use their hardware, or whose residency does not bind their code.
+"""Warnings: lines whose image does not suit their hardware, or whose residency does not bind their code.
 
 For hardware, only images that the deployment builds are examined. The content of any other image is unknown, so lines
 with one get no such warning.
@@ -72,7 +72,7 @@ def _hardware_warnings(line: Line, grid: GridSettings) -> tuple[str, ...]:
     alias = defaults.image
     if alias not in grid.images or is_algorithm(settings, grid):
         return ()
-    use = _Use(
+    use = _ImageUse(
         alias=alias,
         image=grid.images[alias],
         instance_type=defaults.instance_type,
@@ -101,7 +101,7 @@ def jobs_warnings(jobs: Iterable[Job], deployment: Deployment) -> Iterator[str]:
     uses = (
         (
             job.line,
-            _Use(
+            _ImageUse(
                 alias=built[job.image],
                 image=grid.images[built[job.image]],
                 instance_type=job.instance_type,
@@ -118,7 +118,7 @@ def jobs_warnings(jobs: Iterable[Job], deployment: Deployment) -> Iterator[str]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Use:
+class _ImageUse:
     """The use of an image of the grid by a line or a job."""
 
     alias: str
@@ -130,7 +130,7 @@ class _Use:
     hyperparameters: Mapping[str, str]
 
     def warnings(self) -> Iterator[str]:
-        """Yield a sentence for each hardware that is not used."""
+        """Yield a warning for each way in which the image does not suit the hardware."""
         if self.hosts > 1 and self.image.has_efa is False and has_efa(self.instance_type):
             yield (
                 f"{self.instance_type} has EFA, but the image {self.alias} is built without it (efa: none in "
@@ -139,12 +139,12 @@ class _Use:
         if _is_tensorflow(self.image) and is_newer_than_tensorflow(self.instance_type):
             yield (
                 f"TensorFlow 2.15 of the image {self.alias} has no kernels for the GPUs of {self.instance_type}: the "
-                f"first start compiles them, which may take 30 minutes or longer, and {self._later_starts}."
+                f"first start compiles them, which may take 30 minutes or longer, and {self._later_starts_clause}."
             )
 
     @property
-    def _later_starts(self) -> str:
-        """Whether later starts compile kernels again (training_container/launcher/kernel_cache.py)."""
+    def _later_starts_clause(self) -> str:
+        """The clause about later starts: if they compile the kernels (training_container/launcher/kernel_cache.py)."""
         if not self.has_checkpoints:
             return "so does every start without checkpoints"
         default = "false" if self.is_script else "true"  # the folder of checkpoints belongs to the script

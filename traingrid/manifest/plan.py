@@ -71,11 +71,9 @@ class Planned:
         model = self.job.init_from
         copied = f" after a copy of the model from {model.region}" if model and needs_model_copy(self.job) else ""
         first, *alternatives = candidates_of(self.job)
-        elsewhere, service = (
-            ", ".join(place(*candidate) for candidate in alternatives),
-            f" on {TRAITS[first.backend].title}" * (first.backend != DEFAULT_BACKEND),
-        )
-        return f"{self.verdict}{service}" + copied + (f"; without capacity there: {elsewhere}" if elsewhere else "")
+        service = f" on {TRAITS[first.backend].title}" * (first.backend != DEFAULT_BACKEND)
+        next_places = ", ".join(place(*candidate) for candidate in alternatives)
+        return f"{self.verdict}{service}" + copied + (f"; without capacity there: {next_places}" if next_places else "")
 
 
 def planned(

@@ -72,8 +72,8 @@ class Resources:
     """
 
     def __init__(self, deployment: Deployment) -> None:
-        self._clients = cache(lambda service, region: client(service, region, deployment.acting_in(region)))
-        self._storages = cache(lambda region: Storage(region, role=deployment.acting_in(region)))
+        self._clients = cache(lambda service, region: client(service, region, deployment.acting_role_in(region)))
+        self._storages = cache(lambda region: Storage(region, role=deployment.acting_role_in(region)))
         self._data = cache(self._look_up_data)
         self._images = cache(self._look_up_image)
         self._indices = cache(self._look_up_index)
@@ -184,7 +184,7 @@ def _first_problem(mounts: Mapping[str, _Resource]) -> str:
 
 def _mount(region: str, channel: Channel, deployment: Deployment) -> _Resource:
     """Return whether training jobs can mount the file system of a channel, or why the caller cannot find out."""
-    role, settings = deployment.acting_in(region), deployment.grid.regions[region]
+    role, settings = deployment.acting_role_in(region), deployment.grid.regions[region]
     problems: list[str] = []
 
     def look() -> bool:
@@ -192,8 +192,8 @@ def _mount(region: str, channel: Channel, deployment: Deployment) -> _Resource:
         subnets = file_systems.subnets(settings.subnets, region, role) if settings.subnets else None
         if file_system is None:
             problems.append(f"{channel.file_system} of type {channel.type} does not exist in {region}")
-        elif subnets is not None and (why := file_systems.mount_problem(file_system, subnets)):
-            problems.append(why)
+        elif subnets is not None and (reason := file_systems.mount_problem(file_system, subnets)):
+            problems.append(reason)
         elif not f"{channel.path}/".startswith(f"/{file_system.mount_name}/" if file_system.mount_name else "/"):
             problems.append(
                 f"{channel.location} does not begin with the mount name of the file system, /{file_system.mount_name}"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from traingrid.manifest.columns import are_columns, is_header
 from traingrid.manifest.comments import comment_of, declared_jobs, has_cells_of_job, is_almost_declared, is_empty
+from traingrid.manifest.encoding import MAX_LINE_BYTES, check_text_format, line_text
 from traingrid.manifest.errors import LineError, ManifestError, file_error
 from traingrid.manifest.json_row import json_row
 from traingrid.manifest.row import Row, unreadable
@@ -24,8 +25,6 @@ __all__ = ["MAX_BYTES", "Row", "Rows", "too_large"]
 
 MAX_BYTES = 32 * 1024 * 1024
 """The maximum size of a manifest in bytes: 50,000 lines of 670 bytes. The intake function holds it in memory."""
-MAX_LINE_BYTES = 512 * 1024
-"""The maximum size of a line in bytes; 100 hyperparameters of SageMaker's maximum length take 276,000 characters."""
 
 _DROPPED_JOB = (
     "Move the column region to the first place: then other cells may begin with #, and # before the Region makes a "
@@ -64,7 +63,7 @@ class Rows:
         """
         read: _Reader | None = None
         for number, line in enumerate(self._lines(), start=1):
-            text = _text(number, line)
+            text = line_text(number, line)
             if isinstance(text, LineError):
                 yield [text]
                 continue
@@ -129,7 +128,7 @@ class Rows:
         unfinished, total = b"", 0
         for chunk in self.chunks:
             if not total:
-                _check_text_format(chunk)
+                check_text_format(chunk)
                 chunk = chunk.removeprefix(b"\xef\xbb\xbf")  # noqa: PLW2901  # of the first chunk only
             total += len(chunk)
             if total > MAX_BYTES:
@@ -149,30 +148,3 @@ def too_large(size: int) -> ManifestError:
         f"the file has {size:,} bytes or more, and a manifest may have at most {MAX_BYTES:,}",
         "Split it into several files.",
     )
-
-
-def _check_text_format(start: bytes) -> None:
-    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise file_error("the file is UTF-16 text", "Save it as UTF-8 ('CSV UTF-8' in a spreadsheet).")
-    if start.startswith((b"\x1f\x8b", b"PK\x03\x04", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")):
-        raise file_error("the file is compressed or in a spreadsheet's format", "Upload it as CSV or JSON Lines text.")
-
-
-def _text(number: int, line: bytes) -> str | LineError:
-    """Return a line's text without its end, or its error.
-
-    Raises:
-        ManifestError: The line has a NUL byte. The file is not text, and its other lines would repeat the error.
-    """
-    if b"\0" in line:
-        reason = f"line {number} has a NUL byte, so the file is not UTF-8 text"
-        raise file_error(reason, "Save it as UTF-8 text ('CSV UTF-8' in a spreadsheet).")
-    if len(line) > MAX_LINE_BYTES:
-        reason = f"a line may have at most {MAX_LINE_BYTES:,} bytes, and this one is longer"
-        return unreadable(number, line[:200].decode(errors="replace"), reason, "Write one job per line.")
-    try:
-        return line.decode().rstrip("\r\n")
-    except UnicodeDecodeError as error:
-        reason = f"byte {error.start + 1} of the line is not UTF-8 text"
-        bad = line[error.start : error.start + 8].hex(" ")
-        return LineError(line=number, field="line", value=bad, reason=reason, next_step="Save the file as UTF-8 text.")

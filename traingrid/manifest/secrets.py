@@ -15,7 +15,7 @@ from traingrid.manifest.secret_forms import PASSWORD_IN_URL, has_token, is_name_
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_SHORTEST = 16
+_MIN_LENGTH = 16
 """No detector finds a secret in a shorter text."""
 # These compare the entropy of words, or their surroundings in a program, or find every address or upper-case word.
 _UNUSED = frozenset(
@@ -30,7 +30,7 @@ def is_secret(name: str, value: str) -> bool:
     """Return True if a value of a manifest looks like a secret, by its name or its form."""
     if is_name_of_secret(name, value):
         return True
-    return len(value) >= _SHORTEST and bool(PASSWORD_IN_URL.search(value) or secret_in([value]))
+    return len(value) >= _MIN_LENGTH and bool(PASSWORD_IN_URL.search(value) or secret_in([value]))
 
 
 def secret_in(lines: Iterable[str], *, quickly: bool = False) -> tuple[int, str] | None:
@@ -42,7 +42,7 @@ def secret_in(lines: Iterable[str], *, quickly: bool = False) -> tuple[int, str]
     """
     detectors = () if quickly else _detectors()
     for number, line in enumerate(lines, start=1):
-        if len(line) < _SHORTEST:
+        if len(line) < _MIN_LENGTH:
             continue
         if has_token(line):
             return number, "a key or token"

@@ -97,21 +97,21 @@ def region_of(models: Sequence[Model], request: MergeRequest, grid: GridSettings
 
 def _check_copy(model: Model, region: str, grid: GridSettings) -> None:
     """Raise an error if a model must not be copied to a Region."""
-    source, where = model.job.region, f"The model of {model} cannot be copied from {model.job.region} to {region}"
+    source, problem = model.job.region, f"The model of {model} cannot be copied from {model.job.region} to {region}"
     if not is_resident(region, model.job.residency):
         areas = ", ".join(model.job.residency)
-        raise UsageError(f"{where}: its line allows only {areas}.", "Give another --region, or leave the job out.")
-    if elsewhere := sorted({source, region} & grid.elsewhere().keys()):
-        text = f"{where}: {elsewhere[0]} is in another account than the home Region."
+        raise UsageError(f"{problem}: its line allows only {areas}.", "Give another --region, or leave the job out.")
+    if other_accounts := sorted({source, region} & grid.other_accounts().keys()):
+        text = f"{problem}: {other_accounts[0]} is in another account than the home Region."
         raise UsageError(text, "Name only jobs of Regions in that account, or download the models.")
     if source == region:
         return
     if not grid.moves:
         next_step = f"Set it and deploy, or name only jobs of {region}."
-        raise UsageError(f"{where}: grid.yaml does not have `moves: true`.", next_step)
+        raise UsageError(f"{problem}: grid.yaml does not have `moves: true`.", next_step)
     if not grid.may_hold(region, source):
         areas = ", ".join(grid.regions[source].residency)
-        text = f"{where}: grid.yaml allows the data of {source} only in {areas}."
+        text = f"{problem}: grid.yaml allows the data of {source} only in {areas}."
         raise UsageError(text, "Give another --region, or leave the job out.")
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid import names
-from traingrid.aws.clients import CALLS_AT_ONCE, Maker, client
+from traingrid.aws.clients import CALLS_AT_ONCE, ClientFactory, client
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import TraingridError, UsageError
@@ -97,14 +97,19 @@ class MetricHistory:
 
     Args:
         storage: S3 in the home Region.
-        make: Makes clients for the training Regions.
+        make_client: Makes clients for the training Regions.
     """
 
     def __init__(
-        self, deployment: Deployment, ledger: Ledger, storage: Storage, submission: str, make: Maker = client
+        self,
+        deployment: Deployment,
+        ledger: Ledger,
+        storage: Storage,
+        submission: str,
+        make_client: ClientFactory = client,
     ) -> None:
         self._deployment, self._ledger, self._home, self._submission = deployment, ledger, storage, submission
-        self._make = make
+        self._make_client = make_client
         self._attempts: dict[tuple[int, int], _Attempt] = {}
         self._jobs: dict[int, list[Job]] = {}
         self._arrays = 0
@@ -204,9 +209,9 @@ class MetricHistory:
     def _connect(self, region: str) -> None:
         """Make the clients of a Region, in this thread, because making clients is not thread-safe."""
         if region not in self._storages:
-            role = self._deployment.acting_in(region)
-            self._storages[region] = Storage(region, self._make, role)
-            self._logs[region] = self._make("logs", region, role)
+            role = self._deployment.acting_role_in(region)
+            self._storages[region] = Storage(region, self._make_client, role)
+            self._logs[region] = self._make_client("logs", region, role)
 
     def _listed(self, attempt: _Attempt) -> list[S3Uri]:
         """Return the URIs of the attempt's new parts, in the order of their names."""
@@ -242,5 +247,5 @@ def _answered(attempt: _Attempt, ask: Callable[[], Answer]) -> Answer:
     try:
         return ask()
     except (BotoCoreError, ClientError) as error:
-        where = f"{attempt.recorded.training_job} in {attempt.recorded.region}"
-        raise TraingridError(f"The metrics of {where} cannot be read: {error}.", "Try again later.") from error
+        attempt_text = f"{attempt.recorded.training_job} in {attempt.recorded.region}"
+        raise TraingridError(f"The metrics of {attempt_text} cannot be read: {error}.", "Try again later.") from error

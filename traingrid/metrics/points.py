@@ -25,11 +25,11 @@ POSITIONS = {
 }
 """The number after a word, as in epoch=3, "Epoch 3/20", "epoch: 3", "Step [100/200]" and "global_step 100", but not in
 "step 5ms" or "step 1 000"."""
-_MOST_METRICS, _LONGEST_NAME = 40, 255
+_MAX_METRICS, _MAX_NAME_LENGTH = 40, 255
 """SageMaker's limits (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_AlgorithmSpecification.html and
 API_MetricDefinition.html), which also bound a part that something else has written."""
-_LARGEST_POSITION = 10**15
-_LARGEST_VALUE = 1e126
+_MAX_POSITION = 10**15
+_MAX_VALUE = 1e126
 """The limit of DynamoDB's numbers, so that a curve and the last value in the ledger agree
 (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html)."""
 
@@ -81,7 +81,7 @@ def records_of_part(content: bytes) -> Iterator[Record]:
     for line in content.splitlines():
         try:
             values_of_line = json_object(line)
-            values = {name: float(value) for name, value in islice(values_of_line["metrics"].items(), _MOST_METRICS)}
+            values = {name: float(value) for name, value in islice(values_of_line["metrics"].items(), _MAX_METRICS)}
             time = datetime.fromisoformat(values_of_line["time"]).astimezone(UTC)
             step, epoch = _whole(values_of_line.get("step")), _whole(values_of_line.get("epoch"))
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
@@ -90,7 +90,7 @@ def records_of_part(content: bytes) -> Iterator[Record]:
 
 
 def _whole(value: Any) -> int | None:
-    return value if type(value) is int and 0 <= value < _LARGEST_POSITION else None
+    return value if type(value) is int and 0 <= value < _MAX_POSITION else None
 
 
 def _bounded(values: Mapping[str, float | None]) -> dict[str, float]:
@@ -98,7 +98,7 @@ def _bounded(values: Mapping[str, float | None]) -> dict[str, float]:
     return {
         name: value
         for name, value in values.items()
-        if value is not None and abs(value) < _LARGEST_VALUE and len(name) <= _LONGEST_NAME
+        if value is not None and abs(value) < _MAX_VALUE and len(name) <= _MAX_NAME_LENGTH
     }
 
 
@@ -136,7 +136,7 @@ def _position(name: str, values: Mapping[str, float], line: str) -> int | None:
     if value is None:
         match = POSITIONS[name].search(line)
         value = number(match[1]) if match else None
-    return int(value) if value is not None and value.is_integer() and 0 <= value < _LARGEST_POSITION else None
+    return int(value) if value is not None and value.is_integer() and 0 <= value < _MAX_POSITION else None
 
 
 def drop_superseded(runs: Iterable[list[Record]]) -> Iterator[Record]:

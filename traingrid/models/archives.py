@@ -62,7 +62,7 @@ class ModelArchives:
         return self._archives[uri]
 
     def _look(self, uri: S3Uri, region: str) -> Archive:
-        s3 = client("s3", region, self.deployment.acting_in(region))
+        s3 = client("s3", region, self.deployment.acting_role_in(region))
         try:
             return Archive(size=int(s3.head_object(Bucket=uri.bucket, Key=uri.key)["ContentLength"]))
         except (BotoCoreError, ClientError) as error:

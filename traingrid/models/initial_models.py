@@ -144,7 +144,7 @@ class InitialModels:
         for region in regions:
             if region != source.item.region:
                 yield from self._check_copy(region, source)
-        yield from self._elsewhere(source.item)
+        yield from self._bucket_problems(source.item)
         if self.archives is None:
             return
         archive, trained = self.archives.look(source.item.artifact, source.item.region), source.item.region
@@ -153,7 +153,7 @@ class InitialModels:
         if refused:
             yield refused
 
-    def _elsewhere(self, item: JobItem) -> Iterator[RefusedError]:
+    def _bucket_problems(self, item: JobItem) -> Iterator[RefusedError]:
         """Yield an error for a model in a bucket that is not the output bucket of its Region any more.
 
         The roles of the grid may only read the output bucket of the Region's present account.
@@ -181,9 +181,9 @@ class InitialModels:
         if not grid.moves:
             step = f"{train}, or write `moves: true` in grid.yaml and deploy."
             yield RefusedError(f"{place}, and this grid does not copy data to {region}", step)
-        if elsewhere := sorted({region, trained} & grid.elsewhere().keys()):
+        if other_accounts := sorted({region, trained} & grid.other_accounts().keys()):
             step = f"{train}, or copy the archive and give it to a script as a channel of inputs."
-            yield RefusedError(f"{place}, and {elsewhere[0]} is in another account than the home Region", step)
+            yield RefusedError(f"{place}, and {other_accounts[0]} is in another account than the home Region", step)
         if not grid.may_hold(region, trained):
             areas = ", ".join(grid.regions[trained].residency)
             yield RefusedError(f"{place}, and grid.yaml allows its data only in {areas}, not in {region}", f"{train}.")

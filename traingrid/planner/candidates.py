@@ -15,8 +15,8 @@ from traingrid.job.recipe import recipe_of
 from traingrid.manifest.line import job_of_line
 from traingrid.planner.choices import Demand, PlanLimits, Pool
 from traingrid.planner.durations import GUESS, LINE, MAX_RUNTIME, Duration, Durations
-from traingrid.planner.places import places_of
 from traingrid.planner.pool_keys import ON_DEMAND, SPOT
+from traingrid.planner.training_places import training_places
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from traingrid.job.job import Job
     from traingrid.manifest.line import Line
     from traingrid.planner.facts import Facts
-    from traingrid.planner.places import Places
     from traingrid.planner.pool_keys import PoolKey
+    from traingrid.planner.training_places import TrainingPlaces
 
 DEFAULT_DAYS = 7
 """The days until the end of a plan, for lines without `finish_by`."""
@@ -70,7 +70,7 @@ class PlannableLine:
     job: Job
     finish_by: datetime
     deadline: float
-    places: Places
+    places: TrainingPlaces
     durations: Mapping[str, Duration]
     skipped: tuple[str, ...]
 
@@ -133,7 +133,7 @@ def candidates(
         if hours <= 0:
             text = f"Line {line.number}: finish_by {finish_by:%Y-%m-%dT%H:%M:%SZ} has passed."
             raise UsageError(text, "Write a later time.")
-        places = places_of(line, facts, deployment, moves=options.moves, hours=hours)
+        places = training_places(line, facts, deployment, moves=options.moves, hours=hours)
         size = next((place.replica.size for place in places.by_region.values() if place.replica), None)
         by_type = _durations(line, job, durations, size)
         allowed = line.settings.instance_types or ()
@@ -188,8 +188,8 @@ def _durations(line: Line, job: Job, durations: Durations, size: int | None) -> 
     """Return the durations by instance type; those that the line gives are only of its instance type."""
     recipe, settings = recipe_of(job), line.settings
     types = dict.fromkeys((job.instance_type, *(settings.instance_types or ())))
-    past = {name: durations.of_past_runs(recipe, name, size) for name in types}
-    duration_by_type = {name: duration for name, duration in past.items() if duration}
+    past_durations = {name: durations.of_past_runs(recipe, name, size) for name in types}
+    duration_by_type = {name: duration for name, duration in past_durations.items() if duration}
     if job.instance_type not in duration_by_type:
         source = LINE if settings.estimated_runtime else MAX_RUNTIME if settings.max_runtime else GUESS
         seconds = settings.estimated_runtime or job.max_runtime_seconds

@@ -12,7 +12,7 @@ from traingrid.planner.problem import UNPLACED, PlacementProblem
 
 PENALTY_FACTOR = 10.0
 """An unplaced job costs this many times its most expensive choice, so that jobs are unplaced only if they must be."""
-LEAST_PENALTY = 100.0
+MIN_PENALTY = 100.0
 SPOT_ATTEMPTS = 2.0
 """A job may use spot instances if it could train this many times before its deadline: an interrupted job can then still
 train on demand from the start."""
@@ -156,7 +156,7 @@ class _Pools:
         pool = np.flatnonzero(allowed)
         used = demand.instances * hours[pool]
         dollars = used * self._price[pool] + data[pool]
-        penalty = max(LEAST_PENALTY, PENALTY_FACTOR * float(dollars.max(initial=0.0)))
+        penalty = max(MIN_PENALTY, PENALTY_FACTOR * float(dollars.max(initial=0.0)))
         columns = (dollars, dollars, used, used * self._accelerators[pool])
         first = (penalty, 0.0, 0.0, 0.0)
         return np.append(UNPLACED, pool), *(

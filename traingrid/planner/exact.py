@@ -16,17 +16,20 @@ _SMALL = 200
 _GAP = 1e-4
 
 
-def solved(problem: PlacementProblem, bound: Bound, chosen: NDArray[np.int64]) -> tuple[NDArray[np.int64], float]:
-    """Return an assignment and a lower bound, by a program over the choices within a window of reduced costs.
+def solve_exactly(
+    problem: PlacementProblem, bound: Bound, chosen: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], float]:
+    """Return an assignment and a lower bound of the cost, from a mixed-integer program.
 
-    An assignment with a choice outside of the window costs at least the bound and the window. So if the window is the
-    whole gap, the result is the optimum.
+    The program has only the choices whose reduced cost is inside a window. An assignment with any other choice costs at
+    least the lower bound plus the window, so the result is optimal if the window is as wide as the gap.
 
     Args:
         bound: A lower bound with its prices.
         chosen: An assignment that keeps all limits.
     """
     costs = priced(problem, bound.duals)
+    # the reduced cost of each choice: its cost minus the cost of the cheapest choice of its job
     reduced = costs - np.minimum.reduceat(costs, problem.starts[:-1])[problem.job]
     gap = float(problem.cost[chosen].sum()) - bound.cost
     if gap <= 0:
@@ -34,14 +37,15 @@ def solved(problem: PlacementProblem, bound: Bound, chosen: NDArray[np.int64]) -
     window = _window(reduced, gap + 1e-6)
     choices = np.union1d(np.flatnonzero(reduced <= window), chosen)
     jobs = np.arange(problem.jobs)
-    everything = Usage(hours=problem.capacity, accelerators=problem.accelerators, dollars=problem.budget)
-    program = Program(problem=problem, jobs=jobs, choices=choices, room=everything)
-    solution = program.solved(chosen, seconds=_SECONDS, nodes=_NODES, gap=0.0 if problem.jobs <= _SMALL else _GAP)
-    better = solution.chosen if problem.allows(solution.chosen) else chosen
-    if problem.cost[better].sum() > problem.cost[chosen].sum():
-        better = chosen
-    proved = min(solution.bound, bound.cost + window)
-    return better, max(bound.cost, min(proved, float(problem.cost[better].sum())))
+    limits = Usage(hours=problem.capacity, accelerators=problem.accelerators, dollars=problem.budget)
+    program = Program(problem=problem, jobs=jobs, choices=choices, room=limits)
+    solution = program.solve(chosen, seconds=_SECONDS, nodes=_NODES, gap=0.0 if problem.jobs <= _SMALL else _GAP)
+    best = solution.chosen if problem.allows(solution.chosen) else chosen
+    if problem.cost[best].sum() > problem.cost[chosen].sum():
+        best = chosen
+    program_bound = min(solution.bound, bound.cost + window)
+    best_cost = float(problem.cost[best].sum())
+    return best, max(bound.cost, min(program_bound, best_cost))  # rounding may put a bound above the cost
 
 
 def _window(reduced: NDArray[np.float64], gap: float) -> float:

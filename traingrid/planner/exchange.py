@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traingrid.planner.problem import PlacementProblem
-from traingrid.planner.repair import LEAST_SAVING, Room
+from traingrid.planner.repair import MIN_SAVING, Room
 
 _PASSES = 4
 _TRIED = 6
@@ -24,7 +24,7 @@ def exchanged(problem: PlacementProblem, chosen: NDArray[np.int64]) -> NDArray[n
     for _ in range(_PASSES):
         search.look()
         gains = problem.cost[search.chosen] - wish
-        jobs = np.flatnonzero(gains > LEAST_SAVING)
+        jobs = np.flatnonzero(gains > MIN_SAVING)
         if not sum(search.try_job(int(job)) for job in jobs[np.argsort(-gains[jobs], kind="stable")]):
             break
     return search.chosen
@@ -49,7 +49,7 @@ class _Search:
     def try_job(self, job: int) -> bool:
         """Return True if an exchange gives a job a cheaper choice."""
         costs = self.problem.cost[self.problem.starts[job] : self.problem.starts[job + 1]]
-        cheaper = np.flatnonzero(costs < self.problem.cost[self.chosen[job]] - LEAST_SAVING)
+        cheaper = np.flatnonzero(costs < self.problem.cost[self.chosen[job]] - MIN_SAVING)
         order = cheaper[np.argsort(costs[cheaper], kind="stable")][:_TRIED]
         return any(self._try_choice(job, int(self.problem.starts[job] + choice)) for choice in order)
 
@@ -71,7 +71,7 @@ class _Search:
                 best = self._room.best(int(evicted_job), self.problem.cost)
                 self._room.take(int(evicted_job), best)
                 after.append((int(evicted_job), best))
-            if self._cost(after) < self._cost(before) - LEAST_SAVING:
+            if self._cost(after) < self._cost(before) - MIN_SAVING:
                 self._keep(after)
                 return True
         for moved_job, placed in after:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from traingrid.planner.choices import Pool
     from traingrid.planner.durations import Duration
     from traingrid.planner.facts import Facts
-    from traingrid.planner.places import Place
+    from traingrid.planner.training_places import TrainingPlace
 
 _NEXT = "Read them from AWS: traingrid {0} refresh. Or import a file: traingrid catalog import {0} FILE."
 
@@ -41,7 +41,7 @@ class Assignment:
 
     candidate: PlannableLine
     pool: Pool
-    place: Place
+    place: TrainingPlace
     duration: Duration
     compute: float
     verdict: str
@@ -90,7 +90,7 @@ class Plan:
 
         A copy is transferred once, and stored until the last deadline of its lines.
         """
-        places: defaultdict[str, list[Place]] = defaultdict(list)
+        places: defaultdict[str, list[TrainingPlace]] = defaultdict(list)
         for move in self.moves:
             places[move.place.uri].append(move.place)
         once = (

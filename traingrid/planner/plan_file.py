@@ -15,8 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from traingrid.errors import UsageError
 from traingrid.ledger.timestamps import timestamp
-from traingrid.planner.places import planned_values
 from traingrid.planner.pool_keys import ON_DEMAND, SPOT
+from traingrid.planner.training_places import planned_values
 from traingrid.strict_json import JsonError, json_object, member
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class PlanFile(_Part):
 def written(plan: Plan, facts: Facts) -> bytes:
     """Return the plan file of a plan."""
     lines: list[BaseModel] = [_header(plan, facts)]
-    lines += [_planned(assignment, plan, facts) for assignment in plan.assignments]
+    lines += [_planned_line(assignment, plan, facts) for assignment in plan.assignments]
     lines += [
         UnplacedLine(line=shortage.candidate.line.number, unplaced=shortage.reason, next_step=shortage.next_step)
         for shortage in plan.shortages
@@ -223,7 +223,7 @@ def _header(plan: Plan, facts: Facts) -> Header:
     )
 
 
-def _planned(assignment: Assignment, plan: Plan, facts: Facts) -> PlannedLine:
+def _planned_line(assignment: Assignment, plan: Plan, facts: Facts) -> PlannedLine:
     values = planned_values(dict(assignment.candidate.values), assignment.candidate.line, assignment.place)
     spot = assignment.pool.option == SPOT
     if not spot:

@@ -1,5 +1,7 @@
 """Pool keys: the Region, instance type and purchase option that identify a pool, and its name for people."""
 
+from traingrid.names import name_of_arn
+
 PoolKey = tuple[str, str, str]
 """A Region, an instance type and a purchase option: on demand, spot, or the ARN of a training plan."""
 ON_DEMAND, SPOT = "on_demand", "spot"
@@ -18,4 +20,4 @@ def pool_text(key: PoolKey) -> str:
 
 def plan_text(arn: str) -> str:
     """Return the name of a training plan for people: "training plan november"."""
-    return f"training plan {arn.rpartition('/')[2]}"
+    return f"training plan {name_of_arn(arn)}"

@@ -40,7 +40,7 @@ class Program:
         prices = np.maximum(0.0, -np.array(solution.row_dual)[len(self.jobs) :])
         return Relaxed(duals=rows.duals(prices), shares=np.array(solution.col_value))
 
-    def solved(self, start: NDArray[np.int64], *, seconds: float, nodes: int, gap: float) -> Solved:
+    def solve(self, start: NDArray[np.int64], *, seconds: float, nodes: int, gap: float) -> Solved:
         """Return the best assignment of the jobs that HiGHS finds, and a lower bound for the program.
 
         Args:
@@ -53,8 +53,8 @@ class Program:
         solver.setOptionValue("mip_max_nodes", nodes)
         solver.setOptionValue("mip_rel_gap", gap)
         solver.setOptionValue("mip_abs_gap", 1e-9)
-        at: NDArray[np.int32] = np.searchsorted(self.choices, start).astype(np.int32)
-        solver.setSolution(len(at), at, np.ones(len(at)))
+        positions: NDArray[np.int32] = np.searchsorted(self.choices, start).astype(np.int32)
+        solver.setSolution(len(positions), positions, np.ones(len(positions)))
         solver.run()
         info = solver.getInfo()
         solution = solver.getSolution()

@@ -17,7 +17,7 @@ from traingrid.planner.program import Program
 
 _FIRST, _NEW = 16, 4
 """The number of choices of each job in the first round, and how many a later round adds at most."""
-_MOST_CHOICES = 2_000_000
+_MAX_CHOICES = 2_000_000
 """The number of choices, times rounds, that HiGHS solves: 12 rounds of 160,000 choices."""
 _TOLERANCE = 1e-9
 
@@ -44,7 +44,7 @@ def relax(problem: PlacementProblem, bound: Bound) -> Relaxation:
     room = Usage(hours=problem.capacity, accelerators=problem.accelerators, dollars=problem.budget)
     jobs, shares, duals = np.arange(problem.jobs), np.zeros(len(problem.pool)), bound.duals
     choices, solved = _selected(problem, priced(problem, duals), problem.starts[:-1], _FIRST), 0
-    while solved == 0 or solved + len(choices) <= _MOST_CHOICES:
+    while solved == 0 or solved + len(choices) <= _MAX_CHOICES:
         solved += len(choices)
         relaxed = Program(problem=problem, jobs=jobs, choices=choices, room=room).relaxed()
         if relaxed is None:

@@ -11,7 +11,7 @@ from traingrid.planner.problem import PlacementProblem
 _MAX_PASSES = 20
 _LAST = 0.02
 """The share of the jobs that choose last if the budget is short."""
-LEAST_SAVING = 1e-9
+MIN_SAVING = 1e-9
 """The least saving in dollars for which an assignment is changed."""
 
 
@@ -67,7 +67,7 @@ def improved(problem: PlacementProblem, chosen: NDArray[np.int64]) -> NDArray[np
         for job in np.flatnonzero(problem.cost[chosen] > wish).tolist():
             room.take(job, chosen[job], -1)
             better = room.best(job, problem.cost)
-            if problem.cost[better] < problem.cost[chosen[job]] - LEAST_SAVING:
+            if problem.cost[better] < problem.cost[chosen[job]] - MIN_SAVING:
                 chosen[job] = better
             room.take(job, chosen[job])
         if np.array_equal(before, chosen):

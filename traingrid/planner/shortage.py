@@ -114,7 +114,7 @@ class _ShortageSearch:
     def _pool_shortage(self, candidate: PlannableLine, best: _NearestChoice) -> tuple[str, str]:
         """Return the shortage of instances in a pool, or of accelerators if the pool has room."""
         instances, available = candidate.job.instance_count, self._facts.instances.get(best.key, 0)
-        where = pool_text(best.key)
+        pool = pool_text(best.key)
         left = self._hours.get(best.key, 0.0) - instances * best.hours
         if left >= 0 and math.isfinite(self._limits.accelerators):
             text = f"the {self._limits.accelerators:,.0f} accelerators are in use until its deadline"
@@ -122,9 +122,9 @@ class _ShortageSearch:
         self._hours[best.key] = left
         needed = max(instances, available + max(1, math.ceil(-left / candidate.deadline)))
         if available < instances:
-            text = f"it needs {instances} instances of {where}, and the quota is {available}"
+            text = f"it needs {instances} instances of {pool}, and the quota is {available}"
             return text, raise_quota(*best.key, needed)
-        return f"the {available} instances of {where} are in use until its deadline", raise_quota(*best.key, needed)
+        return f"the {available} instances of {pool} are in use until its deadline", raise_quota(*best.key, needed)
 
 
 class _NearestChoice(NamedTuple):

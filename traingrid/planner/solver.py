@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from traingrid.planner.ascent import ascend
 from traingrid.planner.duals import Duals
-from traingrid.planner.exact import solved
+from traingrid.planner.exact import solve_exactly
 from traingrid.planner.exchange import exchanged
 from traingrid.planner.problem import PlacementProblem
 from traingrid.planner.relaxation import relax
@@ -62,7 +62,7 @@ def solve(problem: PlacementProblem, *, exact_below: int = EXACT_BELOW) -> Solut
     chosen = exchanged(problem, chosen)
     cost = bound.cost
     if problem.jobs < exact_below:
-        chosen, cost = solved(problem, bound, chosen)
+        chosen, cost = solve_exactly(problem, bound, chosen)
     total = float(problem.cost[chosen].sum())
     least = min(total, cost - _ROUNDING * abs(cost))
     return Solution(chosen=chosen, cost=total, bound=least, duals=bound.duals)

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from traingrid.planner.candidates import PlannableLine
     from traingrid.planner.choices import Pool
     from traingrid.planner.facts import Facts
-    from traingrid.planner.places import Place
+    from traingrid.planner.training_places import TrainingPlace
 
 
 class _Option(NamedTuple):
     total: float
     compute: float
-    place: Place
+    place: TrainingPlace
 
 
 def verdict(candidate: PlannableLine, pool: Pool, facts: Facts) -> str:
@@ -62,7 +62,7 @@ def _best_by_region(candidate: PlannableLine, facts: Facts) -> list[_Option]:
     return sorted(options, key=lambda option: (option.total, option.place.region))
 
 
-def _copying(place: Place) -> str:
+def _copying(place: TrainingPlace) -> str:
     size = place.source.size if place.source and place.source.size else 0
     return f"moving {size_text(size)} to {place.region} costs ${place.dollars:,.2f}"
 

@@ -19,7 +19,7 @@ from traingrid.pod.gzip_stream import compressed
 
 _READ_BYTES = 1024 * 1024
 _PART_BYTES, _PARTS_BYTES, _PARTS_AT_ONCE = 8 * 2**20, 128 * 2**20, 8
-_MOST_PARTS = 9000
+_MAX_PARTS = 9000
 """Below S3's limit of 10,000 parts (https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html), because the
 archive has headers, too."""
 
@@ -37,7 +37,7 @@ def upload_folder(s3: Any, folder: Path, target: S3Uri, key_id: str = "") -> boo
     files, size = _measured(folder)
     if not files:
         return False
-    part = max(_PART_BYTES, math.ceil(size / _MOST_PARTS))
+    part = max(_PART_BYTES, math.ceil(size / _MAX_PARTS))
     at_once = max(2, min(_PARTS_AT_ONCE, _PARTS_BYTES // part))
     config = TransferConfig(multipart_threshold=part, multipart_chunksize=part, max_concurrency=at_once)
     config.max_in_memory_upload_chunks = at_once

@@ -15,7 +15,7 @@ from traingrid.threads import map_in_order
 BLOCK_BYTES = 1024 * 1024
 _LEVEL = 1
 """Trained weights hardly compress; a higher level takes longer and saves little."""
-_MOST_THREADS = 8
+_MAX_THREADS = 8
 _HEADER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x04\xff"
 """RFC 1952, 2.3: deflate, no flags, no time, fastest algorithm, unknown file system."""
 
@@ -27,7 +27,7 @@ def compressed(pieces: Iterable[bytes], threads: int = 0) -> Iterator[bytes]:
         pieces: The content, in pieces of any length.
         threads: The number of threads; by default the number of this process's processors, at most 8.
     """
-    threads = threads or min(_MOST_THREADS, len(os.sched_getaffinity(0)))
+    threads = threads or min(_MAX_THREADS, len(os.sched_getaffinity(0)))
     checksum, size = 0, 0
 
     def measured() -> Iterator[bytes]:

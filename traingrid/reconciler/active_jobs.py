@@ -25,14 +25,14 @@ class ActiveJobs:
         map_regions: Calls a function for each Region.
         reach: Records Regions that do not answer, or not in time.
         since: The time from which training jobs are listed.
-        until: The time at which listing stops.
+        deadline: The time at which listing stops.
     """
 
     inventory: Callable[[str], Inventory]
     map_regions: Callable[[Callable[[str], Any], Collection[str]], Iterable[Any]]
     reach: Reach
     since: float
-    until: float
+    deadline: float
 
     def list_jobs(self, regions: Collection[str]) -> list[TrainingJob]:
         """Return the active training jobs of the Regions that answer, in the order of the Regions."""
@@ -51,11 +51,13 @@ class ActiveJobs:
         with self.reach.record_errors(region, is_whole=True):
             for state in ACTIVE_STATES:
                 try:
-                    for job in self.inventory(region).listed(state, window=Window(since=self.since, until=self.until)):
+                    for job in self.inventory(region).listed(
+                        state, window=Window(since=self.since, deadline=self.deadline)
+                    ):
                         training_jobs.append(job)
                         if job.damaged:
                             self.reach.record_damage(job.damaged)
-                        if time.time() >= self.until:
+                        if time.time() >= self.deadline:
                             self.reach.record_slow_list(region, len(training_jobs))
                             return training_jobs
                 except ListingTimeoutError:

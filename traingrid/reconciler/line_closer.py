@@ -150,8 +150,8 @@ def _end(line: UnendedLine, item: JobItem | None = None, training_job: str = "")
         return deletion
     recorded = item.reason if item else ""
     waited = recorded if item and item.state == JobState.WAITING else ""
-    why = line.lost or ("" if waited else recorded) or child.reason or "no reason was recorded"
-    who = f"Its Batch child {child.id} is {child.status}" if child.id else "It has no Batch child"
+    cause = line.lost or ("" if waited else recorded) or child.reason or "no reason was recorded"
+    child_text = f"Its Batch child {child.id} is {child.status}" if child.id else "It has no Batch child"
     if waited:
-        why = f"{why.rstrip('.')}. Until then, it waited: {waited}"
-    return {"state": JobState.FAILED, "reason": f"{who}: {why}"}
+        cause = f"{cause.rstrip('.')}. Until then, it waited: {waited}"
+    return {"state": JobState.FAILED, "reason": f"{child_text}: {cause}"}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from traingrid.ledger.submission_item import SubmissionItem
     from traingrid.ledger.submissions import SubmissionState
 
-_LONGEST = 500
+_MAX_REASON_LENGTH = 500
 """The maximum number of characters of a reason, which may contain output of the training."""
 
 
@@ -142,9 +142,9 @@ def _facts(event: Event) -> Iterator[tuple[str, str]]:
     for cancel in list(submission.cancels.values())[:1]:
         yield "Cancel", _shortened(cancel.sentence)
     if failed := submission.first_failed:
-        where = f"job {failed.index} ({_shortened(failed.name)}) in {place(*failed.candidate)}"
+        job_text = f"job {failed.index} ({_shortened(failed.name)}) in {place(*failed.candidate)}"
         failure = f" ({failed.failure})" if failed.failure else ""
-        yield "First failure", f"{where}{failure}: {_shortened(failed.reason) or 'no reason was recorded'}"
+        yield "First failure", f"{job_text}{failure}: {_shortened(failed.reason) or 'no reason was recorded'}"
 
 
 def _counts(submission: SubmissionState) -> str:
@@ -171,7 +171,7 @@ def _with_training_job(submission: SubmissionState) -> JobItem | None:
 def _shortened(text: str) -> str:
     """Return a text in one line of limited length, with control characters as escapes."""
     plain = printable(text)
-    return plain if len(plain) <= _LONGEST else f"{plain[:_LONGEST]}..."
+    return plain if len(plain) <= _MAX_REASON_LENGTH else f"{plain[:_MAX_REASON_LENGTH]}..."
 
 
 def _unformatted(text: str) -> str:

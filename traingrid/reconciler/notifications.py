@@ -42,7 +42,7 @@ PERCENTAGES = (50, 80, 100)
 """The percentages of a submission's budget that are published, as those of the grid's budget (stacks/budget.py)."""
 
 CLAIM_SECONDS = PASS_SECONDS - 30
-"""The time after which the pass that claimed a notice must have ended (`LONGEST_PASS` in stacks/reconciler.py)."""
+"""The time after which the pass that claimed a notice must have ended (`MAX_PASS_DURATION` in stacks/reconciler.py)."""
 
 FORGOTTEN_SECONDS = 24 * 3600
 """The age of an event at which it is no longer published."""
@@ -77,14 +77,14 @@ class Notifier:
     ledger: Ledger
     publish: Callable[[Message], None]
 
-    def send(self, submissions: Mapping[str, SubmissionState], until: float, done: PassReport) -> None:
+    def send(self, submissions: Mapping[str, SubmissionState], deadline: float, done: PassReport) -> None:
         """Publish the events of all submissions, and all rejections, that are not published yet.
 
         Each pass begins with another one, so that messages that SNS refuses do not delay all others.
 
         Args:
             submissions: The submissions, as the pass read them.
-            until: The time at which the pass starts no more work.
+            deadline: The time at which the pass starts no more work.
         """
         pass_number = int(time.time() // PASS_SECONDS)
         sources = {name: partial(self._submission_publications, submission) for name, submission in submissions.items()}
@@ -92,7 +92,7 @@ class Notifier:
         sources |= {rejection.identity: partial(self._rejection_publications, rejection) for rejection in rejections}
         for _, publications in rotated(sources.items(), lambda entry: entry[0], pass_number):
             for publication in publications():
-                if time.time() >= until or len(done.unsent) >= _PATIENCE:
+                if time.time() >= deadline or len(done.unsent) >= _PATIENCE:
                     return
                 try:
                     if self._send(publication):

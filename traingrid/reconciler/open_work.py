@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from traingrid.backends.inventory import LONGEST_ACTIVE_SECONDS
+from traingrid.backends.inventory import MAX_ACTIVE_SECONDS
 from traingrid.backoff import PASS_SECONDS
 from traingrid.late_request import CREATES_END_SECONDS
 from traingrid.ledger.grid_items import HistoryScan
@@ -54,11 +54,11 @@ class OpenWork:
     ledger: Ledger
     notifies: bool
 
-    def continue_scan(self, until: float, reach: Reach, done: PassReport) -> None:
+    def continue_scan(self, deadline: float, reach: Reach, done: PassReport) -> None:
         """Begin or continue the daily scan of the whole table.
 
         Args:
-            until: The time at which it reads no more pages; it reads at least one.
+            deadline: The time at which it reads no more pages; it reads at least one.
             reach: Records a progress or a pause that cannot be read.
             done: The pass, which gets the progress.
         """
@@ -70,13 +70,13 @@ class OpenWork:
             if abs(time.time() - progress.completed_at) < SCAN_SECONDS:
                 return
             progress = HistoryScan(began_at=int(time.time()), completed_at=progress.completed_at)
-        progress = self._scanned(progress, until)
+        progress = self._scanned(progress, deadline)
         self.ledger.record_history_scan(progress)
         state = "in progress" if progress.after else "complete"
         began = timestamp(progress.began_at)
         done.history = f"{state}: {progress.pages} pages, {progress.added} submissions added, begun at {began}"
 
-    def _scanned(self, progress: HistoryScan, until: float) -> HistoryScan:
+    def _scanned(self, progress: HistoryScan, deadline: float) -> HistoryScan:
         marked, after = set(self.ledger.open_marks()), dict(progress.after) or None
         pages = added = 0
         while True:
@@ -84,18 +84,18 @@ class OpenWork:
             for submission in sorted(unsettled - marked):
                 self.ledger.mark_unsettled(submission)
             pages, added, marked = pages + 1, added + len(unsettled - marked), marked | unsettled
-            if after is None or time.time() >= until:
+            if after is None or time.time() >= deadline:
                 break
         totals = replace(progress, pages=progress.pages + pages, added=progress.added + added, after=after or {})
         return totals if after else replace(totals, completed_at=int(time.time()))
 
-    def read(self, until: float, reach: Reach) -> tuple[dict[str, SubmissionState], Mapping[str, OpenMark]]:
+    def read(self, deadline: float, reach: Reach) -> tuple[dict[str, SubmissionState], Mapping[str, OpenMark]]:
         """Return the submissions with open work, and the marks that were read before them.
 
         Each pass begins with another submission, so that those without time are read by the next ones.
 
         Args:
-            until: The time at which no more submissions are read, after at least one.
+            deadline: The time at which no more submissions are read, after at least one.
             reach: Records submissions for which there was no time, and damaged marks, which are written again.
         """
         marks, submissions = self.ledger.open_marks(), dict[str, SubmissionState]()
@@ -105,24 +105,26 @@ class OpenWork:
                 self.ledger.mark_open(name)
         order = rotated(marks, str, int(time.time() // PASS_SECONDS))
         for number, name in enumerate(order):
-            if number and time.time() >= until:
+            if number and time.time() >= deadline:
                 reach.record_unread(len(order) - number)
                 break
             submissions[name] = group_by_submission(self.ledger.whole(name)).get(name, SubmissionState())
         return submissions, marks
 
-    def settle(self, submissions: Mapping[str, SubmissionState], marks: Mapping[str, OpenMark], until: float) -> None:
+    def settle(
+        self, submissions: Mapping[str, SubmissionState], marks: Mapping[str, OpenMark], deadline: float
+    ) -> None:
         """Remove submissions from the index that have ended, and for which nothing is left to be published.
 
         Args:
             submissions: The submissions, as they were read.
             marks: The marks that were read before them.
-            until: The time at which the rest is left to the next pass.
+            deadline: The time at which the rest is left to the next pass.
         """
         now = time.time()
         newest = timestamp(now - CREATES_END_SECONDS)
         for name, submission in submissions.items():
-            if time.time() >= until:
+            if time.time() >= deadline:
                 return
             if marks[name].damage or marks[name].at > newest:
                 continue  # a retry may have written the mark, and reopen a job now
@@ -143,10 +145,10 @@ def listed_since(submissions: Iterable[SubmissionState], now: float) -> float:
     oldest = now - RECENT_SECONDS
     for submission in submissions:
         if submission.damaged:
-            return now - LONGEST_ACTIVE_SECONDS
+            return now - MAX_ACTIVE_SECONDS
         for item in submission.live.values():
             oldest = min(oldest, epoch_seconds(item.opened_at) - _CLOCK_SECONDS)
-    return max(oldest, now - LONGEST_ACTIVE_SECONDS)
+    return max(oldest, now - MAX_ACTIVE_SECONDS)
 
 
 def _is_abandoned(submission: SubmissionState, mark: OpenMark, now: float) -> bool:

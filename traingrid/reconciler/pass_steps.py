@@ -13,10 +13,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from traingrid.backends.inventory import LONGEST_ACTIVE_SECONDS
+from traingrid.backends.inventory import MAX_ACTIVE_SECONDS
 from traingrid.job.observed import QUEUED
 from traingrid.job.state import JobState
-from traingrid.ledger.items import elsewhere
+from traingrid.ledger.items import removed_regions
 from traingrid.ledger.submissions import SubmissionState
 from traingrid.reconciler.active_jobs import ActiveJobs
 from traingrid.reconciler.open_work import OpenWork, listed_since
@@ -67,7 +67,7 @@ class Pass:
     def __post_init__(self) -> None:
         reconciler = self.reconciler
         self._reach = Reach(reconciler.regions, self.report)
-        self._until = self._deadline(_FOR_LOOKING)
+        self._looking_deadline = self._deadline(_FOR_LOOKING)
         self._work = OpenWork(ledger=reconciler.ledger, notifies=reconciler.notifications is not None)
 
     def run(self) -> PassReport:
@@ -77,11 +77,11 @@ class Pass:
         stops = self._stops()
         self._stop(stops)
         if self.reconciler.notifications:
-            self.reconciler.notifications.send(self.submissions, self._until, self.report)
+            self.reconciler.notifications.send(self.submissions, self._looking_deadline, self.report)
         self._unwatched_lines().look_after(self.submissions, self._running)
         stops.release(self.reconciler.regions)
         stops.stop_older(self.reconciler.regions, self.since)
-        self._work.settle(self.submissions, self.marks, self._until)
+        self._work.settle(self.submissions, self.marks, self._looking_deadline)
         self._reach.raise_failures()
         return self.report
 
@@ -93,7 +93,7 @@ class Pass:
         self._work.continue_scan(self._deadline(_FOR_SCANNING), self._reach, self.report)
         self.submissions, self.marks = self._work.read(self._deadline(_FOR_READING), self._reach)
         is_whole = len(self.submissions) == len(self.marks)
-        oldest = self.began - LONGEST_ACTIVE_SECONDS
+        oldest = self.began - MAX_ACTIVE_SECONDS
         self.since = listed_since(self.submissions.values(), self.began) if is_whole else oldest
 
     def _list_active(self) -> None:
@@ -103,13 +103,13 @@ class Pass:
             map_regions=self.reconciler.map_regions,
             reach=self._reach,
             since=self.since,
-            until=self._deadline(_FOR_LISTING),
+            deadline=self._deadline(_FOR_LISTING),
         )
         self.active = listing.list_jobs(self.reconciler.regions)
         for part in (part for submission in self.submissions.values() for part in submission.damaged):
             self._reach.record_damage(part)
         live = [item for submission in self.submissions.values() for item in submission.live.values()]
-        self.active += listing.list_jobs(elsewhere(live, self.reconciler.regions))
+        self.active += listing.list_jobs(removed_regions(live, self.reconciler.regions))
         self.report.running = len(self.active)
         self.report.lines = dict(Counter(JobState.WAITING if item.phase == QUEUED else item.state for item in live))
 
@@ -131,7 +131,7 @@ class Pass:
             closer=self.reconciler.closer,
             submissions=self.submissions,
             reach=self._reach,
-            until=self._until,
+            deadline=self._looking_deadline,
             done=self.report,
         )
 
@@ -144,6 +144,6 @@ class Pass:
             batch=self.reconciler.batch,
             closer=self.reconciler.closer,
             reach=self._reach,
-            until=self._until,
+            deadline=self._looking_deadline,
             done=self.report,
         )

@@ -36,7 +36,7 @@ class UnreachedError(TraingridError):
     """
 
     def __init__(self, done: PassReport, next_step: str) -> None:
-        reasons = [f"{where}: {why}" for where, why in done.unreachable.items()]
+        reasons = [f"{place}: {reason}" for place, reason in done.unreachable.items()]
         more = f"; and {len(reasons) - _SHOWN} more" if len(reasons) > _SHOWN else ""
         super().__init__(f"The pass is incomplete: {'; '.join(reasons[:_SHOWN])}{more}.", next_step)
         self.done = done
@@ -106,8 +106,8 @@ class Reach:
         if self._done.unreachable:
             raise UnreachedError(self._done, self._next_step())
 
-    def _note(self, where: str, why: str) -> None:
-        self._done.unreachable.setdefault(where, why.removesuffix("."))
+    def _note(self, place: str, reason: str) -> None:
+        self._done.unreachable.setdefault(place, reason.removesuffix("."))
 
     def _next_step(self) -> str:
         regions = {label.partition(" ")[0] for label in self._failures}

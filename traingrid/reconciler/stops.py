@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from traingrid.backends.inventory import LONGEST_ACTIVE_SECONDS, ListingTimeoutError, Window
+from traingrid.backends.inventory import MAX_ACTIVE_SECONDS, ListingTimeoutError, Window
 from traingrid.backends.joint_inventory import PartlyListedError
 from traingrid.backends.training_job import is_ours, is_superseded, owns
 from traingrid.job.state import FINAL_STATES, JobState
@@ -36,7 +36,7 @@ class Stops:
 
     Attributes:
         submissions: The open submissions, as the pass read them.
-        until: The time at which it starts no more work.
+        deadline: The time at which it starts no more work.
     """
 
     ledger: Ledger
@@ -44,13 +44,13 @@ class Stops:
     closer: Closer
     submissions: Mapping[str, SubmissionState]
     reach: Reach
-    until: float
+    deadline: float
     done: PassReport
 
     def stop_unwanted(self, active: Iterable[TrainingJob]) -> None:
         """Stop those of some training jobs that are cancelled or orphaned."""
         for job in active:
-            if time.time() >= self.until:
+            if time.time() >= self.deadline:
                 return  # the next pass stops the rest
             label = self.reach.label(job.region, job.backend)
             if self.reach.is_given_up(label):
@@ -66,7 +66,7 @@ class Stops:
         for job in active:
             label = self.reach.label(job.region, job.backend)
             is_asked = job.may_hang or job.state == JobState.STOPPING
-            if is_asked and time.time() < self.until and not self.reach.is_given_up(label):
+            if is_asked and time.time() < self.deadline and not self.reach.is_given_up(label):
                 with self.reach.record_errors(label):
                     self.inventory(job.region).complete_stop(job)
 
@@ -75,15 +75,17 @@ class Stops:
 
         A list by state has no position at which the next pass could continue, so all of them are listed.
         """
-        progress, oldest = self.ledger.history_scan(), time.time() - LONGEST_ACTIVE_SECONDS
+        progress, oldest = self.ledger.history_scan(), time.time() - MAX_ACTIVE_SECONDS
         listed = dict(progress.listed)
         for region in regions:
             before = listed.get(region, int(since))
-            if before <= oldest or time.time() >= self.until or self.reach.is_given_up(region):
+            if before <= oldest or time.time() >= self.deadline or self.reach.is_given_up(region):
                 continue
             older: list[TrainingJob] = []
             with self.reach.record_errors(region), suppress(ListingTimeoutError, PartlyListedError):
-                for job in self.inventory(region).listed(window=Window(since=oldest, before=before, until=self.until)):
+                for job in self.inventory(region).listed(
+                    window=Window(since=oldest, before=before, deadline=self.deadline)
+                ):
                     if _TRAINING_JOB in job.arn:
                         listed[region] = min(int(job.created_at) + 1, before)
                     if job.is_active:
@@ -102,7 +104,7 @@ class Stops:
             with self.reach.record_errors(label):
                 inventory = self.inventory(region)
                 for job in inventory.ended():
-                    if time.time() >= self.until:
+                    if time.time() >= self.deadline:
                         return  # the next pass releases the rest
                     if self._is_settled(job) and inventory.release(job):
                         self.done.released.append(job.name)

@@ -39,7 +39,7 @@ class UnwatchedLines:
     Attributes:
         bucket: The manifest bucket.
         batch: The job queue; nothing is submitted to it.
-        until: The time at which the pass starts no more work.
+        deadline: The time at which the pass starts no more work.
     """
 
     bucket: str
@@ -49,7 +49,7 @@ class UnwatchedLines:
     batch: Batch
     closer: Closer
     reach: Reach
-    until: float
+    deadline: float
     done: PassReport
 
     def look_after(self, submissions: Mapping[str, SubmissionState], running: Container[str]) -> None:
@@ -57,7 +57,7 @@ class UnwatchedLines:
         pass_number, lines, asking_until = (
             int(time.time() // PASS_SECONDS),
             list[UnendedLine](),
-            (time.time() + self.until) / 2,
+            (time.time() + self.deadline) / 2,
         )
         for name, submission in rotated(submissions.items(), lambda entry: entry[0], pass_number):
             if time.time() >= asking_until:
@@ -70,7 +70,7 @@ class UnwatchedLines:
             label = self.reach.label(line.region, line.item.backend if line.item else DEFAULT_BACKEND)
             if line.item and self.reach.is_given_up(label):
                 continue
-            if time.time() >= self.until:
+            if time.time() >= self.deadline:
                 self.done.left += 1
                 continue
             with self.reach.record_errors(label):
@@ -127,8 +127,8 @@ class UnwatchedLines:
             self.reach.record_damage(part)
         lost = {part.index: part for part in damaged}
         for index in sorted(left):
-            job, why = jobs.get(index), lost.get(index) or lost.get(None)
-            if job or why:
+            job, reason = jobs.get(index), lost.get(index) or lost.get(None)
+            if job or reason:
                 yield UnendedLine(
                     submission=submission_item.submission,
                     index=index,
@@ -136,5 +136,5 @@ class UnwatchedLines:
                     child=children[index],
                     cancels=cancels,
                     job=job,
-                    lost=why.sentence if why and not job else "",
+                    lost=reason.sentence if reason and not job else "",
                 )

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from traingrid.metrics.points import MetricPoint
     from traingrid.submission.status import JobStatus
 
-MOST_CURVES = 50
+MAX_CURVES = 50
 """The most jobs with curves, the best ones. Their metric histories are the only ones that are read."""
 _HOUR = 3600.0
 _UNKNOWN = "The class of this failure is not recorded."
@@ -131,7 +131,7 @@ def read_content(plane: ControlPlane, submission: str) -> Content:
     metric = compared_metric(None, list(statuses.values()))
     lowest = is_lower_better(metric)
     ordered = sorted(statuses.values(), key=lambda status: (ranked(status, metric).order(lowest=lowest), status.index))
-    drawn = [status.index for status in ordered if status.training_job][:MOST_CURVES]
+    drawn = [status.index for status in ordered if status.training_job][:MAX_CURVES]
     points, curves_error = _points(plane, submission, drawn)
     runs = [
         Run(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _GENERATOR = '<meta name="generator" content="traingrid report'
 _FIRST_CHARACTERS = 2000
-_MOST_DAMAGED = 5
+_MAX_DAMAGED_PARTS = 5
 
 
 def write_report(plane: ControlPlane, submission: str, file: Path) -> None:
@@ -105,8 +105,8 @@ def _header(content: Content, title: str) -> Markup:
         el("h1", text(title)),
         el("p", text(" · ".join(facts)), class_="quiet"),
         snapshot,
-        *(el("p", text(part.sentence), class_="notice") for part in content.damaged[:_MOST_DAMAGED]),
-        counted_rest(min(len(content.damaged), _MOST_DAMAGED), len(content.damaged), "parts that cannot be read"),
+        *(el("p", text(part.sentence), class_="notice") for part in content.damaged[:_MAX_DAMAGED_PARTS]),
+        counted_rest(min(len(content.damaged), _MAX_DAMAGED_PARTS), len(content.damaged), "parts that cannot be read"),
         tiles(content),
     )
 

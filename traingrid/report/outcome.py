@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from traingrid.report.elements import Markup
     from traingrid.report.tables import Cell
 
-_MOST_FAILED = 200
+_MAX_FAILED_JOBS = 200
 """The most jobs that are listed for a failure class."""
-_MOST_CHARACTERS = 2000
+_MAX_CHARACTERS = 2000
 _NO_PRICES = (
     "The ledger has prices only of submissions with a budget, so there are no dollars here; "
     "`traingrid cost` reads them from the catalog."
@@ -95,14 +95,14 @@ def failures_section(content: Content) -> Markup | None:
 
 
 def _failure(failed: Failed) -> Markup:
-    listed = failed.runs[:_MOST_FAILED]
+    listed = failed.runs[:_MAX_FAILED_JOBS]
     rows = [
         [
             cell(run.status.name),
             cell(run.status.index),
             cell(run.status.place),
             cell(run.status.attempt),
-            cell(run.status.reason[:_MOST_CHARACTERS]),
+            cell(run.status.reason[:_MAX_CHARACTERS]),
         ]
         for run in listed
     ]

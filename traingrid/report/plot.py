@@ -10,7 +10,7 @@ from traingrid.report.numbers import number
 
 SERIES = 8
 """The number of colours, which are those of the page of `traingrid ui`."""
-MOST_POINTS = 300
+MAX_POINTS = 300
 """The most points of a curve that are drawn."""
 _COLOURS = ("#2563eb", "#c2410c", "#15803d", "#9333ea", "#0e7490", "#be123c", "#854d0e", "#4b5563")
 _DASHES = (None, "7 3", "2 3", "9 3 2 3")
@@ -19,7 +19,7 @@ _WIDTH, _HEIGHT = 520.0, 280.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 60.0, 26.0, 10.0, 40.0
 _LABEL_HEIGHT = 11.0
 _TICKS = 5
-_SMALLEST = 1e-290
+_MIN_RANGE = 1e-290
 """The smallest range of an axis: the distance of its ticks is a normal number."""
 Point = tuple[float, float]
 
@@ -64,7 +64,7 @@ class _Axis:
         return [count * step for count in range(first, math.floor(self.high / step + 1e-9) + 1)]
 
 
-def sampled(points: Sequence[Point], most: int = MOST_POINTS) -> list[Point]:
+def sampled(points: Sequence[Point], most: int = MAX_POINTS) -> list[Point]:
     """Return at most so many points: the lowest and the highest of each stretch of a long curve, and its last point.
 
     Args:
@@ -115,9 +115,9 @@ def swatch(place: int) -> Markup:
 
 def _range(values: Sequence[float], start: float, end: float, *, pad: float) -> _Axis:
     low, high = min(values), max(values)
-    if high - low < _SMALLEST:
+    if high - low < _MIN_RANGE:
         size = max(abs(low), abs(high))
-        margin = size / 2 if size > _SMALLEST else 0.5
+        margin = size / 2 if size > _MIN_RANGE else 0.5
         low, high = low - margin, high + margin
     extra = (high - low) * pad
     return _Axis(low=low - extra, high=high + extra, start=start, end=end)

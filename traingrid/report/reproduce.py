@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from traingrid.report.content import Content
     from traingrid.report.elements import Markup
 
-_MOST_LINES, _MOST_BYTES = 1000, 200_000
-_MOST_DIFFERENT = 200
+_MAX_LINES, _MAX_BYTES = 1000, 200_000
+_MAX_ROWS = 200
 _BY_TAG = "by its tag; the repository may have another image with this tag now"
 _NO_LINES = "The user submitted this manifest to AWS Batch, so its lines with their defaults are not stored."
 
@@ -46,8 +46,8 @@ def _manifest(content: Content) -> Iterator[Markup]:
     if content.manifest is None:
         yield el("p", text("The manifest is not in S3 any longer."), class_="quiet small")
         return
-    lines = lines_of(content.manifest[:_MOST_BYTES])
-    first_lines = lines[:_MOST_LINES]
+    lines = lines_of(content.manifest[:_MAX_BYTES])
+    first_lines = lines[:_MAX_LINES]
     yield el("pre", text("\n".join(first_lines)), class_="card")
     if omitted := counted_rest(len(first_lines), len(lines_of(content.manifest)), "lines"):
         yield omitted
@@ -82,8 +82,8 @@ def _images(jobs: Sequence[Job]) -> Iterator[Markup]:
     rows = [[*map(cell, (*described, count))] for described, count in counts.items()]
     headings = [Heading("kind"), Heading("address", "value"), Heading("identified", "value"), Heading("jobs", "number")]
     yield el("h3", text("Images and sources"))
-    yield table("Images and sources", headings, rows[:_MOST_DIFFERENT])
-    if omitted := counted_rest(min(len(rows), _MOST_DIFFERENT), len(rows), "images and sources"):
+    yield table("Images and sources", headings, rows[:_MAX_ROWS])
+    if omitted := counted_rest(min(len(rows), _MAX_ROWS), len(rows), "images and sources"):
         yield omitted
 
 
@@ -113,7 +113,7 @@ def _settings(jobs: Sequence[Job]) -> Iterator[Markup]:
     if not different:
         return
     yield el("h3", text("Settings that differ"))
-    first_jobs = list(zip(jobs, flat, strict=True))[:_MOST_DIFFERENT]
+    first_jobs = list(zip(jobs, flat, strict=True))[:_MAX_ROWS]
     listed = [
         [*map(cell, (job.index, job.name, "\n".join(f"{name} = {fields.get(name, '')}" for name in sorted(different))))]
         for job, fields in first_jobs

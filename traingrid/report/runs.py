@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from traingrid.report.elements import el, joined, text
 from traingrid.report.numbers import dollars, hours, number
-from traingrid.report.plot import MOST_POINTS, SERIES, Curve, plot, swatch
+from traingrid.report.plot import MAX_POINTS, SERIES, Curve, plot, swatch
 from traingrid.report.tables import Heading, cell, counted_rest, section, table
 from traingrid.text import counted, duration
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from traingrid.report.elements import Markup
     from traingrid.report.tables import Cell
 
-MOST_ROWS = 1000
+MAX_ROWS = 1000
 """The most jobs in the report. A row has about 400 bytes."""
-_MOST_AT_TOP = 50
-_MOST_PLOTS = 24
-_MOST_METRICS, _MOST_PARAMETERS = 4, 4
-_MOST_CHARACTERS = 200
+_MAX_ROWS_AT_TOP = 50
+_MAX_PLOTS = 24
+_MAX_METRICS, _MAX_PARAMETERS = 4, 4
+_MAX_CHARACTERS = 200
 # As in traingrid/ui/static/curves.js.
 _KINDS = tuple(re.compile(kind, re.IGNORECASE) for kind in ("loss", "top1|acc", "per_second|throughput"))
 _NOT_SHOWN = frozenset({"epoch", "step", "ranks"})
@@ -95,33 +95,35 @@ def runs_section(content: Content) -> Markup:
     """Return the table of the best jobs, which are all jobs of a small submission."""
     best = "lowest" if content.lowest else "highest"
     order = f"Ordered by {_title(content.metric)}, {best} first. " if content.metric else ""
-    left_out = len(_parameters(content)) - _MOST_PARAMETERS
+    left_out = len(_parameters(content)) - _MAX_PARAMETERS
     more = f" {counted(left_out, 'more hyperparameter')} that differ are listed below." if left_out > 0 else ""
     without_best = f" {content.explanation}" if content.explanation else ""
     note = f"{order}Metrics are the last values that the training has reported.{more}{without_best}"
-    rest_note = f"The {_MOST_AT_TOP} best of {len(content.runs):,} jobs. The others are at the end of this file."
+    rest_note = f"The {_MAX_ROWS_AT_TOP} best of {len(content.runs):,} jobs. The others are at the end of this file."
     return section(
         "Runs",
         el("p", text(note), class_="quiet small"),
-        _table("Runs", content, 0, _MOST_AT_TOP),
-        el("p", text(rest_note), class_="quiet small") if len(content.runs) > _MOST_AT_TOP else None,
+        _table("Runs", content, 0, _MAX_ROWS_AT_TOP),
+        el("p", text(rest_note), class_="quiet small") if len(content.runs) > _MAX_ROWS_AT_TOP else None,
     )
 
 
 def other_runs_section(content: Content) -> Markup | None:
     """Return the table of the other jobs of a large submission; None for a small one."""
-    if len(content.runs) <= _MOST_AT_TOP:
+    if len(content.runs) <= _MAX_ROWS_AT_TOP:
         return None
-    rows, of = min(len(content.runs), MOST_ROWS), "jobs; `traingrid compare --output csv` prints all"
+    rows, noun = min(len(content.runs), MAX_ROWS), "jobs; `traingrid compare --output csv` prints all"
     return section(
-        "Other runs", _table("Other runs", content, _MOST_AT_TOP, MOST_ROWS), counted_rest(rows, len(content.runs), of)
+        "Other runs",
+        _table("Other runs", content, _MAX_ROWS_AT_TOP, MAX_ROWS),
+        counted_rest(rows, len(content.runs), noun),
     )
 
 
 def _table(label: str, content: Content, start: int, end: int) -> Markup:
     columns = _Columns(
         metrics=_metrics(content),
-        parameters=_parameters(content)[:_MOST_PARAMETERS],
+        parameters=_parameters(content)[:_MAX_PARAMETERS],
         priced=any(run.status.dollars for run in content.runs),
         excluding=any(run.exclusion for run in content.runs),
         now=content.at.timestamp(),
@@ -148,7 +150,7 @@ def curves_section(content: Content) -> Markup | None:
     if not names:
         return None
     legend = el("ul", *_legend(content), class_="legend")
-    plots = [_plot(content, drawn, name) for name in names[:_MOST_PLOTS]]
+    plots = [_plot(content, drawn, name) for name in names[:_MAX_PLOTS]]
     return section(
         "Curves", *_notes(content, drawn), legend, el("div", *plots, class_="plots"),
         counted_rest(len(plots), len(names), "metrics"),
@@ -159,10 +161,10 @@ def _notes(content: Content, drawn: Sequence[Run]) -> Iterator[Markup]:
     texts = []
     if len(drawn) > SERIES:
         undrawn = len(content.runs) - len(drawn)
-        without = f" The curves of {undrawn:,} jobs are not in this file." if undrawn else ""
-        texts.append(f"The {SERIES} best jobs have colours; {len(drawn) - SERIES} more are thin lines.{without}")
-    if any(len(points) > MOST_POINTS for run in drawn for points in run.curves.values()):
-        texts.append(f"Curves with more than {MOST_POINTS} values are reduced to the extremes of equal stretches.")
+        note = f" The curves of {undrawn:,} jobs are not in this file." if undrawn else ""
+        texts.append(f"The {SERIES} best jobs have colours; {len(drawn) - SERIES} more are thin lines.{note}")
+    if any(len(points) > MAX_POINTS for run in drawn for points in run.curves.values()):
+        texts.append(f"Curves with more than {MAX_POINTS} values are reduced to the extremes of equal stretches.")
     if texts:
         yield el("p", text(" ".join(texts)), class_="quiet small")
 
@@ -204,7 +206,7 @@ def _metrics(content: Content) -> list[str]:
     names = {name for run in content.runs for name in run.status.metrics} - _NOT_SHOWN - {content.metric}
     usual = [name for name in sorted(names, key=_sort_key) if _kind(name) < len(_KINDS)]
     other_metrics = [name for name in sorted(names) if name not in usual]
-    return [*([content.metric] if content.metric else []), *usual, *other_metrics][:_MOST_METRICS]
+    return [*([content.metric] if content.metric else []), *usual, *other_metrics][:_MAX_METRICS]
 
 
 def _kind(name: str) -> int:
@@ -220,4 +222,4 @@ def _title(name: str) -> str:
 
 
 def _short(value: str) -> str:
-    return value if len(value) <= _MOST_CHARACTERS else value[: _MOST_CHARACTERS - 1] + "…"
+    return value if len(value) <= _MAX_CHARACTERS else value[: _MAX_CHARACTERS - 1] + "…"

@@ -61,8 +61,8 @@ def section(title: str, *children: Child) -> Markup:
     return el("section", el("h2", text(title)), *children)
 
 
-def counted_rest(rows: int, total: int, of: str) -> Markup | None:
+def counted_rest(rows: int, total: int, noun: str) -> Markup | None:
     """Return the sentence that a list is not complete; None if it is."""
     if rows >= total:
         return None
-    return el("p", text(f"The first {rows:,} of {total:,} {of}."), class_="quiet small")
+    return el("p", text(f"The first {rows:,} of {total:,} {noun}."), class_="quiet small")

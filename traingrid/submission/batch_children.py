@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from traingrid.aws.clients import Maker, background_client
+from traingrid.aws.clients import ClientFactory, background_client
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.strict_json import JsonError, json_object, member
 from traingrid.submission.files import jobs_key
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from traingrid.ledger.submission_item import Array, SubmissionItem
 
 _DESCRIBED_AT_ONCE = 100  # maximum number of ids in a DescribeJobs request (API reference, jobs)
-_LONGEST_REASON = 1024  # Batch rejects a longer reason (API reference, TerminateJob, reason)
+_MAX_REASON_LENGTH = 1024  # Batch rejects a longer reason (API reference, TerminateJob, reason)
 UNKNOWN = "UNKNOWN"
 GONE = frozenset({"SUCCEEDED", "FAILED", UNKNOWN})
 """Batch's statuses of a terminated child, and UNKNOWN for a child that Batch does not know."""
@@ -56,15 +56,15 @@ class Children:
         storage: The storage with the submissions' files.
         bucket: The manifest bucket.
         region: The home Region; by default the environment's.
-        make: Makes the client of Batch.
+        make_client: Makes the client of Batch.
     """
 
     def __init__(
-        self, storage: Storage, bucket: str, region: str | None = None, make: Maker = background_client
+        self, storage: Storage, bucket: str, region: str | None = None, make_client: ClientFactory = background_client
     ) -> None:
         self._storage = storage
         self._bucket = bucket
-        self._batch: Any = make("batch", region)
+        self._batch: Any = make_client("batch", region)
 
     def of(
         self, submission_item: SubmissionItem, lines: Mapping[int, JobItem | None], *, is_exact: bool = False
@@ -129,7 +129,7 @@ class Children:
             job: The id of the Batch job.
             reason: The reason, which Batch shows as the job's statusReason.
         """
-        self._batch.terminate_job(jobId=job, reason=reason[:_LONGEST_REASON])
+        self._batch.terminate_job(jobId=job, reason=reason[:_MAX_REASON_LENGTH])
 
     def _indices(self, submission: str, file: str) -> list[int | None]:
         """Return the index on each line of a retry's file; None for a damaged one, which its child cannot read either.
@@ -144,11 +144,12 @@ class Children:
 
         Batch creates children some time after their array was submitted. Until then a child has its array's status.
         """
-        parents = self._describe({child.partition(":")[0] for child in ids})
+        parent_ids = {child: child.partition(":")[0] for child in ids}  # the id of a child is ARRAY:INDEX
+        parents = self._describe(set(parent_ids.values()))
         statuses = {child: ChildStatus(id=child) for child in ids}
         children = set()
-        for child in ids:
-            parent = parents.get(child.partition(":")[0])
+        for child, parent_id in parent_ids.items():
+            parent = parents.get(parent_id)
             if parent is None:
                 continue
             summary = parent.get("arrayProperties", {}).get("statusSummary", {})

@@ -29,7 +29,7 @@ from traingrid.job.backend_traits import TRAITS
 from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.ledger.damage import Damaged, readable
 from traingrid.ledger.errors import UnknownSubmissionError
-from traingrid.ledger.items import elsewhere
+from traingrid.ledger.items import removed_regions
 from traingrid.ledger.user_requests import CANCEL_ALL, cancel_of_job, cancel_of_region, is_cancelled
 from traingrid.submission.files import jobs_key
 from traingrid.submission.submitted_jobs import submitted_jobs
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from traingrid.ledger.submission_item import SubmissionItem
     from traingrid.submission.batch_children import Children
 
-_MOST_ERRORS = 20
+_MAX_ERRORS = 20
 """After this many errors of one service the reconciler handles the rest, because each timeout takes minutes."""
 
 
@@ -90,7 +90,7 @@ class CancelReport:
     training_jobs: list[str] = field(default_factory=list)
     errors: dict[str, str] = field(default_factory=dict)
 
-    def damaged(self, part: Damaged) -> None:
+    def add_damage(self, part: Damaged) -> None:
         """Record a part of the submission that cannot be read."""
         self.errors[part.place] = f"{part.problem}. {part.next_step}"
 
@@ -174,7 +174,7 @@ class Canceller:
         is_whole = target.scope == CANCEL_ALL
         if is_whole and not self.deployment.grid.with_clusters():
             return [array.batch_job for array in submission_item.arrays]
-        jobs = readable(self.ledger.jobs(target.submission), report.damaged)
+        jobs = readable(self.ledger.jobs(target.submission), report.add_damage)
         items = {item.index: item for item in jobs}
         recording = {index for index, item in items.items() if _is_recorded_by_child(item)}
         if is_whole and not recording:
@@ -191,24 +191,24 @@ class Canceller:
 
     def _watching(self, target: CancelTarget, report: CancelReport) -> list[str]:
         """Return the children that watch the cancelled jobs, if the ledger does not have the submission's arrays."""
-        jobs = readable(self.ledger.jobs(target.submission), report.damaged)
+        jobs = readable(self.ledger.jobs(target.submission), report.add_damage)
         live = (item for item in jobs if item.state not in FINAL_STATES and not _is_recorded_by_child(item))
         return [item.batch_child for item in live if item.batch_child and target.covers(item.index, item.region)]
 
     def _regions(self, submission_item: SubmissionItem, report: CancelReport) -> dict[int, str]:
         """Return the Regions of all jobs as they were submitted."""
         jobs = submitted_jobs(self.storage, self.deployment.manifest_bucket, submission_item)
-        return {job.index: job.region for job in readable(jobs, report.damaged)}
+        return {job.index: job.region for job in readable(jobs, report.add_damage)}
 
     def _regions_of_lines(self, submission: str) -> list[str]:
         """Return the grid's Regions, and removed Regions in which lines of the submission have not ended."""
         jobs = readable(self.ledger.jobs(submission), lambda _: None)  # `_batch_jobs` reports damaged ones
         live = (item for item in jobs if item.state not in FINAL_STATES)
-        return [*self.deployment.grid.regions, *elsewhere(live, self.deployment.grid.regions)]
+        return [*self.deployment.grid.regions, *removed_regions(live, self.deployment.grid.regions)]
 
     def _terminate(self, submission_item: SubmissionItem | None, target: CancelTarget, report: CancelReport) -> None:
-        why = f"Cancelled by {target.by}" + (f": {target.reason}" if target.reason else "")
-        most = len(report.errors) + _MOST_ERRORS
+        reason = f"Cancelled by {target.by}" + (f": {target.reason}" if target.reason else "")
+        most = len(report.errors) + _MAX_ERRORS
         with report.noting("the children"):
             for job in (
                 self._batch_jobs(submission_item, target, report) if submission_item else self._watching(target, report)
@@ -216,12 +216,12 @@ class Canceller:
                 if len(report.errors) >= most:
                     return
                 with report.noting(f"Batch job {job}"):
-                    self.children.terminate(job, why)
+                    self.children.terminate(job, reason)
                     report.batch_jobs.append(job)
 
     def _stop(self, target: CancelTarget, report: CancelReport) -> None:
         for name in [target.region] if target.region else self._regions_of_lines(target.submission):
-            region, most = inventory_of(self.deployment, name), len(report.errors) + _MOST_ERRORS
+            region, most = inventory_of(self.deployment, name), len(report.errors) + _MAX_ERRORS
             with report.noting(name):
                 for job in region.listed(state="InProgress", submission=target.submission):
                     if len(report.errors) >= most:

@@ -17,7 +17,7 @@ from traingrid.job.sizes import MAX_ARRAY
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_LONGEST_KEY = 1024
+_MAX_KEY_LENGTH = 1024
 # A line's entry in the index: the offset of its end, and its SHA-256.
 _ENTRY = struct.Struct(">Q32s")
 _KEY = re.compile(re.escape(names.SUBMISSION_PREFIX) + r"([0-9a-f]{8})/(?:jobs(?:-[1-9]\d*)?|retry-[1-9]\d*)\.jsonl")
@@ -50,7 +50,7 @@ def report_uri(manifest: S3Uri, version: str) -> S3Uri:
     of a manifest with a longer one share the report beside it.
     """
     own = f"{manifest.key}.{submission_id(str(manifest), version)}{names.REPORT_SUFFIX}"
-    return S3Uri(manifest.bucket, own if len(own.encode()) <= _LONGEST_KEY else manifest.key + names.REPORT_SUFFIX)
+    return S3Uri(manifest.bucket, own if len(own.encode()) <= _MAX_KEY_LENGTH else manifest.key + names.REPORT_SUFFIX)
 
 
 def jobs_key(submission: str, chunk: int = 0) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from traingrid.errors import TraingridError
-from traingrid.ledger.rejections import LONGEST_REASON, Rejection
+from traingrid.ledger.rejections import MAX_REASON_LENGTH, Rejection
 from traingrid.ledger.timestamps import now
 from traingrid.manifest.errors import ManifestError
 
@@ -52,7 +52,7 @@ def rejection(manifest: S3Uri, version: str, error: Exception, *, at: str = "", 
         version=version,
         at=at or now(),
         errors=errors,
-        reason=reason[:LONGEST_REASON],
+        reason=reason[:MAX_REASON_LENGTH],
         batch_job=batch_job,
     )
 
@@ -76,15 +76,15 @@ def failure_report(error: Exception, *, submission: str, jobs: int, submitted: i
         submitted: The number of jobs that Batch has certainly accepted.
         tries: The number of failed attempts of this request.
     """
-    over = tries > len(RETRY_DELAYS)
+    is_over = tries > len(RETRY_DELAYS)
     cause = error.next_step if isinstance(error, TraingridError) else ""
     return {
-        "state": FAILED if over else RETRYING,
+        "state": FAILED if is_over else RETRYING,
         "submission": submission,
         "jobs": jobs,
         "submitted_jobs": submitted,
         "reason": _reason(error),
-        "next_step": f"{cause} {_BY_HAND if over else _AGAIN}".strip(),
+        "next_step": f"{cause} {_BY_HAND if is_over else _AGAIN}".strip(),
         "tries": tries,
     }
 

@@ -21,16 +21,14 @@ from traingrid.aws.batch import SubmitFailedError
 from traingrid.aws.clients import CALLS_AT_ONCE
 from traingrid.aws.s3_uri import ObjectVersion, S3Uri
 from traingrid.errors import TraingridError
-from traingrid.job import failures
 from traingrid.job.backend_traits import DEFAULT_BACKEND
-from traingrid.job.candidates import candidates_of, next_candidate
 from traingrid.job.sizes import MAX_ARRAY
 from traingrid.job.state import JobState
 from traingrid.late_request import LateRequestError, late_after_minutes, refusing
 from traingrid.ledger.damage import readable, warn
 from traingrid.ledger.submission_item import Array
 from traingrid.submission.files import array_file, index_uri, normalised, retry_key
-from traingrid.submission.retry_plan import RetryPlan
+from traingrid.submission.retry_plan import RetryPlan, retry_candidate
 from traingrid.threads import map_in_order
 
 if TYPE_CHECKING:
@@ -55,8 +53,6 @@ Until the array is recorded, an open line looks abandoned, and the reconciler cl
 `reconciler.GRACE_SECONDS`. The rest of that time is for the array: SubmitJob alone may take 70 s
 (traingrid/aws/clients.py).
 """
-# After these failures a retry moves the job to its next candidate.
-_ELSEWHERE = {failures.CAPACITY.name, failures.SPOT_INTERRUPTION.name}
 _CLOSED = "it was closed before its Batch job existed, because the network or this machine's clock is slow"
 
 
@@ -181,13 +177,12 @@ class Retrier:
             LateRequestError: The submission was marked as open so long ago that a pass may have removed the mark.
         """
         item = todo.ended[job.index]
-        elsewhere = item.failure in _ELSEWHERE
-        candidates, reopen = candidates_of(job), f"retry-{number}"
-        target = next_candidate(candidates, item.candidate) if elsewhere else item.candidate
-        region, backend = target if target in candidates else candidates[0]  # the corrected line may have others
+        region, backend = retry_candidate(job, item)
         file, outcome = array_file(retry_key(todo.submission, number)), outcome_of(item)
         with refusing(is_late):
-            return self.ledger.next_attempt(item.key, outcome, region, reopen=reopen, array_file=file, backend=backend)
+            return self.ledger.next_attempt(
+                item.key, outcome, region, reopen=f"retry-{number}", array_file=file, backend=backend
+            )
 
     def _submit(self, submission: str, number: int, jobs: list[Job]) -> str:
         target = S3Uri(self.deployment.manifest_bucket, retry_key(submission, number))
@@ -195,8 +190,8 @@ class Retrier:
         self.storage.write(index_uri(target), index, "application/octet-stream")
         version = self.storage.write(target, body, "application/jsonl")
         pinned = ObjectVersion(target.bucket, target.key, version)
-        again, first = f"retry-{number}", max(job.priority for job in jobs)
-        batch_job = self.batch.submit(submission, pinned, len(jobs), again, share=jobs[0].share, priority=first)
+        name, first = f"retry-{number}", max(job.priority for job in jobs)
+        batch_job = self.batch.submit(submission, pinned, len(jobs), name, share=jobs[0].share, priority=first)
         logger.info("submitted %d jobs as Batch job %s", len(jobs), batch_job)
         self.ledger.record_array(submission, Array(batch_job=batch_job, file=str(pinned), count=len(jobs)))
         return batch_job

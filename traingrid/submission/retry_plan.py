@@ -15,8 +15,9 @@ from traingrid.backends import inventory_of
 from traingrid.backends.inventory import ACTIVE_STATES
 from traingrid.backends.joint_inventory import PartlyListedError
 from traingrid.errors import TraingridError, UsageError
+from traingrid.job import failures
 from traingrid.job.backend_traits import TRAITS
-from traingrid.job.candidates import Candidate
+from traingrid.job.candidates import Candidate, candidates_of, next_candidate
 from traingrid.job.state import UNLAUNCHED_STATES, JobState
 from traingrid.ledger.damage import Damaged, readable
 from traingrid.ledger.errors import UnknownSubmissionError
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from traingrid.manifest.line import Line
     from traingrid.submission.batch_children import Children
 
+_CAPACITY_FAILURES = (failures.CAPACITY.name, failures.SPOT_INTERRUPTION.name)
 _RETRIED_STATES = (JobState.FAILED, JobState.STOPPED)
 _LATE = "its Batch child has failed, but the reconciler has not recorded the result of the job yet"
 
@@ -96,22 +98,23 @@ class RetryPlan:
         ended = {index: item for index, item in items.items() if item.state in _RETRIED_STATES}
         bucket = self.deployment.manifest_bucket
         submitted = list(readable(submitted_jobs(self.storage, bucket, submission_item), damaged.append))
-        retried = {
+        read_retry_lines = {
             job.index: job for job in readable(retried_jobs(self.storage, bucket, submission_item), damaged.append)
         }
-        jobs = {job.index: job for job in submitted} | retried
-        lost = _lost(range(submission_item.jobs) if index is None else [index], items, jobs, damaged, retried)
-        jobs = {number: job for number, job in jobs.items() if number not in lost and index in (None, number)}
+        jobs = {job.index: job for job in submitted} | read_retry_lines
+        indexes = range(submission_item.jobs) if index is None else [index]
+        damage = _damage_by_job(indexes, items, jobs, damaged, read_retry_lines)
+        jobs = {number: job for number, job in jobs.items() if number not in damage and index in (None, number)}
         late = self._late(submission_item, items, jobs)
         if index is not None and index not in (*ended, *late):
             text = f"Job {index} of submission {submission} is {_state_of(items.get(index))}."
-            if index in lost:
-                raise TraingridError(lost[index].sentence, lost[index].next_step)
+            if index in damage:
+                raise TraingridError(damage[index].sentence, damage[index].next_step)
             raise UsageError(text, "Only failed and stopped jobs can be retried.")
         in_flight = _reasons_in_flight(ended.values())
         left = in_flight | self._left(submission, ended) | dict.fromkeys(late, _LATE)
-        late += [index for index, why in in_flight.items() if left[index] == why]
-        left |= {number: str(part) for number, part in lost.items()}
+        late += [index for index, reason in in_flight.items() if left[index] == reason]
+        left |= {number: str(part) for number, part in damage.items()}
         changed = {}
         if lines is not None:
             if part := next((part for part in damaged if part.array_file), None):  # lines cannot be mapped to jobs
@@ -119,7 +122,7 @@ class RetryPlan:
             corrected = changed_jobs(lines, submitted, jobs, self.deployment, submission)
             changed = {index: change.fields for index, change in corrected.items()}
             left = {index: _unended_reason(fields) for index, fields in changed.items() if index not in ended} | left
-            left = {index: why for index, why in left.items() if index in changed}
+            left = {index: reason for index, reason in left.items() if index in changed}
             jobs = {index: change.job for index, change in corrected.items()}
         to_retry = [job for index, job in sorted(jobs.items()) if index in ended and index not in left]
         unreadable = self._unreadable(to_retry)
@@ -215,44 +218,52 @@ class RetryPlan:
         return running, silent
 
 
+def retry_candidate(job: Job, item: JobItem) -> Candidate:
+    """Return the candidate of a retried job: after a failure of capacity the next one, otherwise the last one."""
+    candidates = candidates_of(job)
+    candidate = next_candidate(candidates, item.candidate) if item.failure in _CAPACITY_FAILURES else item.candidate
+    return candidate if candidate in candidates else candidates[0]  # the corrected line may have others
+
+
 def _reasons_in_flight(ended: Iterable[JobItem]) -> dict[int, str]:
     """Return the reasons why lines cannot be retried yet whose last attempt may still get a training job, by index."""
     now = time.time()
     waits = {item.index: math.ceil((item.creates_end_at - now) / 60) for item in ended}
-    why = "a child that was lost, or does not run, may still create its training job"
-    return {index: f"{why}; retry it in {minutes} minutes" for index, minutes in waits.items() if minutes > 0}
+    reason = "a child that was lost, or does not run, may still create its training job"
+    return {index: f"{reason}; retry it in {minutes} minutes" for index, minutes in waits.items() if minutes > 0}
 
 
-def _lost(
+def _damage_by_job(
     indexes: Iterable[int],
     items: Mapping[int, JobItem],
     jobs: Mapping[int, Job],
     damaged: Sequence[Damaged],
-    retried: Container[int],
+    read_retry_lines: Container[int],
 ) -> dict[int, Damaged]:
-    """Return the damaged item, line or file of each job that cannot be retried for it.
+    """Return the damage that prevents the retry of a job, by index: its item, its line, or a file that may have it.
 
     Args:
         items: The opened jobs that can be read.
         jobs: The lines that can be read.
         damaged: All parts that cannot be read.
-        retried: The jobs whose line in the file of a retry can be read.
+        read_retry_lines: The jobs whose line in the file of an earlier retry was read.
     """
     by_index = {part.index: part for part in damaged if part.index is not None}
-    files = {part.array_file: part for part in damaged if part.index is None and part.array_file}
-    lost = {}
+    damaged_files = {part.array_file: part for part in damaged if part.index is None and part.array_file}
+    damage = {}
     for index in indexes:
         item = items.get(index)
         if item is not None and item.state not in _RETRIED_STATES:
-            continue
-        part = by_index.get(index)
-        if part is None and index not in jobs:
-            part = next(iter(files.values()), None)
-        if part is None and item is not None and index not in retried and item.array_file.startswith(RETRY_PREFIX):
-            part = files.get(item.array_file)
+            continue  # not retried anyway
+        part = by_index.get(index)  # its item or its line
+        if part is None and index not in jobs:  # no file has a readable line of it
+            part = next(iter(damaged_files.values()), None)
+        retry_file = item.array_file if item is not None and item.array_file.startswith(RETRY_PREFIX) else ""
+        if part is None and index not in read_retry_lines:  # the latest version of its line may be damaged
+            part = damaged_files.get(retry_file)
         if part is not None:
-            lost[index] = part
-    return lost
+            damage[index] = part
+    return damage
 
 
 def _rejection(unreadable: Mapping[int, UsageError]) -> tuple[str, str]:

@@ -186,12 +186,12 @@ def _check_line(number: int, line: Mapping[str, Any], spec: SweepSpec) -> Iterat
     own = line.get("hyperparameters")
     for name in spec.space:
         if f"{HYPERPARAMETER}{name}" in line or (isinstance(own, Mapping) and name in own):
-            where = (
+            path = (
                 "lines",
                 number,
                 f"{HYPERPARAMETER}{name}" if f"{HYPERPARAMETER}{name}" in line else "hyperparameters",
             )
-            yield where, f"the sweep searches {name}, so a line cannot set it. Remove it here, or from search."
+            yield path, f"the sweep searches {name}, so a line cannot set it. Remove it here, or from search."
     if "output" in line:
         yield ("lines", number, "output"), "the trials would overwrite each other's results. Remove it."
     if isinstance(line.get("checkpoints"), str):

@@ -10,7 +10,7 @@ from traingrid.metrics.ranking import RankedJob
 from traingrid.sweep.journal import Begun, Ended, Entry, OutOfBudget, Rejected, StoppedEarly, Submitted, TrialBatch
 from traingrid.sweep.spec import Objective, Parameters
 
-FEWEST_WITHOUT_VALUE = 3
+MIN_TRIALS_WITHOUT_VALUE = 3
 """The number of ended trials without a value before which no sweep gives up: with `parallel: 1`, one trial whose
 learning rate is too high must not end it."""
 
@@ -111,10 +111,10 @@ class SweepState:
         """Return True if many trials have ended and none has a value, so that new ones would only cost money.
 
         Args:
-            parallel: The number of ended trials from which on this is decided, at least `FEWEST_WITHOUT_VALUE`.
+            parallel: The number of ended trials from which on this is decided, at least `MIN_TRIALS_WITHOUT_VALUE`.
         """
         ended = [trial for trial in self.trials.values() if trial.ended]
-        enough = len(ended) >= max(parallel, FEWEST_WITHOUT_VALUE)
+        enough = len(ended) >= max(parallel, MIN_TRIALS_WITHOUT_VALUE)
         return enough and all(trial.value is None for trial in ended)
 
 

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from traingrid.sweep.trial_jobs import TrialJobs
 
 logger = logging.getLogger(__name__)
-_SMALLEST_BUDGET = 0.01
+_MIN_BUDGET = 0.01
 """US dollars. A smaller remainder of the budget starts no trial."""
 
 
@@ -227,8 +227,10 @@ class Sweep:
                 self._append(decision)
         for number, job in jobs.items():
             if (stopped := self._trial(number).stopped) and not job.cancelled:
-                why = f"sweep {self.spec.name}: {self.spec.objective.metric} {stopped.best:g} is worse than the median"
-                self.grid.cancel(self._trial(number).submission, job.index, f"{why} {stopped.median:g}")
+                reason = (
+                    f"sweep {self.spec.name}: {self.spec.objective.metric} {stopped.best:g} is worse than the median"
+                )
+                self.grid.cancel(self._trial(number).submission, job.index, f"{reason} {stopped.median:g}")
 
     def _enforce_budget(self, jobs: Mapping[int, JobStatus]) -> None:
         """Cancel all trials if they have cost the budget together."""
@@ -236,12 +238,12 @@ class Sweep:
         if budget is None:
             return
         self._dollars = self._state.dollars + sum(job.dollars for job in jobs.values())
-        if not self._state.is_out_of_budget(budget) and self._dollars > budget - _SMALLEST_BUDGET:
+        if not self._state.is_out_of_budget(budget) and self._dollars > budget - _MIN_BUDGET:
             self._append(OutOfBudget(dollars=self._dollars, budget=budget))
         for number, job in jobs.items() if self._state.is_out_of_budget(budget) else ():
             if not job.cancelled:
-                why = f"sweep {self.spec.name}: the budget of ${budget:,.2f} is spent"
-                self.grid.cancel(self._trial(number).submission, job.index, why)
+                reason = f"sweep {self.spec.name}: the budget of ${budget:,.2f} is spent"
+                self.grid.cancel(self._trial(number).submission, job.index, reason)
 
     def _room(self, open_trials: int) -> int:
         """Return the number of trials that may be submitted now."""

@@ -18,7 +18,7 @@ class SourceChangedError(MoveError):
 class TargetDiffersError(MoveError):
     """An object of the target is not a copy of the source's object; copying never replaces it."""
 
-    def __init__(self, target: object, why: str) -> None:
-        text = f"{target} is not a copy of the source's object: {why}."
+    def __init__(self, target: object, reason: str) -> None:
+        text = f"{target} is not a copy of the source's object: {reason}."
         next_step = "Nothing was replaced. Choose another folder in s3_uri, or delete the object, and retry the line."
         super().__init__(text, next_step)

@@ -93,8 +93,8 @@ class Folders:
                 yield Pair(name=name, source=listed, target=None)
                 continue
             if copy[1].size != listed.size:
-                why = f"it has {copy[1].size:,} bytes, and the source's has {listed.size:,}"
-                raise TargetDiffersError(self.target / name, why)
+                reason = f"it has {copy[1].size:,} bytes, and the source's has {listed.size:,}"
+                raise TargetDiffersError(self.target / name, reason)
             yield Pair(name=name, source=listed, target=copy[1])
             copy = next(copies, None)
         if copy is not None:

@@ -50,28 +50,28 @@ class ObjectRange:
                 (https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html, If-Match).
             OSError: The file cannot be written.
         """
-        at = self.start
+        position = self.start
         with self.file.open("r+b") as file:
-            while at < self.end and not stop.is_set():
-                before = at
+            while position < self.end and not stop.is_set():
+                first_position = position
                 try:
-                    file.seek(at)
-                    for chunk in self._chunks(s3, at):
-                        at += file.write(chunk)
-                        progress(at)
+                    file.seek(position)
+                    for chunk in self._chunks(s3, position):
+                        position += file.write(chunk)
+                        progress(position)
                         if stop.is_set():
                             return
                 except (BotoCoreError, ClientError) as error:
                     if isinstance(error, FlexibleChecksumError):
-                        at = self.start
-                    if at > before:
+                        position = self.start
+                    if position > first_position:
                         retries.renew()
                     retries.wait(error, stop)
 
-    def _chunks(self, s3: Any, at: int) -> Iterator[bytes]:
+    def _chunks(self, s3: Any, position: int) -> Iterator[bytes]:
         """Yield the bytes from a position on. botocore verifies the checksum of an object that is read as a whole."""
-        is_whole = (at, self.end) == (0, self.size)
-        part = {} if is_whole else {"Range": f"bytes={at}-{self.end - 1}"}
+        is_whole = (position, self.end) == (0, self.size)
+        part = {} if is_whole else {"Range": f"bytes={position}-{self.end - 1}"}
         reply = s3.get_object(Bucket=self.source.bucket, Key=self.source.key, IfMatch=self.etag, **part)
         with closing(reply["Body"]) as body:
             yield from body.iter_chunks(CHUNK_BYTES)

@@ -15,7 +15,7 @@ from traingrid.backoff import backoff_seconds
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
-LONGEST_WAIT = 20.0
+MAX_WAIT = 20.0
 PATIENCE_SECONDS = 600.0
 
 
@@ -25,26 +25,26 @@ class Retries:
     Args:
         seconds: The duration of an outage after which its error is raised.
         tries: The number of requests after which it is.
-        longest_wait: The maximum wait before the next request, in seconds.
+        max_wait: The maximum wait before the next request, in seconds.
     """
 
-    def __init__(self, seconds: float, tries: float = math.inf, longest_wait: float = LONGEST_WAIT) -> None:
-        self._limits, self._longest_wait = (seconds, tries), longest_wait
+    def __init__(self, seconds: float, tries: float = math.inf, max_wait: float = MAX_WAIT) -> None:
+        self._limits, self._max_wait = (seconds, tries), max_wait
         self.renew()
 
     def renew(self) -> None:
         """Record a success."""
-        self._since, self._tries = time.monotonic(), 0
+        self._last_success, self._tries = time.monotonic(), 0
 
     def wait(self, error: BotoCoreError | ClientError, stop: Event) -> None:
         """Wait before the next request, at most until `stop` is set; raise the error if the same request is no use."""
         is_lost = isinstance(error, IncompleteReadError | FlexibleChecksumError)
         seconds, tries = self._limits
         self._tries += 1
-        if not (is_lost or is_outage(error)) or self._tries > tries or time.monotonic() - self._since > seconds:
+        if not (is_lost or is_outage(error)) or self._tries > tries or time.monotonic() - self._last_success > seconds:
             raise error
         logger.info("AWS is not available: %s. It is tried again.", error)
-        stop.wait(backoff_seconds(self._tries, self._longest_wait))
+        stop.wait(backoff_seconds(self._tries, self._max_wait))
 
 
 def patiently(call: Callable[[], T], seconds: float = PATIENCE_SECONDS) -> T:

@@ -26,7 +26,7 @@ def sagemaker_variables(job: TrainingJob) -> dict[str, str]:
     del variables["hyperparameters"], variables["channel_input_dirs"]  # replaced by one variable for each entry
     if job.launch.script:
         variables["user_args"] = script_arguments(job.hyperparameters)
-        variables["framework_params"] = {name: _decoded(text) for name, text in job.framework_parameters.items()}
+        variables["framework_params"] = {name: _decode(text) for name, text in job.framework_parameters.items()}
     variables |= {f"channel_{name}": str(folder) for name, folder in job.channels.items()}
     variables |= {f"hp_{name}": text for name, text in job.hyperparameters.items()}
     return {f"SM_{name.upper()}": _text(value) for name, value in variables.items()}
@@ -67,7 +67,7 @@ def _training_environment(job: TrainingJob) -> dict[str, object]:
         "resource_config": resources,
         "input_data_config": job.channel_settings,
         "channel_input_dirs": {name: str(path) for name, path in job.channels.items()},
-        "hyperparameters": {name: _decoded(text) for name, text in job.hyperparameters.items()},
+        "hyperparameters": {name: _decode(text) for name, text in job.hyperparameters.items()},
     }
     if script := job.launch.script:
         environment |= {
@@ -78,7 +78,7 @@ def _training_environment(job: TrainingJob) -> dict[str, object]:
     return environment
 
 
-def _decoded(text: str) -> object:
+def _decode(text: str) -> object:
     """Return a hyperparameter as the toolkit does: JSON values become numbers, lists, true, ..."""
     try:
         return outside_json.loads(text)

@@ -91,7 +91,7 @@ def connect(job: TrainingJob, port: int, stop: Callable[[], bool]) -> ConnectedH
     deadline = time.monotonic() + job.launch.host_timeout_seconds
     if not job.is_main_host:
         hello = {"host": job.current_host, "processes": job.launch.processes_per_host}
-        return ConnectedHosts(connections={job.main_host: _joined(job.main_host, port, hello, stop, deadline)})
+        return ConnectedHosts(connections={job.main_host: _join(job.main_host, port, hello, stop, deadline)})
     reported = _gathered(job.hosts[1:], port, stop, deadline)
     reason = "" if stop() else _wrong(job, {host: processes for host, (_, processes) in reported.items()})
     for connection, _ in reported.values():
@@ -141,7 +141,7 @@ def _gathered(
     return reported
 
 
-def _joined(
+def _join(
     first: str, port: int, hello: Mapping[str, object], stop: Callable[[], bool], deadline: float
 ) -> socket.socket:
     """Report to the first host, and return the connection when it lets this host start."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 
 from training_container import outside_json
-from training_container.launcher.exit_status import in_words, likely_cause
+from training_container.launcher.exit_description import exit_phrase, likely_cause
 from training_container.launcher.horovod_stalls import StallWatch
 
 # SageMaker shows the first 1,024 characters of /opt/ml/output/failure as the job's FailureReason.
@@ -135,7 +135,7 @@ class FailureWatch:
     def _note_death(self, rank: int, node: str, status: int) -> None:
         """Record that a rank died."""
         host = self._host(rank, node)
-        self.deaths.setdefault(rank, f"Rank {rank} on {host} {in_words(status)}.{likely_cause(status)}")
+        self.deaths.setdefault(rank, f"Rank {rank} on {host} {exit_phrase(status)}.{likely_cause(status)}")
 
     def _host(self, rank: int, node: str) -> str:
         """Return SageMaker's name of a rank's host. Open MPI prints the node's own name, which may differ."""
@@ -182,7 +182,7 @@ class FailureWatch:
         if self.failures:
             return self._loss(reported)
         subject = "The ranks" if status > 0 else "The program that started the ranks"
-        return _with_lines(f"{subject} {in_words(status)} without a report.{likely_cause(status)}", self.tail)
+        return _with_lines(f"{subject} {exit_phrase(status)} without a report.{likely_cause(status)}", self.tail)
 
 
 def _explained(failure: RankFailure) -> str:

@@ -84,12 +84,12 @@ class StallWatch:
         numbers = ", ".join(map(str, ranks[:_SHOWN_RANKS])) + f" and {len(ranks) - _SHOWN_RANKS} more" * (
             len(ranks) > _SHOWN_RANKS
         )
-        who = f"Rank{'s' * (len(ranks) > 1)} {numbers}" if ranks else "A rank"
+        subject = f"Rank{'s' * (len(ranks) > 1)} {numbers}" if ranks else "A rank"
         names = [name for name in self.missing[ranks[0]].split(", ") if name] if ranks else []
         more = " and others" * (len(names) > _SHOWN_COLLECTIVES)
         collective = f"the collective {', '.join(names[:_SHOWN_COLLECTIVES])}{more}" if names else "a collective"
         return (
-            f"{who} did not join {collective}, for which the other ranks have waited more than {self.seconds} s. "
+            f"{subject} did not join {collective}, for which the other ranks have waited more than {self.seconds} s. "
             "Either it hangs while reading or writing data, or its code took another branch: all ranks must call the "
             "same collectives in the same order, even if their data ends at different times. If it is only slow, "
             "increase the hyperparameter stall_seconds, or for a script the environment variable "

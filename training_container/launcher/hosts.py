@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from training_container.launcher.exit_status import in_words, likely_cause
+from training_container.launcher.exit_description import exit_phrase, likely_cause
 
 SSH = (
     "ssh -o BatchMode=yes -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR "
@@ -75,7 +75,7 @@ def serve(base: Path, stop_file: Path, on_stop: Callable[[], None]) -> tuple[int
                 on_stop()
             if server.poll() is not None:
                 raise HostError(
-                    f"sshd {in_words(server.returncode)} before training ended.{likely_cause(server.returncode)}"
+                    f"sshd {exit_phrase(server.returncode)} before training ended.{likely_cause(server.returncode)}"
                 )
             time.sleep(0.2)
         status, _, reason = ended.read_text(encoding="utf-8").partition("\n")

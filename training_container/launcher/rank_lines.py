@@ -13,7 +13,7 @@ from typing import NamedTuple
 _TAG = re.compile(r"\[\d+,(\d+)\]<(stdout|stderr)>:")
 BYTES = "latin-1"
 """The encoding of the launcher's output, which keeps each byte: a mark may stand between the bytes of a character."""
-_LONGEST = 64 * 1024
+_MAX_LINE_LENGTH = 64 * 1024
 """The number of characters after which a line without an end is passed on, so that it does not fill the memory."""
 
 
@@ -83,7 +83,7 @@ class RankLines:
     def _append(self, key: tuple[int, str], text: str) -> Iterator[RankLine]:
         """Add a piece to the line of a rank, and yield the line if it is complete."""
         line = self._started.pop(key, "") + text
-        if line.endswith(("\n", "\r")) or len(line) > _LONGEST:
+        if line.endswith(("\n", "\r")) or len(line) > _MAX_LINE_LENGTH:
             yield RankLine(*key, _ended(line))
         else:
             self._started[key] = line

@@ -120,12 +120,12 @@ def _install(code: Path, base: Path) -> None:
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as constraints:
         constraints.writelines(f"{name}=={version}\n" for name, version in _fixed_versions())
         constraints.flush()
-        pip = script_packages.install(code, Path(constraints.name), base)
-    print(pip.stdout, end="", flush=True)
-    if pip.returncode:
-        errors = " ".join(line.strip() for line in pip.stderr.splitlines() if line.startswith("ERROR"))
+        result = script_packages.install(code, Path(constraints.name), base)
+    print(result.stdout, end="", flush=True)
+    if result.returncode:
+        errors = " ".join(line.strip() for line in result.stderr.splitlines() if line.startswith("ERROR"))
         raise ContractError(
-            f"{' and '.join(files)} cannot be installed: {errors or pip.stderr.strip()[-500:]} "
+            f"{' and '.join(files)} cannot be installed: {errors or result.stderr.strip()[-500:]} "
             f"Requirements must be compatible with the image's {', '.join(name for name, _ in _fixed_versions())}. "
             "Without access to a package index, add the packages to a custom image."
         )

@@ -16,7 +16,7 @@ Layout = Literal["shared", "folders"]
 CHANNEL = "models"
 """The channel with the archives of the models."""
 _PREFIX = "merge_"
-_MOST = 10**9
+_MAX_VALUE = 10**9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +84,8 @@ def _value(name: str, text: str) -> str | int:
         if text not in choices:
             raise ContractError(f"Hyperparameter {_PREFIX}{name} is {text!r}; it must be one of: {', '.join(choices)}.")
         return text
-    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= _MOST):
-        raise ContractError(f"Hyperparameter {_PREFIX}{name} is {text!r}; it must be a whole number from 1 to {_MOST}.")
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= _MAX_VALUE):
+        raise ContractError(
+            f"Hyperparameter {_PREFIX}{name} is {text!r}; it must be a whole number from 1 to {_MAX_VALUE}."
+        )
     return int(text)

@@ -26,7 +26,7 @@ class HostUse:
 
     def __init__(self, proc: Path = PROC, cgroup: Path = CGROUP, clock: Callable[[], float] = time.monotonic) -> None:
         self._proc, self._cgroup, self._clock = proc, cgroup, clock
-        self._busy, self._at = self._busy_seconds(), clock()
+        self._busy, self._measured_at = self._busy_seconds(), clock()
         self._gpus = _gpus()
 
     def sample(self) -> dict[str, float]:
@@ -36,11 +36,11 @@ class HostUse:
         return {name: round(value, 1) for name, value in measured.items()}
 
     def _cpu_percent(self) -> float | None:
-        busy, at = self._busy_seconds(), self._clock()
-        if busy is None or self._busy is None or at <= self._at:
+        busy, now = self._busy_seconds(), self._clock()
+        if busy is None or self._busy is None or now <= self._measured_at:
             return None
-        share = (busy - self._busy) / (at - self._at) / self._processors()
-        self._busy, self._at = busy, at
+        share = (busy - self._busy) / (now - self._measured_at) / self._processors()
+        self._busy, self._measured_at = busy, now
         return min(100.0, 100 * max(0.0, share))
 
     def _processors(self) -> float:

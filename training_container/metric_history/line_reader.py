@@ -79,8 +79,8 @@ def record_of(values: Mapping[str, float], seconds: float, positions: Mapping[st
     Args:
         seconds: Their time in seconds since 1970.
     """
-    at = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return json.dumps({"time": at, **positions, "metrics": values}, separators=(",", ":"))
+    timestamp = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return json.dumps({"time": timestamp, **positions, "metrics": values}, separators=(",", ":"))
 
 
 def _value(match: re.Match[str]) -> float | None:

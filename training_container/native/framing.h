@@ -14,9 +14,9 @@
 
 namespace traingrid {
 
-constexpr size_t kHeader = 12;               // length (uint64) and its CRC (uint32), little endian
-constexpr size_t kFooter = 4;                // CRC of the data, which is not checked
-constexpr uint64_t kLongest = 1ull << 30;    // maximum bytes of data: a corrupt length would be allocated
+constexpr size_t kHeader = 12;                    // length (uint64) and its CRC (uint32), little endian
+constexpr size_t kFooter = 4;                     // CRC of the data, which is not checked
+constexpr uint64_t kMaxRecordBytes = 1ull << 30;  // maximum bytes of data: a corrupt length would be allocated
 
 class Framing {
  public:
@@ -69,9 +69,9 @@ class Framing {
            "compressed, or not TFRecords.");
       return false;
     }
-    if (*length <= kLongest) return true;
+    if (*length <= kMaxRecordBytes) return true;
     Fail(Here() + " has a length of " + std::to_string(*length) + " bytes, but the maximum is " +
-         std::to_string(kLongest) + ". The object is damaged.");
+         std::to_string(kMaxRecordBytes) + ". The object is damaged.");
     return false;
   }
 

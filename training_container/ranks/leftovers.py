@@ -28,7 +28,7 @@ import psutil
 
 from training_container.contract.rank_variables import position
 from training_container.contract.stopping import is_stopping
-from training_container.launcher.exit_status import in_words
+from training_container.launcher.exit_description import exit_phrase
 from training_container.ranks.marked_output import MarkedOutput
 
 GRACE_SECONDS = 1.0
@@ -116,7 +116,7 @@ def _after_stop(status: int | None) -> int | None:
     """
     if not status or not is_stopping():
         return status
-    ended = in_words(os.waitstatus_to_exitcode(status))
+    ended = exit_phrase(os.waitstatus_to_exitcode(status))
     print(f"Rank {position(os.environ).rank} {ended} after the stop.", flush=True)
     return 0
 

@@ -18,7 +18,7 @@ from training_container.contract.stopping import is_stopping
 from training_container.contract.toolkit import sagemaker_variables, script_arguments
 from training_container.contract.training_job import Folders, TrainingJob, read_training_job
 from training_container.launcher import script_packages, scripts
-from training_container.launcher.exit_status import in_words, likely_cause
+from training_container.launcher.exit_description import exit_phrase, likely_cause
 from training_container.ranks import leftovers, rank_process
 from training_container.ranks.marked_output import MarkedOutput
 from training_container.ranks.script_end import report_and_end
@@ -110,7 +110,7 @@ def run_shell(program: Path, arguments: list[str]) -> None:
     else:
         if not status or is_stopping():
             return
-        ended = f"{program.name} {in_words(status)}.{likely_cause(status)}"
+        ended = f"{program.name} {exit_phrase(status)}.{likely_cause(status)}"
     report_and_end(ScriptError, ScriptError(ended), None)
 
 

@@ -35,7 +35,15 @@ from training_container.trainer.data.channels import (
     unknown_channel,
 )
 from training_container.trainer.data.record_index import WITH_THE_DATA, Index, record_index, stored
-from training_container.trainer.data.shards import Segment, Shard, byte_range, files_of, range_of, segments, shard
+from training_container.trainer.data.shards import (
+    Segment,
+    Shard,
+    byte_range,
+    files_of,
+    range_of,
+    segments_of_rank,
+    shard,
+)
 from training_container.trainer.demux.framing import Splitter, StreamError
 from training_container.trainer.demux.record_reader import BLOCK, blocks, ending
 
@@ -51,7 +59,7 @@ class Records:
         place: The position of this rank.
         reading: The options for shuffling and sharding.
         files: All files that this host sees; empty for a stream.
-        among: The number of this rank among the ranks that share the files, and their number.
+        rank_and_size: The number of this rank among the ranks that share the files, and their number.
         stream: The channel whose FIFOs provide the stream; empty for files.
     """
 
@@ -59,14 +67,14 @@ class Records:
     place: Ranks
     reading: ReadOptions
     files: tuple[Path, ...] = ()
-    among: tuple[int, int] = (0, 1)
+    rank_and_size: tuple[int, int] = (0, 1)
     stream: str = ""
     _opened: int = field(default=0, init=False)
 
     @property
-    def in_ranges(self) -> bool:
+    def reads_ranges(self) -> bool:
         """True if each rank reads a range of the records."""
-        return bool(self.files) and self.reading.shard_by == "auto" and self.among[1] > 1
+        return bool(self.files) and self.reading.shard_by == "auto" and self.rank_and_size[1] > 1
 
     @cached_property
     def index(self) -> Index:
@@ -78,15 +86,15 @@ class Records:
     @cached_property
     def shard(self) -> Shard:
         """This rank's files, and the selection of its records in them, if ranks do not read ranges."""
-        return shard(self.files, *self.among, by="record" if self.reading.shard_by == "record" else "file")
+        return shard(self.files, *self.rank_and_size, by="record" if self.reading.shard_by == "record" else "file")
 
     @property
     def count(self) -> int | None:
         """The number of records in this rank's share; None for streams, whose length is known only at their end."""
         if self.stream:
             return None
-        if self.in_ranges:
-            return len(range_of(sum(entry.records for entry in self.index.values()), *self.among))
+        if self.reads_ranges:
+            return len(range_of(sum(entry.records for entry in self.index.values()), *self.rank_and_size))
         return self.shard.count()
 
     def records(self, epoch: int, worker: int = 0, workers: int = 1) -> Iterator[bytes]:
@@ -103,7 +111,7 @@ class Records:
         if self.stream:
             records = self._of_stream()
         elif self.reading.shard_by == "auto":
-            rank, ranks = self.among
+            rank, ranks = self.rank_and_size
             records = self._of_files(self._range(epoch, rank * workers + worker, ranks * workers))
         else:
             own = self.shard
@@ -130,7 +138,9 @@ class Records:
             return [Segment(path=path) for path in paths]
         files = [(path, self.index[self._name(path)]) for path in paths]
         total = sum(entry.records for _, entry in files)
-        return segments(files, number, ranges, choice.randrange(total) if self.reading.shuffle_files and total else 0)
+        return segments_of_rank(
+            files, number, ranges, choice.randrange(total) if self.reading.shuffle_files and total else 0
+        )
 
     def _ordered(self, files: Iterable[Path], choice: random.Random) -> list[Path]:
         """Return the files in the order of an epoch."""
@@ -184,11 +194,10 @@ def open(name: str, *, reading: ReadOptions | None = None, place: Ranks | None =
             raise ChannelError(f"Channel {name} is streamed as RecordIO, and not as TFRecords. Read it with stream().")
         return Records(name=name, place=place, reading=reading, stream=stream_of(name, channels, place))
     part = is_a_part(channels[name], place)
-    among = (place.local_rank, place.local_size) if part else (place.rank, place.size)
-    records = Records(
-        name=name, place=place, reading=reading, files=files_of(place.folders.data / name, name), among=among
-    )
-    if records.in_ranges:
+    rank_and_size = (place.local_rank, place.local_size) if part else (place.rank, place.size)
+    files = files_of(place.folders.data / name, name)
+    records = Records(name=name, place=place, reading=reading, files=files, rank_and_size=rank_and_size)
+    if records.reads_ranges:
         _ = records.index  # before a DataLoader starts workers, which would count again
     return records
 

@@ -145,7 +145,7 @@ class Training:
         for group in groups(batches, self.config.accumulate_steps, self.times):
             with self.reporter.profiled(state.progress.step + 1) if self.reporter else nullcontext():
                 outcome = self.train_step(group)
-            state.step_started(len(group))
+            state.count_steps(len(group))
             # The outcome is read while the device runs the next step, because reading it waits for the step's end. A
             # stop, and a loss that is not finite, are therefore noticed one step later, by all ranks alike.
             stop = previous is not None and self.read(previous, steps_before=1)
@@ -199,7 +199,7 @@ class Training:
         if config.tolerate_corrupt_records:
             self.metrics["corrupt_records"] = corrupt_records_of_all_ranks()
         path = self.validate_epoch(save=saves) if validates else None
-        self.state.epoch_done(self.metrics.get("validation_top1"))
+        self.state.count_epoch(self.metrics.get("validation_top1"))
         if self.reporter:
             self.reporter.epoch(epoch, self.metrics)
         best = validates and self.state.is_best
@@ -222,7 +222,7 @@ class Training:
         Returns:
             The checkpoint, on rank 0; None without one.
         """
-        self.state.epoch_trained()
+        self.state.record_trained_epoch()
         previous, path = self.saved, self.checkpoint() if save else None
         self.metrics |= self.validation_metrics()
         loss = self.metrics["validation_loss"]

@@ -75,7 +75,7 @@ class TrainingState:
             place = f"Continuing after step {saved.step}: epoch {saved.epoch + 1} is trained and is validated first."
         return f"{place} {change}" if change else place
 
-    def step_started(self, batches: int) -> None:
+    def count_steps(self, batches: int) -> None:
         """Count a step. Its loss follows with `add_loss`, before the next checkpoint and before the epoch's end.
 
         Args:
@@ -94,11 +94,11 @@ class TrainingState:
         done = self.progress
         self.progress = dataclasses.replace(done, loss_sum=done.loss_sum + loss, loss_steps=done.loss_steps + 1)
 
-    def epoch_trained(self) -> None:
+    def record_trained_epoch(self) -> None:
         """Record that the epoch is trained, and only its validation is left."""
         self.progress = dataclasses.replace(self.progress, awaits_validation=True)
 
-    def epoch_done(self, top1: float | None) -> None:
+    def count_epoch(self, top1: float | None) -> None:
         """Count an epoch, and compare its validation, if it had one, with the best."""
         done = self.progress
         best, since = done.best, done.epochs_since_best

@@ -32,13 +32,13 @@ def deploy(endpoint: str, grid_file: Path, work: Path) -> None:
     regions = sorted({grid.home, *grid.regions})
     templates = str(work / "cdk.out")  # synthesised once; otherwise each command would repeat it
     run_cdk(endpoint, work, "synth", "--quiet", "--context", f"grid={grid_file.resolve()}", "--output", templates)
-    home, elsewhere = _account(endpoint), grid.elsewhere()
+    home, other_accounts = _account(endpoint), grid.other_accounts()
     at_home = sorted({grid.home, *grid.at_home()})
     run_cdk(endpoint, work, "bootstrap", "--app", templates, *(f"aws://{home}/{region}" for region in at_home))
     for account in sorted(
-        set(elsewhere.values())
+        set(other_accounts.values())
     ):  # by a user of that account, who trusts this account to deploy there
-        environments = [f"aws://{account}/{region}" for region, of in elsewhere.items() if of == account]
+        environments = [f"aws://{account}/{region}" for region, owner in other_accounts.items() if owner == account]
         trust = ("--trust", home, "--cloudformation-execution-policies", "arn:aws:iam::aws:policy/AdministratorAccess")
         run_cdk(endpoint, work, "bootstrap", "--app", templates, *trust, *environments, account=account)
     at_once = ("--concurrency", str(len(regions)))

@@ -33,7 +33,7 @@ def push_images(endpoint: str, grid: GridSettings, secret: str = "") -> Iterator
         repository = names.orchestrator_repository(grid.name)
         yield _push(_registry(endpoint, secret, grid.home), repository, tag, images.ORCHESTRATOR)
     for region in grid.regions:
-        registry = _registry(endpoint, secret, region, grid.elsewhere().get(region, ""))
+        registry = _registry(endpoint, secret, region, grid.other_accounts().get(region, ""))
         for image in grid.images.values():
             if image.repository and image.tag:
                 yield _push(registry, names.repository(grid.name, image.repository), image.tag, images.TRAINING)

@@ -19,7 +19,7 @@ from verification.faults.submissions import Submission
 from verification.faults.table import Outcome
 
 _LINES_AT_ONCE = 12
-_MOST_CALLS = 12
+_MAX_CALLS = 12
 """Upper bound of the call at which a child is killed: about the calls of a launch."""
 
 _HOURLY_DOLLARS = 3600.0
@@ -182,5 +182,5 @@ def _kills(grid: FaultyGrid, lines: int, number: int, chance: random.Random) -> 
     for effect in KILLS:
         yield CallFault(effect=effect, caller=function, share=_SHARE)
     for index in range(lines):
-        effect, nth = chance.choice(KILLS), chance.randint(1, _MOST_CALLS)
+        effect, nth = chance.choice(KILLS), chance.randint(1, _MAX_CALLS)
         yield CallFault(effect=effect, nth=nth, caller=f"batch/*:{index}/1", host_lost=chance.random() < 0.5)

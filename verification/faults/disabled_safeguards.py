@@ -49,7 +49,7 @@ def _attach() -> None:
     from traingrid.backends.eks.backend import Eks  # noqa: PLC0415  # as above
 
     def start_on_eks(self: Eks, name: str, job: Any, tags: dict[str, str]) -> None:
-        if not self._create(self._wanted(name, job, tags)):
+        if not self._create(self._training_object(name, job, tags)):
             raise LaunchError(INVALID_REQUEST, f"{name} is taken")
 
     Eks.start = start_on_eks  # type: ignore[method-assign]  # the sabotage

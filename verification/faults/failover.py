@@ -18,7 +18,7 @@ from verification.faults.submissions import REGIONS, Submission
 from verification.faults.table import Outcome
 
 _LINES_AT_ONCE = 12
-_MOST_CALLS = 40
+_MAX_CALLS = 40
 """Upper bound of the call at which a child is killed; a child that waits for capacity and moves makes about as many."""
 _FIELDS = {"backend": "eks sagemaker", "capacity_wait": "2s"}
 _WITHOUT = Capacity(instance_type="p4d.*")
@@ -83,7 +83,7 @@ def _kills(lines: int, chance: random.Random) -> Iterator[CallFault]:
     """Yield a kill for each line, and for half of them another one at their child's next try."""
     for index in range(lines):
         for attempt in range(1, 2 + (chance.random() < 0.5)):
-            effect, nth = chance.choice(KILLS), chance.randint(1, _MOST_CALLS)
+            effect, nth = chance.choice(KILLS), chance.randint(1, _MAX_CALLS)
             caller = f"batch/*:{index}/{attempt}"
             yield CallFault(effect=effect, nth=nth, caller=caller, host_lost=chance.random() < 0.5)
 

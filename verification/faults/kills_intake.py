@@ -20,7 +20,7 @@ from verification.faults.table import Outcome
 _TRIES = 3
 """Lambda's attempts for an asynchronous event before it becomes a dead letter (stacks/event_function.py)."""
 
-_MOST_REDRIVES = 5
+_MAX_REDRIVES = 5
 
 _STORM_SHARE = 0.1
 """Share of the calls in a storm that kill: it kills most attempts for a manifest, and all three for a few."""
@@ -107,8 +107,8 @@ class _Intake:
         redriven, rounds = len(self.dead), 0
         while self.dead:
             rounds += 1
-            if rounds > _MOST_REDRIVES:
-                raise TimeoutError(f"still dead letters after {_MOST_REDRIVES} redrives: {sorted(self.dead)}")
+            if rounds > _MAX_REDRIVES:
+                raise TimeoutError(f"still dead letters after {_MAX_REDRIVES} redrives: {sorted(self.dead)}")
             for event in self.dead.values():
                 self._lambda.invoke(FunctionName=self.function, InvocationType="Event", Payload=json.dumps(event))
             self.dead.clear()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-LONGEST_CALL_SECONDS = 30.0
+MAX_CALL_SECONDS = 30.0
 """Longest time between two pauses. A client's call times out after a minute (traingrid/aws/clients.py); half of that
 keeps the four calls from a child's check for a cancel to its create within the audit's limit for late creates."""
 
@@ -140,9 +140,9 @@ class Turns:
         actor.wakes_at = 0.0
 
     def pass_time(self, seconds: float) -> None:
-        """Advance the clock, after running each actor whose call would exceed LONGEST_CALL_SECONDS."""
+        """Advance the clock, after running each actor whose call would exceed MAX_CALL_SECONDS."""
         for actor in list(self.actors):
-            if self.now + seconds - max(actor.acted_at, actor.wakes_at) > LONGEST_CALL_SECONDS:
+            if self.now + seconds - max(actor.acted_at, actor.wakes_at) > MAX_CALL_SECONDS:
                 self.give(actor, _TO_ITS_REST)
         self.now += seconds
 

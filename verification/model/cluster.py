@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from traingrid.aws.clients import Maker, background_client, client, client_without_retries
+from traingrid.aws.clients import ClientFactory, background_client, client, client_without_retries
 from traingrid.backends.inventory import ALL, Window
 from traingrid.backends.sagemaker.backend import SageMaker
 from traingrid.backends.sagemaker.inventory import SageMakerInventory
@@ -26,23 +26,25 @@ CLUSTER: BackendName = "eks"
 """The name of the service whose clients reach the clusters of an `Account`."""
 
 
-def _of_cluster(make: Maker) -> Maker:
+def _of_cluster(make_client: ClientFactory) -> ClientFactory:
     def made(service: str, *arguments: Any) -> Any:
-        return make(CLUSTER if service == "sagemaker" else service, *arguments)
+        return make_client(CLUSTER if service == "sagemaker" else service, *arguments)
 
     return made
 
 
-def cluster_backend(deployment: Deployment, region: str, make: Maker = client) -> SageMaker:
+def cluster_backend(deployment: Deployment, region: str, make_client: ClientFactory = client) -> SageMaker:
     """Return the backend of a Region's cluster."""
-    return SageMaker(deployment, region, _of_cluster(make), _of_cluster(client_without_retries))
+    return SageMaker(deployment, region, _of_cluster(make_client), _of_cluster(client_without_retries))
 
 
 class ClusterInventory(SageMakerInventory):
     """The training jobs of a Region's cluster."""
 
-    def __init__(self, deployment: Deployment, region: str, make: Maker = background_client, _role: str = "") -> None:
-        super().__init__(deployment, region, _of_cluster(make))
+    def __init__(
+        self, deployment: Deployment, region: str, make_client: ClientFactory = background_client, _role: str = ""
+    ) -> None:
+        super().__init__(deployment, region, _of_cluster(make_client))
 
     def listed(self, state: str = "", submission: str = "", window: Window = ALL) -> Iterator[TrainingJob]:
         """See `Inventory.listed`."""

@@ -10,6 +10,7 @@ from localcloud.batch.service_jobs import jobs
 from localcloud.batch.service_jobs.jobs import STATUSES, ServiceJob
 from localcloud.batch.service_jobs.resources import ServiceResources
 from localcloud.batch.service_jobs.scheduler import ServiceScheduler
+from localcloud.credentials.arn import name_of_arn
 
 PAGE = 100
 """API reference, ListServiceJobs, maxResults: 1 to 100."""
@@ -51,7 +52,7 @@ class Services:
         return {"serviceEnvironmentName": environment.name, "serviceEnvironmentArn": environment.arn}
 
     def _describeserviceenvironments(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        names = {str(name).rpartition("/")[2] for name in request.get("serviceEnvironments") or ()}
+        names = {name_of_arn(str(name)) for name in request.get("serviceEnvironments") or ()}
         environments = [
             environment
             for environment in self.resources.environments.values()
@@ -102,7 +103,7 @@ class Services:
         return {"jobArn": job.arn, "jobName": job.name, "jobId": job.id}
 
     def _describeservicejob(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        job = self._jobs.get(str(request.get("jobId") or "").rpartition("/")[2])
+        job = self._jobs.get(name_of_arn(str(request.get("jobId") or "")))
         if job is None:
             raise ClientException(f"Service job {request.get('jobId')} does not exist")
         return job.describe()
@@ -111,7 +112,7 @@ class Services:
         queue = self.resources.queue(str(request.get("jobQueue") or ""))
         if queue is None:
             raise ClientException(f"JobQueue {request.get('jobQueue')!r} is not a queue of service jobs")
-        chosen = list(_chosen(queue.jobs, request))
+        chosen = list(_select(queue.jobs, request))
         size, start = min(int(request.get("maxResults") or PAGE), PAGE), int(request.get("nextToken") or 0)
         answer: dict[str, Any] = {"jobSummaryList": [job.summary() for job in chosen[start : start + size]]}
         return answer | ({"nextToken": str(start + size)} if len(chosen) > start + size else {})
@@ -120,7 +121,7 @@ class Services:
         """Terminate a service job; an unknown one is not an error (API reference, TerminateServiceJobs)."""
         if not request.get("reason"):
             raise ClientException("'reason' is a required field (cannot be an empty string)")
-        job = self._jobs.get(str(request.get("jobId") or "").rpartition("/")[2])
+        job = self._jobs.get(name_of_arn(str(request.get("jobId") or "")))
         if job is not None:
             self.scheduler.terminate(job, str(request["reason"]))
         return {}
@@ -130,7 +131,7 @@ class Services:
             self._backend.tag_resource(arn, dict(request["tags"]))
 
 
-def _chosen(jobs: Iterable[ServiceJob], request: Mapping[str, Any]) -> Iterable[ServiceJob]:
+def _select(jobs: Iterable[ServiceJob], request: Mapping[str, Any]) -> Iterable[ServiceJob]:
     """Select jobs for ListServiceJobs: by name in any status, newest first, or by status, RUNNING by default."""
     filters = request.get("filters") or []
     if len(filters) > 1:

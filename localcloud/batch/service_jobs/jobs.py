@@ -17,7 +17,7 @@ ENDED = frozenset({"SUCCEEDED", "FAILED"})
 MAX_PAYLOAD_BYTES, MAX_REQUEST_BYTES = 10 * 1024, 30 * 1024
 """User Guide, "AWS Batch service quotas": limits of serviceRequestPayload and of a whole SubmitServiceJob request."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
-_LONGEST_NAME = 63
+_MAX_NAME_LENGTH = 63
 
 
 @dataclass(kw_only=True, eq=False)
@@ -75,7 +75,7 @@ class ServiceJob:
         document how it handles a name that becomes too long; this method truncates the name before the id.
         """
         attempt = uuid.uuid4().hex
-        name = f"AWSBatch{self.payload.get('TrainingJobName', '')}"[: _LONGEST_NAME - len(attempt)]
+        name = f"AWSBatch{self.payload.get('TrainingJobName', '')}"[: _MAX_NAME_LENGTH - len(attempt)]
         tags = [{"Key": key, "Value": value} for key, value in (self.request.get("tags") or {}).items()]
         return {**self.payload, "TrainingJobName": name + attempt, **({"Tags": tags} if tags else {})}
 

@@ -7,6 +7,7 @@ from typing import Any
 from moto.batch.exceptions import ClientException
 
 from localcloud.batch.waiting_jobs import WaitingJobs
+from localcloud.credentials.arn import name_of_arn
 
 KIND = "SAGEMAKER_TRAINING"
 ANY_TYPE = "NUM_INSTANCES"
@@ -96,14 +97,14 @@ class ServiceResources:
 
     def environment(self, identifier: str) -> Environment:
         """Return a service environment by name or ARN."""
-        name = identifier.rpartition("/")[2]
+        name = name_of_arn(identifier)
         if name not in self.environments:
             raise ClientException(f"Service environment {identifier} does not exist")
         return self.environments[name]
 
     def queue(self, identifier: str) -> Queue | None:
         """Return a queue of service jobs by name or ARN, or None if it does not exist."""
-        return self.queues.get(identifier.rpartition("/")[2])
+        return self.queues.get(name_of_arn(identifier))
 
     def create_environment(self, request: Mapping[str, Any]) -> Environment:
         """CreateServiceEnvironment."""
@@ -131,8 +132,8 @@ class ServiceResources:
         environment = self.environment(str(request["serviceEnvironment"]))
         used = [queue.name for queue in self.queues.values() if queue.environment is environment]
         if used or environment.state == "ENABLED":
-            why = f"queue {used[0]} uses it" if used else "it is ENABLED"
-            raise ClientException(f"Cannot delete service environment {environment.name}: {why}")
+            reason = f"queue {used[0]} uses it" if used else "it is ENABLED"
+            raise ClientException(f"Cannot delete service environment {environment.name}: {reason}")
         del self.environments[environment.name]
 
     def create_queue(self, request: Mapping[str, Any]) -> Queue:
@@ -180,7 +181,7 @@ class ServiceResources:
     def queue_and_share(self, arn: str) -> tuple[Queue, QuotaShare]:
         """Return the queue of a quota share, and the share, by the share's ARN."""
         queue = self.queue(arn.partition("/quota-share/")[0])
-        share = queue.shares.get(arn.rpartition("/")[2]) if queue else None
+        share = queue.shares.get(name_of_arn(arn)) if queue else None
         if queue is None or share is None:
             raise ClientException(f"Quota share {arn} does not exist")
         return queue, share

@@ -19,6 +19,7 @@ from localcloud.batch.service_jobs.jobs import ENDED, ServiceJob
 from localcloud.batch.service_jobs.resources import ANY_TYPE, Queue
 from localcloud.batch.waiting_jobs import weights_of
 from localcloud.credentials.access_keys import BATCH_KEY
+from localcloud.credentials.arn import name_of_arn, region_of_arn
 
 if TYPE_CHECKING:
     from localcloud.server.local_cloud import LocalCloud
@@ -142,10 +143,10 @@ class ServiceScheduler:
             code, message = error.response["Error"]["Code"], error.response["Error"]["Message"]
             reason = f"Received status from SageMaker: {code}: {message}"
             with self._changed:
-                self._again(job, reason) if code in _PASSES else self._over(job, "FAILED", reason)
+                self._requeue(job, reason) if code in _PASSES else self._leave_and_end(job, "FAILED", reason)
         except BotoCoreError as error:
             with self._changed:
-                self._over(job, "FAILED", f"Received status from SageMaker: {error}")
+                self._leave_and_end(job, "FAILED", f"Received status from SageMaker: {error}")
         else:
             with self._changed:
                 job.training_job = reply["TrainingJobArn"]
@@ -156,32 +157,32 @@ class ServiceScheduler:
         if not job.training_job:
             return
         try:
-            description = self._sagemaker(job).describe_training_job(
-                TrainingJobName=job.training_job.rpartition("/")[2]
-            )
+            description = self._sagemaker(job).describe_training_job(TrainingJobName=name_of_arn(job.training_job))
         except (ClientError, BotoCoreError):
             return  # not visible yet, or SageMaker does not answer; the next round asks again
         status, reason = description["TrainingJobStatus"], description.get("FailureReason", "")
         with self._changed:
             if status == "Completed":
-                self._over(job, "SUCCEEDED", "Received status from SageMaker: Training job completed")
+                self._leave_and_end(job, "SUCCEEDED", "Received status from SageMaker: Training job completed")
             elif status == "Stopped":
-                self._over(job, "FAILED", job.stop_reason or "Received status from SageMaker: Training job stopped")
+                self._leave_and_end(
+                    job, "FAILED", job.stop_reason or "Received status from SageMaker: Training job stopped"
+                )
             elif status == "Failed" and reason.startswith("CapacityError") and job.stop_reason is None:
-                self._again(job, f"Received status from SageMaker: {reason}")
+                self._requeue(job, f"Received status from SageMaker: {reason}")
             elif status == "Failed":
-                self._over(job, "FAILED", job.stop_reason or f"Received status from SageMaker: {reason}")
+                self._leave_and_end(job, "FAILED", job.stop_reason or f"Received status from SageMaker: {reason}")
             elif (now := _BY_PHASE.get(description["SecondaryStatus"])) and now != job.status:
                 job.started_at = now_ms() if now == "RUNNING" else job.started_at
                 self._move(job, now)
 
     def _stop_training(self, job: ServiceJob) -> None:
         try:
-            self._sagemaker(job).stop_training_job(TrainingJobName=job.training_job.rpartition("/")[2])
+            self._sagemaker(job).stop_training_job(TrainingJobName=name_of_arn(job.training_job))
         except ClientError:
             return  # the training job has already ended
 
-    def _again(self, job: ServiceJob, reason: str) -> None:
+    def _requeue(self, job: ServiceJob, reason: str) -> None:
         """Put a job back into its queue, because SageMaker had no capacity for it."""
         self._leave(job, reason)
         job.training_job, job.not_before = "", time.monotonic() + AGAIN_SECONDS
@@ -190,7 +191,7 @@ class ServiceScheduler:
         else:
             self._wait(job, reason)
 
-    def _over(self, job: ServiceJob, status: str, reason: str) -> None:
+    def _leave_and_end(self, job: ServiceJob, status: str, reason: str) -> None:
         self._leave(job, reason)
         self._end(job, status, reason)
 
@@ -227,4 +228,4 @@ class ServiceScheduler:
 
 
 def _region(job: ServiceJob) -> str:
-    return job.arn.split(":")[3]
+    return region_of_arn(job.arn)

@@ -22,13 +22,13 @@ class FunctionProvider(Provider):
         client, name = context.client("lambda"), old.physical_resource_id
         if changed(old, properties, "Code"):
             client.update_function_code(FunctionName=name, **properties["Code"])
-        apart = ("Code", "Tags", "Architectures", "ReservedConcurrentExecutions", "RecursiveLoop")
+        separate = ("Code", "Tags", "Architectures", "ReservedConcurrentExecutions", "RecursiveLoop")
         absent = {
             "Environment": {"Variables": {}},
             "Layers": [],
             "VpcConfig": {"SubnetIds": [], "SecurityGroupIds": []},
         }
-        request = {**absent, **without(properties, *apart), "FunctionName": name}
+        request = {**absent, **without(properties, *separate), "FunctionName": name}
         client.update_function_configuration(**context.request("lambda", "UpdateFunctionConfiguration", request))
         return provisioned(context, old.cf_resource_type, name, **old.attributes)
 
@@ -124,10 +124,10 @@ class BatchProvider(Provider):
         reply = getattr(context.client("batch"), snake(self._create))(**context.request("batch", self._create, request))
         arn = reply[self._arn]
         if kind == "AWS::Batch::ComputeEnvironment":
-            self._stabilized(context, arn)
+            self._require_valid(context, arn)
         return provisioned(context, kind, arn, **{self._arn[0].upper() + self._arn[1:]: arn})
 
-    def _stabilized(self, context: Context, arn: str) -> None:
+    def _require_valid(self, context: Context, arn: str) -> None:
         """Fail as CloudFormation does if a compute environment becomes INVALID, and delete the environment.
 
         Raises:
@@ -146,9 +146,9 @@ class BatchProvider(Provider):
             name = old.physical_resource_id.rsplit("/", 1)[-1].split(":")[0]
             return self.create(context, old.cf_resource_type, {**properties, self._name: name})
         key = self._name.removesuffix("Name")
-        apart = ("Tags", "ReplaceComputeEnvironment", "UpdatePolicy", self._name[0].upper() + self._name[1:])
+        separate = ("Tags", "ReplaceComputeEnvironment", "UpdatePolicy", self._name[0].upper() + self._name[1:])
         kinds = ("Type", "JobQueueType", "ServiceEnvironmentType")
-        request = {**without(properties, *apart, *kinds), key: old.physical_resource_id}
+        request = {**without(properties, *separate, *kinds), key: old.physical_resource_id}
         if "ComputeResources" in request:
             request["ComputeResources"] = without(request["ComputeResources"], "Type")
         getattr(context.client("batch"), snake(self._update))(**context.request("batch", self._update, request))

@@ -77,7 +77,7 @@ class RuleProvider(Provider):
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
         """Update the rule, and remove targets that are no longer in the template."""
-        name = old.physical_resource_id.rsplit("|", 1)[-1]
+        name = _rule_name(old)
         arn = self._put(context, name, properties)
         remaining = {target["Id"] for target in properties.get("Targets", [])}
         removed = [target["Id"] for target in old.properties.get("Targets", []) if target["Id"] not in remaining]
@@ -88,7 +88,7 @@ class RuleProvider(Provider):
     def delete(self, context: Context, resource: Provisioned) -> None:
         """Remove the targets, then the rule."""
         events, bus = context.client("events"), _bus(resource.properties)
-        name = resource.physical_resource_id.rsplit("|", 1)[-1]
+        name = _rule_name(resource)
         ids = [target["Id"] for target in resource.properties.get("Targets", [])]
         if ids:
             events.remove_targets(Rule=name, Ids=ids, **bus)
@@ -104,6 +104,11 @@ class RuleProvider(Provider):
             targets = {"Rule": name, "Targets": properties["Targets"], **_bus(properties)}
             events.put_targets(**context.request("events", "PutTargets", targets))
         return arn
+
+
+def _rule_name(rule: Provisioned) -> str:
+    """Return the name of a rule, whose physical id is "bus|rule", or "rule" on the default bus."""
+    return rule.physical_resource_id.rpartition("|")[2]
 
 
 def _bus(properties: Properties) -> dict[str, str]:

@@ -77,7 +77,9 @@ def _index_changes(old: Properties, new: Properties) -> list[dict[str, Any]]:
     https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-dynamodb-table.html; the error
     is recorded in https://github.com/aws/aws-cdk/issues/14920.
     """
-    before, after = ({index["IndexName"]: index for index in of.get("GlobalSecondaryIndexes", ())} for of in (old, new))
+    before, after = (
+        {index["IndexName"]: index for index in table.get("GlobalSecondaryIndexes", ())} for table in (old, new)
+    )
     changes = [{"Delete": {"IndexName": name}} for name in before if name not in after]
     changes += [{"Create": index} for name, index in after.items() if name not in before]
     if len(changes) > 1:
@@ -95,8 +97,8 @@ class RepositoryProvider(Provider):
     def create(self, context: Context, kind: str, properties: Properties) -> Provisioned:
         """Create the repository."""
         name = properties.get("RepositoryName") or context.name(lower=True)
-        apart = ("LifecyclePolicy", "EmptyOnDelete", "RepositoryPolicyText", "RepositoryName")
-        repository = {**without(properties, *apart), "repositoryName": name}
+        separate = ("LifecyclePolicy", "EmptyOnDelete", "RepositoryPolicyText", "RepositoryName")
+        repository = {**without(properties, *separate), "repositoryName": name}
         reply = context.client("ecr").create_repository(**context.request("ecr", "CreateRepository", repository))
         self._policies(context, name, properties)
         attributes = {

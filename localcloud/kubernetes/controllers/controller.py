@@ -24,7 +24,7 @@ _STEP_SECONDS = 0.5
 _RETRY_SECONDS = 0.2
 _DEFECT_SECONDS = 5.0
 _EXPECTED = ("AlreadyExists", "Conflict", "Forbidden", "NotFound")
-"""Errors for objects that others changed meanwhile, and those of admission."""
+"""Errors for objects that others changed meanwhile, and errors of admission."""
 
 
 class Controller(ABC):
@@ -74,7 +74,7 @@ class Controller(ABC):
                 continue
             version, queue = self._changed(version)
             now = time.monotonic()
-            queue |= dict.fromkeys(key for key, at in self._due.items() if at <= now)
+            queue |= dict.fromkeys(key for key, due_time in self._due.items() if due_time <= now)
             for key in queue:
                 if self.paused.is_set() or self._stopped.is_set():
                     break

@@ -70,8 +70,8 @@ class Provisioner:
                 text = f"insufficient capacity for instance type {kind} in {self._region}"
                 self._events.warning(pod, "InsufficientCapacityError", text)
                 return None
-        why = "which met the scheduling requirements and the required offering had the required resources"
-        text = f"no instance type {why if kinds else 'met all requirements'}"
+        reason = "which met the scheduling requirements and the required offering had the required resources"
+        text = f"no instance type {reason if kinds else 'met all requirements'}"
         self._events.warning(
             pod, "FailedScheduling", f'Failed to schedule pod, incompatible with nodepool "default", {text}'
         )

@@ -99,7 +99,7 @@ class PodLogs:
         return log
 
     def find(self, uid: str, container: str, *, previous: bool) -> ContainerLog | None:
-        """Return the log of a container, or that of its previous start."""
+        """Return the log of a container, or the log of its previous start."""
         with self._lock:
             logs = self._logs.get((uid, container), [])
         if previous:

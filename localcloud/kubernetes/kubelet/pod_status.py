@@ -98,12 +98,12 @@ class PodStatus:
 
 
 def set_condition(status: dict[str, Any], condition: dict[str, Any], now: str) -> None:
-    """Add a condition to a status, or replace that of its type; the time of an unchanged one is kept."""
+    """Add a condition to a status, or replace the condition of its type; an unchanged condition keeps its time."""
     conditions = status.setdefault("conditions", [])
     current = next((entry for entry in conditions if entry["type"] == condition["type"]), None)
     changed = current is None or current["status"] != condition["status"]
-    at = now if changed or current is None else current.get("lastTransitionTime", now)
-    new = {**condition, "lastProbeTime": None, "lastTransitionTime": at}
+    transition_time = now if changed or current is None else current.get("lastTransitionTime", now)
+    new = {**condition, "lastProbeTime": None, "lastTransitionTime": transition_time}
     if current is None:
         conditions.append(new)
     else:

@@ -59,7 +59,7 @@ class PodWorker:
         self._main = [self._container(spec, is_init=False) for spec in self._spec["containers"]]
         self._status = PodStatus(agent.client, pod, self._init, self._main)
         self._news: queue.Queue[tuple[Container, ProcessGroup] | None] = queue.Queue()
-        self._reason: Reason | None = None
+        self._stop_reason: Reason | None = None
         self._kill_at, self._eviction = float("inf"), ""
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name=f"pod-{pod['metadata']['name']}", daemon=True)
@@ -76,21 +76,21 @@ class PodWorker:
     def delete(self, grace_seconds: float) -> None:
         """End the pod because it is being deleted; a later call can only shorten the grace period."""
         with self._lock:
-            self._reason = self._reason or "deleted"
+            self._stop_reason = self._stop_reason or "deleted"
             self._kill_at = min(self._kill_at, time.monotonic() + grace_seconds)
         self._news.put(None)
 
     def evict(self, message: str) -> None:
         """End the pod at once, with the reason Evicted, because it exceeds one of its limits."""
         with self._lock:
-            self._reason, self._eviction = self._reason or "evicted", message
+            self._stop_reason, self._eviction = self._stop_reason or "evicted", message
             self._kill_at = min(self._kill_at, time.monotonic() + _EVICTION_GRACE)
         self._news.put(None)
 
     def lose(self) -> None:
         """Kill all processes and report nothing, because the node is lost, or localcloud stops."""
         with self._lock:
-            self._reason, self._kill_at = "lost", 0.0
+            self._stop_reason, self._kill_at = "lost", 0.0
             self._status.is_lost = True
         self._kill()
         self._news.put(None)
@@ -107,7 +107,7 @@ class PodWorker:
 
     def _run(self) -> None:
         try:
-            self._live()
+            self._run_pod()
         except Exception:  # noqa: BLE001 - a defect of localcloud: the pod must end nevertheless
             traceback.print_exc()
             self._kill()
@@ -116,7 +116,8 @@ class PodWorker:
             self._kill()
             self._agent.network.leave(self.uid)
 
-    def _live(self) -> None:
+    def _run_pod(self) -> None:
+        """Mount the volumes, run the containers until all have ended or the pod is stopped, and report the end."""
         self._status.begin()
         try:
             self._mount()
@@ -124,11 +125,11 @@ class PodWorker:
             if self._initialize():
                 for container in self._main:
                     self._begin(container)
-                self._until(lambda: all(self._has_ended(main_container) for main_container in self._main))
-        except _StopError:
+                self._wait_until(lambda: all(self._has_ended(main_container) for main_container in self._main))
+        except _StopError:  # deleted, evicted, lost or past its deadline
             pass
         self._terminate()
-        if self._reason != "lost":
+        if self._stop_reason != "lost":  # a lost node reports nothing
             self._finish()
 
     def _finish(self) -> None:
@@ -165,7 +166,7 @@ class PodWorker:
             if container.is_sidecar:
                 self._await_startup(container)
                 continue
-            self._until(lambda watched=container: self._has_ended(watched))
+            self._wait_until(lambda watched=container: self._has_ended(watched))
             if not container.has_succeeded:
                 return False
         return True
@@ -234,7 +235,7 @@ class PodWorker:
         group.wait()
         self._news.put((container, group))
 
-    def _until(self, reached: Any) -> None:
+    def _wait_until(self, reached: Any) -> None:
         """Wait until a condition on the containers holds.
 
         Raises:
@@ -245,8 +246,8 @@ class PodWorker:
 
     def _pause(self, seconds: float) -> None:
         """Wait; raise _StopError if the pod must end before."""
-        until = time.monotonic() + seconds
-        while (remaining := until - time.monotonic()) > 0:
+        deadline = time.monotonic() + seconds
+        while (remaining := deadline - time.monotonic()) > 0:
             self._step(remaining)
 
     def _step(self, seconds: float | None) -> None:
@@ -268,12 +269,12 @@ class PodWorker:
                 self._begin(container)
 
     def _check(self) -> None:
-        if self._reason:
+        if self._stop_reason:
             raise _StopError
         remaining = self._rest_of_deadline()
         if remaining is not None and remaining <= 0:
             with self._lock:
-                self._reason = self._reason or "deadline"
+                self._stop_reason = self._stop_reason or "deadline"
             raise _StopError
 
     def _rest_of_deadline(self) -> float | None:
@@ -287,7 +288,7 @@ class PodWorker:
         container, group = news
         container.end(group.wait() or 0)
         self._agent.end_container(self._pod, container)
-        if not self._reason:
+        if not self._stop_reason:
             self._restart_or_end(container)
         self._status.publish()
 
@@ -305,7 +306,7 @@ class PodWorker:
         with self._lock:
             grace = float(self._spec["terminationGracePeriodSeconds"])
             self._kill_at = min(self._kill_at, time.monotonic() + grace)
-            has_reason = self._reason is not None
+            has_reason = self._stop_reason is not None
         for container in (*self._init, *self._main):
             container.restart_at = None
         sidecars = [worker_container for worker_container in self._init if worker_container.is_sidecar]
@@ -334,7 +335,7 @@ class PodWorker:
         """Wait until containers have ended; kill them when the grace period is over, but not before `least` seconds."""
         started = time.monotonic()
         while any(container.runs for container in containers):
-            lost = self._reason == "lost"
+            lost = self._stop_reason == "lost"
             remaining = max(self._kill_at, 0.0 if lost else started + least) - time.monotonic()
             if remaining <= 0:
                 for container in containers:

@@ -75,7 +75,7 @@ class Volumes:
             environment["SAGEMAKER_BASE_DIR"] = str(self._opt_ml(container))
         for mount in mounts:
             if mount["name"] in self._downward:
-                environment["TRAINGRID_POD_FILES"] = str(self._of(mount))
+                environment["TRAINGRID_POD_FILES"] = str(self._folder_of(mount))
         return environment
 
     def translated(self, container: Mapping[str, Any], value: str) -> str:
@@ -83,7 +83,7 @@ class Volumes:
         for mount in container.get("volumeMounts") or []:
             path = _path(mount)
             if not path.startswith((OPT_ML, "/dev/")) and (value == path or value.startswith(f"{path}/")):
-                return str(self._of(mount)) + value.removeprefix(path)
+                return str(self._folder_of(mount)) + value.removeprefix(path)
         return value
 
     def link(self, container: Mapping[str, Any], image: ProcessImage) -> None:
@@ -91,7 +91,7 @@ class Volumes:
         if self._opt_ml(container) == self._own(container):
             shutil.rmtree(self._own(container), ignore_errors=True)
             image.write_opt_ml(self._own(container))
-        for place, folder in self._below(container):
+        for place, folder in self._links_below(container):
             with self._lock:
                 users = self._links.setdefault(place, set())
                 if not users:
@@ -105,7 +105,7 @@ class Volumes:
 
     def unlink(self, container: Mapping[str, Any]) -> None:
         """Hide a container's volumes below /opt/ml, after it has ended."""
-        for place, _ in self._below(container):
+        for place, _ in self._links_below(container):
             with self._lock:
                 users = self._links.get(place, set())
                 if users == {container["name"]}:
@@ -114,19 +114,19 @@ class Volumes:
                     covered.rename(place) if covered.exists() else place.mkdir()
                 users.discard(container["name"])
 
-    def _below(self, container: Mapping[str, Any]) -> Iterator[tuple[Path, Path]]:
+    def _links_below(self, container: Mapping[str, Any]) -> Iterator[tuple[Path, Path]]:
         """Yield the link and the folder of each volume below /opt/ml, the outer ones first."""
         places = {OPT_ML: self._opt_ml(container)}
         for mount in sorted(container.get("volumeMounts") or [], key=_path):
             if _is_below(path := _path(mount), OPT_ML):
                 outer = max((place for place in places if _is_below(path, place)), key=len)
-                yield places[outer] / path.removeprefix(f"{outer}/"), self._of(mount)
-                places[path] = self._of(mount)
+                yield places[outer] / path.removeprefix(f"{outer}/"), self._folder_of(mount)
+                places[path] = self._folder_of(mount)
 
     def _opt_ml(self, container: Mapping[str, Any]) -> Path:
         """Return the folder that replaces a container's /opt/ml."""
         mounts = container.get("volumeMounts") or []
-        return next((self._of(mount) for mount in mounts if _path(mount) == OPT_ML), self._own(container))
+        return next((self._folder_of(mount) for mount in mounts if _path(mount) == OPT_ML), self._own(container))
 
     def _own(self, container: Mapping[str, Any]) -> Path:
         """Return the folder of the image's files below /opt/ml."""
@@ -136,7 +136,7 @@ class Volumes:
         """Return where the content of a folder is while a link replaces it."""
         return self._folder / f".covered-{list(self._links).index(place)}"
 
-    def _of(self, mount: Mapping[str, Any]) -> Path:
+    def _folder_of(self, mount: Mapping[str, Any]) -> Path:
         folder = self._folders[str(mount["name"])]
         return folder / str(mount.get("subPath") or "")
 

@@ -18,7 +18,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))  # run isolated (-I), so this module's folder is not on the path
 from ssh import FAILED, login_environment  # type: ignore[import-not-found]  # beside this script
 
-LONGEST_COMMAND = 8 * 1024 * 1024
+MAX_COMMAND_BYTES = 8 * 1024 * 1024
 
 
 def main(sockets: str, host: str, arguments: list[str]) -> None:
@@ -48,7 +48,7 @@ def _into_the_background() -> None:
 def _serve(connection: socket.socket) -> None:
     with connection:
         size, streams, _, _ = socket.recv_fds(connection, 4, 3)
-        command = _receive(connection, min(int.from_bytes(size, "big"), LONGEST_COMMAND)).decode()
+        command = _receive(connection, min(int.from_bytes(size, "big"), MAX_COMMAND_BYTES)).decode()
         shell = ["/bin/sh", "-c", command] if command else ["/bin/sh"]
         process = subprocess.Popen(
             shell,

@@ -69,7 +69,7 @@ def manifest(plane: ControlPlane, *hyperparameters: dict[str, Any], **fields: An
 
 def test_doctor_reports_the_email_that_is_not_confirmed(plane: ControlPlane, cloud: LocalCloud) -> None:
     (found,) = notifications(load_grid(Path(cloud.data_dir) / "grid.yaml"))
-    assert (found.verdict, found.why) == (Verdict.WRONG, "1 of the topic's subscriptions is not confirmed")
+    assert (found.verdict, found.reason) == (Verdict.WRONG, "1 of the topic's subscriptions is not confirmed")
 
 
 def test_the_first_failure_and_the_end_are_published_once(plane: ControlPlane, subscriber: Subscriber) -> None:
@@ -128,4 +128,4 @@ def test_the_pass_continues_without_permission_or_topic_and_publishes_later(
 def test_doctor_reports_a_deleted_topic(plane: ControlPlane, cloud: LocalCloud, subscriber: Subscriber) -> None:
     (found,) = notifications(load_grid(Path(cloud.data_dir) / "grid.yaml"))
     assert found.verdict is Verdict.WRONG
-    assert found.why.endswith("does not exist")
+    assert found.reason.endswith("does not exist")

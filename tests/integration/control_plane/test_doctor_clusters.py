@@ -40,11 +40,11 @@ def eks(cloud: LocalCloud) -> Iterator[Any]:
 
 
 def checked() -> dict[str, Finding]:
-    finding, described = cluster.described(WHERE)
+    finding, described = cluster.check_cluster(WHERE)
     found = [finding]
     if described:
         found += [*cluster.preconditions(WHERE, described), *objects(WHERE), *cluster.access(WHERE)]
-    return {one.what: one for one in found}
+    return {one.subject: one for one in found}
 
 
 def verdicts(*wrong: str, unknown: tuple[str, ...] = ()) -> None:
@@ -78,7 +78,7 @@ def test_each_missing_step_is_reported_until_all_are_done(eks: Any) -> None:
     for level, wrong in (("restricted", ["namespace training"]), ("baseline", [])):
         kubernetes.patch(NAMESPACE, "training", {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": level}}})
         verdicts(*wrong, unknown=agent)
-    assert json.dumps([one.why for one in checked().values()]).count("traingrid:grid:sweep") == 2
+    assert json.dumps([one.reason for one in checked().values()]).count("traingrid:grid:sweep") == 2
 
 
 def test_the_operator_of_mpi_jobs_is_found_in_any_namespace(eks: Any) -> None:
@@ -87,9 +87,9 @@ def test_the_operator_of_mpi_jobs_is_found_in_any_namespace(eks: Any) -> None:
     where = place(regions={REGION: {"eks": settings}})
 
     def operator() -> Finding:
-        return {one.what: one for one in objects(where)}["mpi-operator"]
+        return {one.subject: one for one in objects(where)}["mpi-operator"]
 
-    assert operator().why.startswith("it has no Deployment in the cluster")
+    assert operator().reason.startswith("it has no Deployment in the cluster")
     labels = {"app": "mpi-operator"}
     container = {"name": "mpi-operator", "image": "mpioperator/mpi-operator:0.5"}
     made = {
@@ -102,4 +102,4 @@ def test_the_operator_of_mpi_jobs_is_found_in_any_namespace(eks: Any) -> None:
         },
     }
     client_of(where).create(replace(OPERATOR_DEPLOYMENT, namespace="kube-system"), made)
-    assert "dependencies-mpi-operator in kube-system is mpioperator/mpi-operator:0.5" in operator().why
+    assert "dependencies-mpi-operator in kube-system is mpioperator/mpi-operator:0.5" in operator().reason

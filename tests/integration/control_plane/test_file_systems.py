@@ -80,7 +80,7 @@ def test_an_efs_whose_port_is_open_is_good(where: Network) -> None:
     name = an_efs(client, where)
     found = checked(name, "EFS", where)
     assert found.verdict is Verdict.WRONG
-    assert found.why == f"no rule of {where.group} admits TCP port 2049 from {where.group}"
+    assert found.reason == f"no rule of {where.group} admits TCP port 2049 from {where.group}"
     assert found.fix == (
         f"aws ec2 authorize-security-group-ingress --region {REGION} --group-id {where.group} --ip-permissions "
         f"'IpProtocol=tcp,FromPort=2049,ToPort=2049,UserIdGroupPairs=[{{GroupId={where.group}}}]'"
@@ -92,11 +92,11 @@ def test_an_efs_whose_port_is_open_is_good(where: Network) -> None:
 
 def test_all_ports_of_lustre_must_be_open(where: Network) -> None:
     name = a_lustre(client, where)
-    assert "admits TCP port 988 from" in checked(name, "FSxLustre", where).why
+    assert "admits TCP port 988 from" in checked(name, "FSxLustre", where).reason
     admit(client, where, 988, 988)
-    assert "admits TCP port 1018 to 1023 from" in checked(name, "FSxLustre", where).why
+    assert "admits TCP port 1018 to 1023 from" in checked(name, "FSxLustre", where).reason
     admit(client, where, 1018, 1020)
-    assert "admits TCP port 1018 to 1023 from" in checked(name, "FSxLustre", where).why
+    assert "admits TCP port 1018 to 1023 from" in checked(name, "FSxLustre", where).reason
     admit(client, where, 1021, 1023)
     assert checked(name, "FSxLustre", where).verdict is Verdict.GOOD
 
@@ -122,7 +122,7 @@ def test_outbound_traffic_must_be_admitted_too(where: Network) -> None:
     everything = [{"IpProtocol": "-1", "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}]
     client("ec2", REGION).revoke_security_group_egress(GroupId=where.group, IpPermissions=everything)
     found = checked(name, "EFS", where)
-    assert found.why == f"no rule of {where.group} admits TCP port 2049 to {where.group}"
+    assert found.reason == f"no rule of {where.group} admits TCP port 2049 to {where.group}"
     assert "authorize-security-group-egress" in found.fix
 
 
@@ -132,34 +132,34 @@ def test_a_file_system_in_another_vpc_is_refused(where: Network, kind: str) -> N
     name = an_efs(client, elsewhere) if kind == "EFS" else a_lustre(client, elsewhere)
     sentence = f"{name} is in {elsewhere.vpc}, but the training jobs of its Region run in {where.vpc}"
     found = checked(name, kind, where)
-    assert (found.verdict, found.why) == (Verdict.WRONG, sentence)
+    assert (found.verdict, found.reason) == (Verdict.WRONG, sentence)
     assert planned(name, kind, "/fsx/train", where) == f"the file system {sentence}"
 
 
 @pytest.mark.parametrize("kind", ["EFS", "FSxLustre"])
 def test_a_file_system_of_another_region_or_type_does_not_exist(where: Network, kind: str) -> None:
     name, other = (an_efs(client, where), "FSxLustre") if kind == "EFS" else (a_lustre(client, where), "EFS")
-    assert checked(name, kind, where, "us-west-2").why == f"does not exist in us-west-2 with the type {kind}"
-    assert checked(name, other, where).why == f"does not exist in {REGION} with the type {other}"
+    assert checked(name, kind, where, "us-west-2").reason == f"does not exist in us-west-2 with the type {kind}"
+    assert checked(name, other, where).reason == f"does not exist in {REGION} with the type {other}"
     assert planned(name, other, "/fsx/a", where) == f"the file system {name} of type {other} does not exist in {REGION}"
 
 
 def test_an_efs_needs_a_mount_target_in_each_zone(where: Network) -> None:
     name = an_efs(client, where, zones=1)
     found = checked(name, "EFS", where)
-    assert found.why == f"it has no mount target in {REGION}b, the zone of {where.subnets[1]}"
+    assert found.reason == f"it has no mount target in {REGION}b, the zone of {where.subnets[1]}"
     assert f"aws efs create-mount-target --region {REGION} --file-system-id {name}" in found.fix
 
 
 def test_lustre_needs_a_subnet_of_the_jobs_in_its_zone(where: Network) -> None:
     name = a_lustre(client, where)
     found = checked(name, "FSxLustre", replace(where, subnets=where.subnets[1:]))
-    assert found.why == f"it is in {REGION}a, and no subnet of {REGION} is in this zone"
+    assert found.reason == f"it is in {REGION}a, and no subnet of {REGION} is in this zone"
 
 
 def test_an_efs_without_mount_targets_cannot_be_mounted(where: Network) -> None:
     name = an_efs(client, where, zones=0)
-    assert "has no network interface that is available" in checked(name, "EFS", where).why
+    assert "has no network interface that is available" in checked(name, "EFS", where).reason
     assert "has no network interface that is available" in planned(name, "EFS", "/", where)
 
 

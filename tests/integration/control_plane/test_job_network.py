@@ -32,7 +32,7 @@ def need(kind: str, largest: int = 2, together: int = 0) -> Need:
 
 def checked(where: Network, *needs: Need, groups: tuple[str, ...] = ()) -> dict[str, Finding]:
     settings = {"subnets": where.subnets, "security_groups": [where.group, *groups]}
-    return {found.what: found for found in job_network(Region.model_validate(settings), REGION, needs)}
+    return {found.subject: found for found in job_network(Region.model_validate(settings), REGION, needs)}
 
 
 def of_groups(where: Network, kind: str = EFA, groups: tuple[str, ...] = ()) -> Finding:
@@ -60,13 +60,13 @@ def command(where: Network, way: str) -> str:
 def test_a_group_for_efa_allows_all_traffic_from_and_to_itself(where: Network) -> None:
     found = of_groups(where)  # the group has the outbound rule for 0.0.0.0/0 of every new group
     assert found.verdict is Verdict.WRONG
-    assert found.why == (
+    assert found.reason == (
         f"{EFA} has EFA, which needs a group that allows all traffic from and to itself; {where.group} lacks the "
         "inbound and outbound rules"
     )
     assert found.fix == f"{command(where, 'ingress')} && {command(where, 'egress')}"
     allow(where, "ingress")
-    assert of_groups(where).why.endswith(f"{where.group} lacks the outbound rule")
+    assert of_groups(where).reason.endswith(f"{where.group} lacks the outbound rule")
     assert of_groups(where).fix == command(where, "egress")
     allow(where, "egress")
     assert of_groups(where).verdict is Verdict.GOOD
@@ -109,20 +109,20 @@ def test_a_job_needs_two_addresses_for_each_host_and_five_with_efa(
 
 def test_missing_addresses_are_counted_with_the_fix(where: Network) -> None:
     found = of_addresses(where, need(OTHER, 3), need(EFA, 60))
-    assert found.why == f"at most 251 in one zone, but the hosts of one job with {EFA} need 300"
+    assert found.reason == f"at most 251 in one zone, but the hosts of one job with {EFA} need 300"
     assert found.fix == f"add a subnet of {where.vpc} with 300 free addresses to subnets of {REGION} in grid.yaml"
 
 
 def test_jobs_that_do_not_fit_at_once_are_mentioned(where: Network) -> None:
     found = of_addresses(where, need(OTHER, 2, together=300))
     assert found.verdict is Verdict.GOOD
-    assert found.why == f"{FREE} in 2 subnets, 4 needed for one job, 600 for all at once: some could fail to start"
+    assert found.reason == f"{FREE} in 2 subnets, 4 needed for one job, 600 for all at once: some could fail to start"
 
 
 def test_a_subnet_that_does_not_exist_is_reported(where: Network) -> None:
     found = of_addresses(Network(where.vpc, ["subnet-0123456789abcdef0"], where.group), need(OTHER))
     assert found.verdict is Verdict.UNKNOWN
-    assert "InvalidSubnetID.NotFound" in found.why
+    assert "InvalidSubnetID.NotFound" in found.reason
 
 
 def test_the_command_checks_the_network_of_its_regions(

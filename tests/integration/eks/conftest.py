@@ -18,7 +18,7 @@ from traingrid.backends.eks.owned_pods import CONTROLLER_UID
 from traingrid.backends.eks.watch import ChangeWatch
 from traingrid.grid.deployment import Deployment
 from traingrid.kubernetes import cluster as clusters
-from traingrid.kubernetes.client import JOB, MPI_JOB, POD, Client, Patience
+from traingrid.kubernetes.client import JOB, MPI_JOB, POD, Client, RequestLimits
 from traingrid.kubernetes.token import Tokens
 
 
@@ -69,7 +69,7 @@ def described(cluster: Cluster) -> clusters.Cluster:
 
 @pytest.fixture
 def client(described: clusters.Cluster) -> Client:
-    return Client(described, "default", FixedTokens(TOKEN), Patience(tries=2), sleep=lambda _: None)
+    return Client(described, "default", FixedTokens(TOKEN), RequestLimits(tries=2), sleep=lambda _: None)
 
 
 @pytest.fixture

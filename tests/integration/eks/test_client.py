@@ -15,7 +15,7 @@ from tests.integration.eks.conftest import FixedTokens
 from tests.integration.localcloud.kubernetes.running_cluster import TOKEN, Cluster, indexed_job
 from tests.support.eks_jobs import CLUSTER_ARN
 from traingrid.kubernetes import client as clients
-from traingrid.kubernetes.client import JOB, MPI_JOB, Client, Patience
+from traingrid.kubernetes.client import JOB, MPI_JOB, Client, RequestLimits
 from traingrid.kubernetes.cluster import Cluster as Described
 from traingrid.kubernetes.errors import ApiError, NoReplyError, UnavailableError
 from traingrid.late_request import LateRequestError, refusing
@@ -52,7 +52,10 @@ def a_server(*replies: Reply) -> Iterator[tuple[Client, list[str]]]:
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     cluster = Described(name="c", arn="a", endpoint=f"http://127.0.0.1:{server.server_port}", authority="")
     try:
-        yield Client(cluster, "default", FixedTokens("old", "new"), Patience(tries=3), sleep=lambda _: None), requests
+        yield (
+            Client(cluster, "default", FixedTokens("old", "new"), RequestLimits(tries=3), sleep=lambda _: None),
+            requests,
+        )
     finally:
         server.shutdown()
         server.server_close()
@@ -112,9 +115,9 @@ def test_a_server_that_is_silent_is_reported_as_such() -> None:
         host = f"127.0.0.1:{server.getsockname()[1]}"
         for scheme, cause in (("http", "timed out while waiting for the reply"), ("https", "TLS handshake timed out")):
             cluster = Described(name="c", arn="a", endpoint=f"{scheme}://{host}", authority="")
-            patience = Patience(connect=0.1, read=0.1, tries=1)
+            limits = RequestLimits(connect=0.1, read=0.1, tries=1)
             with pytest.raises(NoReplyError) as error:
-                Client(cluster, "default", FixedTokens("x"), patience).get(JOB, "x")
+                Client(cluster, "default", FixedTokens("x"), limits).get(JOB, "x")
             assert str(error.value) == f"The API server at {host} did not reply: {cause}."
 
 

@@ -124,7 +124,9 @@ def test_an_answer_that_is_not_one_image_in_ecr_is_an_error(uris: dict[str, str]
 
 def test_jobs_may_pull_from_exactly_that_repository(tmp_path: Path) -> None:
     app = App(outdir=str(tmp_path))
-    image = FrameworkImage(image="tensorflow-training:2.19-gpu", registry="1" * 12, elsewhere={"us-west-2": "2" * 12})
+    image = FrameworkImage(
+        image="tensorflow-training:2.19-gpu", registry="1" * 12, other_registries={"us-west-2": "2" * 12}
+    )
     RegionStack(app, grid=a_grid(2), region="us-west-2", frameworks=[image, image])
     template = app.synth().stacks[0].template
     (pull,) = [entry for entry in statements(template, "Execution") if "ecr:BatchGetImage" in entry["Action"]]

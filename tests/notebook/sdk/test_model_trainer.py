@@ -25,7 +25,7 @@ from sagemaker.train.distributed import MPI, Torchrun
 
 import traingrid as tg
 from traingrid.api.job_lines import manifest_of
-from traingrid.api.script_folder import staged
+from traingrid.api.script_folder import stage_folders
 from traingrid.backends.sagemaker.request import training_job_request
 from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Job
@@ -41,7 +41,7 @@ OUTPUT = "s3://traingrid-output-123456789012-us-east-1"
 
 def jobs(lines: list[dict[str, Any]], deployment: Deployment) -> list[Job]:
     """Return the jobs that the intake would make of lines."""
-    rows, _ = staged(lines, deployment)
+    rows, _ = stage_folders(lines, deployment)
     return jobs_of_lines(parse(manifest_of(rows), deployment), deployment, "0123abcd")
 
 
@@ -263,7 +263,7 @@ def test_a_command_is_run_with_its_arguments_in_its_folder(
 
 def test_the_lines_can_be_varied_and_name_equal_sources_once(trainer: Trainers, deployment: Deployment) -> None:
     (line,) = tg.from_model_trainer(trainer(hyperparameters={"lr": 0.1}), ["us-east-1"])
-    rows, sources = staged([line | {"hyperparameters": {"lr": lr}} for lr in (0.1, 0.2)], deployment)
+    rows, sources = stage_folders([line | {"hyperparameters": {"lr": lr}} for lr in (0.1, 0.2)], deployment)
     assert len(sources) == 1
     assert [json.loads(json.dumps(row))["source"] for row in rows] == [str(sources[0].uri)] * 2
 

@@ -27,7 +27,7 @@ class TemplateInventory:
     def listed(self, state: str = "", submission: str = "", window: Window = ALL) -> Iterator[TrainingJob]:
         """Yield the training jobs with names of the grid; here, each is a page."""
         for number, (name, job) in enumerate(list(self._service.jobs.items())):
-            if number and time.time() >= window.until:
+            if number and time.time() >= window.deadline:
                 raise ListingTimeoutError(self._region)
             identity = names.parse_training_job(self._grid, name)
             if identity is None or submission not in ("", identity.submission) or state not in ("", job.state):

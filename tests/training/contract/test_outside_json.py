@@ -68,7 +68,7 @@ def test_a_reader_reports_other_text_in_a_sentence(tmp_path: Path, name: str, te
 @pytest.mark.parametrize("text", NONE, ids=lambda text: f"{text[:6]}{len(text)}")
 def test_a_lenient_reader_takes_other_text_as_absent(tmp_path: Path, text: str) -> None:
     assert stored(_file(tmp_path, "index.json", text)) == {}
-    assert toolkit._decoded(text) == text
+    assert toolkit._decode(text) == text
     assert rank_variables.position({"SM_HOSTS": text}) == rank_variables.Position()
     assert FailureWatch(hosts=["a"], processes_per_host=1).passes(f"{_PREFIX}{text}")
 

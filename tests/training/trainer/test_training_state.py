@@ -14,13 +14,13 @@ def state(ranks: int = 2, batches: int | None = 4, **settings: float) -> Trainin
 def test_steps_images_and_losses_are_counted_and_reset_by_an_epoch() -> None:
     going = state(accumulate_steps=3)
     assert going.steps_per_epoch == 2  # one step of three batches, and one of a single batch
-    going.step_started(3)
+    going.count_steps(3)
     going.add_loss(2.0)
-    going.step_started(1)
+    going.count_steps(1)
     going.add_loss(1.0)
     done = going.progress
     assert (done.step, done.step_in_epoch, done.images, done.loss_sum, done.loss_steps) == (2, 2, 64, 3.0, 2)
-    going.epoch_done(None)
+    going.count_epoch(None)
     assert (going.progress.epoch, going.progress.step, going.progress.step_in_epoch, going.progress.loss_sum) == (
         1,
         2,
@@ -34,7 +34,7 @@ def test_the_rate_follows_the_steps() -> None:
     rates = []
     for _ in range(5):
         rates.append(going.rate)
-        going.step_started(1)
+        going.count_steps(1)
         going.add_loss(1.0)
     assert rates == pytest.approx([0.2, 0.195, 0.19, 0.185, 0.18])
 
@@ -42,18 +42,18 @@ def test_the_rate_follows_the_steps() -> None:
 def test_training_ends_early_when_top_1_does_not_improve() -> None:
     going = state(early_stop_epochs=2)
     for top1, is_best, is_over in ((0.5, True, False), (0.4, False, False), (0.6, True, False), (0.6, False, False)):
-        going.epoch_done(top1)
+        going.count_epoch(top1)
         assert (going.is_best, going.is_over) == (is_best, is_over)
-    going.epoch_done(0.1)
+    going.count_epoch(0.1)
     assert going.is_over
     assert going.progress.best == 0.6
 
 
 def test_without_early_stop_training_ends_with_its_epochs() -> None:
     going = state(epochs=2)
-    going.epoch_done(0.5)
+    going.count_epoch(0.5)
     assert not going.is_over
-    going.epoch_done(0.4)
+    going.count_epoch(0.4)
     assert going.is_over
 
 
@@ -70,9 +70,9 @@ def test_an_epoch_that_was_trained_and_not_validated_is_validated_first(
 ) -> None:
     going = state(ranks=2)
     for _ in range(4):
-        going.step_started(1)
+        going.count_steps(1)
         going.add_loss(1.0)
-    going.epoch_trained()
+    going.record_trained_epoch()
     saved = Progress.from_json(going.progress.to_json())
     again = state(ranks=ranks, batches=batches)
     assert again.resume(saved).startswith("Continuing after step 4: epoch 1 is trained and is validated first.")
@@ -80,7 +80,7 @@ def test_an_epoch_that_was_trained_and_not_validated_is_validated_first(
     assert (done.awaits_validation, done.loss_sum, done.loss_steps) == (True, 4.0, 4)
     if batches:
         assert (done.step, done.step_in_epoch) == (steps, steps)
-    again.epoch_done(0.5)
+    again.count_epoch(0.5)
     assert (again.progress.epoch, again.progress.step_in_epoch, again.progress.awaits_validation) == (1, 0, False)
 
 
@@ -111,12 +111,12 @@ def test_a_resumed_stream_has_its_previous_length() -> None:
 )
 def test_a_divergence_is_reported_with_its_step_and_last_checkpoint(saved: Progress | None, words: str) -> None:
     going = state()
-    going.step_started(1)
+    going.count_steps(1)
     going.add_loss(1.0)
-    going.step_started(1)
+    going.count_steps(1)
     sentence = str(going.diverged(f"The loss is nan in {going.place(before=1)}", saved))
     assert sentence.startswith(f"The loss is nan in step 1 (epoch 1): training diverged. {words}. Reduce learning_rate")
-    going.epoch_done(None)
+    going.count_epoch(None)
     assert going.place() == "step 2 (epoch 1)"
-    going.step_started(1)
+    going.count_steps(1)
     assert going.place() == "step 3 (epoch 2)"

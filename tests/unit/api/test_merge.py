@@ -288,7 +288,7 @@ def test_copies_of_a_merge_are_pruned_and_copied_again(
 ) -> None:
     merge, data = merged(grid), bucket(names.data_bucket, deployment, "us-east-1")
     copies = unneeded_copies(deployment, moves, FoldersInUse)
-    assert [copy.why for copy in copies] == ["no open job uses it"] * 2
+    assert [copy.reason for copy in copies] == ["no open job uses it"] * 2
     assert [pruned(deployment, copy.item) for copy in copies] == ["pruned", "pruned"]
     assert keys(data) == []
     merged(grid)
@@ -336,4 +336,4 @@ def test_a_copy_without_a_merge_is_unneeded_after_ten_minutes(
     assert unneeded_copies(deployment, moves, FoldersInUse) == []
     later = time.time() + SETTLED_SECONDS + 2
     found = unneeded_copies(deployment, moves, FoldersInUse, later)
-    assert [copy.why for copy in found] == ["its merge was not submitted, and no open job uses it"] * 2
+    assert [copy.reason for copy in found] == ["its merge was not submitted, and no open job uses it"] * 2

@@ -14,7 +14,7 @@ import traingrid as tg
 from tests.support.sample_deployment import SAMPLE_BUCKETS
 from traingrid import names
 from traingrid.api.control_plane import ControlPlane
-from traingrid.api.script_folder import ScriptFolder, staged
+from traingrid.api.script_folder import ScriptFolder, stage_folders
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.grid.deployment import Deployment
@@ -37,7 +37,7 @@ def job(source: object, region: str = "us-east-1") -> dict[str, object]:
 
 def test_a_folder_is_packed_once_and_has_an_archive_in_each_region(folder: Path, deployment: Deployment) -> None:
     source = ScriptFolder(folder=folder, left_out=("*.txt",), added=(("more.py", "x = 1\n"),))
-    rows, sources = staged([job(source), job(source, "us-west-2"), job(source), 7], deployment)
+    rows, sources = stage_folders([job(source), job(source, "us-west-2"), job(source), 7], deployment)
     assert [found.region for found in sources] == ["us-east-1", "us-west-2"]
     first, second = (str(found.uri) for found in sources)
     assert [row["source"] for row in rows[:3] if isinstance(row, dict)] == [first, second, first]
@@ -64,7 +64,7 @@ def test_a_region_outside_of_the_grid_is_named(folder: Path, deployment: Deploym
     with pytest.raises(
         tg.UsageError, match=r"ap-south-1 is not a training Region of this grid\. The grid has us-east-1"
     ):
-        staged([job(ScriptFolder(folder=folder)) | {"region": "ap-south-1"}], deployment)
+        stage_folders([job(ScriptFolder(folder=folder)) | {"region": "ap-south-1"}], deployment)
 
 
 def test_a_home_folder_is_never_packed(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:

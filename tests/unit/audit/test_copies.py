@@ -41,7 +41,7 @@ def found(moves: Moves, in_use: FoldersInUse | None = None, later: float = 0.0, 
 
 def test_a_copy_without_an_open_job_is_listed_with_its_size(moves: Moves) -> None:
     (copy,) = found(moves)
-    assert (copy.item.target, copy.bytes, copy.why) == (str(TARGET), 100, "no open job uses it")
+    assert (copy.item.target, copy.bytes, copy.reason) == (str(TARGET), 100, "no open job uses it")
 
 
 def test_a_copy_that_an_open_job_uses_is_not_listed(moves: Moves) -> None:
@@ -51,12 +51,12 @@ def test_a_copy_that_an_open_job_uses_is_not_listed(moves: Moves) -> None:
 def test_an_unfinished_copy_is_listed_once_its_child_must_have_ended(moves: Moves) -> None:
     assert found(moves, state="copying") == []
     (copy,) = found(moves, later=SETTLED_SECONDS + 1)
-    assert (copy.bytes, copy.why) == (50, "job 0123abcd/0 ended at 50 % of the copy, and no open job uses it")
+    assert (copy.bytes, copy.reason) == (50, "job 0123abcd/0 ended at 50 % of the copy, and no open job uses it")
 
 
 def test_an_interrupted_removal_is_listed_although_a_job_waits_for_it(moves: Moves) -> None:
     (copy,) = found(moves, FoldersInUse(jobs={f"{TARGET}/": "job 0 of fedc3210"}), state="pruning")
-    assert copy.why == "its removal was interrupted, or still runs"
+    assert copy.reason == "its removal was interrupted, or still runs"
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from bench import rates
-from traingrid.child.pace import Pace
+from traingrid.child.polling_pace import PollingPace
 
 
 def test_children_stay_below_half_of_the_logs_rates_and_are_never_refused() -> None:
@@ -19,7 +19,7 @@ def test_children_stay_below_half_of_the_logs_rates_and_are_never_refused() -> N
 
 
 def test_children_that_read_every_second_are_throttled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Pace, "log_seconds", lambda *_: 1.0)
+    monkeypatch.setattr(PollingPace, "log_seconds", lambda *_: 1.0)
     scenario = dataclasses.replace(rates.SCENARIOS[1], lines=40, minutes=(10.0, 12.0))
     rows = {row["api"]: row for row in rates.play(scenario, children=40)["apis"]}
     assert rows["logs.GetLogEvents"]["refused"] > 100

@@ -1,8 +1,6 @@
 """Training progress: the last value of each metric in the lines of a log."""
 
-import pytest
-
-from traingrid.child.progress import EpochPace, MetricProgress
+from traingrid.child.progress import MetricProgress
 
 
 def test_a_value_that_is_no_number_keeps_the_last_one() -> None:
@@ -11,24 +9,3 @@ def test_a_value_that_is_no_number_keeps_the_last_one() -> None:
     assert progress.read("loss=- score"), "the group of the score took no part in the match"
     assert progress.values == {"loss": 0.5, "score": 3.0}
     assert not progress.read("epoch 1 of 2")
-
-
-@pytest.mark.parametrize(
-    ("reads", "seconds"),
-    [
-        ([], 0.0),
-        ([(1.0, 300.0)], 0.0),
-        ([(None, 10.0), (1.0, 300.0), (1.0, 310.0), (2.0, 320.0)], 20.0),
-        ([(1.0, 300.0), (3.0, 320.0), (11.0, 380.0)], 8.0),
-        ([(7.0, 300.0), (8.0, 350.0)], 50.0),
-        ([(1.0, 300.0), (5.0, 340.0), (3.0, 900.0)], 10.0),
-        ([(1.0, 300.0), (5.0, 340.0), (3.0, 900.0), (4.0, 930.0)], 30.0),
-        ([(1.0, 300.0), (1.0 + 1e-12, 400.0)], 1e9),
-    ],
-    ids=["no read", "one epoch", "start-up", "several epochs", "later child", "restart", "after a restart", "no room"],
-)
-def test_the_pace_is_that_between_two_reads_of_the_log(reads: list[tuple[float | None, float]], seconds: float) -> None:
-    pace = EpochPace()
-    for epoch, now in reads:
-        pace.read(epoch, now)
-    assert pace.seconds == pytest.approx(seconds)

@@ -14,7 +14,7 @@ from tests.support.training_jobs import COMPLETED, NO_CAPACITY, TRAINING, FakeBa
 from traingrid.backends.base import LogUnreadableError
 from traingrid.backoff import backoff_seconds, look_seconds
 from traingrid.child.main import exit_code
-from traingrid.child.pace import Pace
+from traingrid.child.polling_pace import PollingPace
 from traingrid.job.job import Job
 from traingrid.job.observed import TrainingJobDescription
 from traingrid.job.ownership import tags_of
@@ -181,7 +181,7 @@ def test_an_event_of_a_foreign_training_job_is_ignored(ledger: Ledger, name: str
 
 def test_reads_become_rarer_with_age_and_describes_are_rarer() -> None:
     assert [look_seconds(age) for age in (0, 600, 100_000)] == [1.0, 10.0, 60.0]
-    assert [Pace().describe_seconds(age) for age in (0, 600, 100_000)] == [5.0, 150.0, 600.0]
+    assert [PollingPace().describe_seconds(age) for age in (0, 600, 100_000)] == [5.0, 150.0, 600.0]
 
 
 def test_waits_double_up_to_a_cap_with_jitter() -> None:

@@ -15,7 +15,7 @@ from traingrid.ledger.moves import MoveItem
 
 
 def _grid(replace: Replace, module: str, **more: Any) -> None:
-    grid = SimpleNamespace(name="tg", home="us-east-1", regions={}, elsewhere=returns({}), account=None)
+    grid = SimpleNamespace(name="tg", home="us-east-1", regions={}, other_accounts=returns({}), account=None)
     more = {"load_grid": grid, "caller": ("123456789012", "arn:user")} | more
     for name, value in more.items():
         replace(f"traingrid.cli.{module}.{name}", returns(value))
@@ -30,16 +30,18 @@ def _retained(replace: Replace) -> None:
         Retained(region="eu-west-1", kind="table", name="tg-ledger", holds="ledger", remove="aws dynamodb"),
     ]
     left = [
-        Finding(region="eu-west-1", what="stack tg-old", verdict=Verdict.WRONG, why="old", fix="aws cloudformation"),
-        Finding(region="eu-west-1", what="stack tg-good", verdict=Verdict.GOOD),
+        Finding(
+            region="eu-west-1", subject="stack tg-old", verdict=Verdict.WRONG, reason="old", fix="aws cloudformation"
+        ),
+        Finding(region="eu-west-1", subject="stack tg-good", verdict=Verdict.GOOD),
     ]
     _grid(replace, "retained", periodic_client=None, kept=resources, left_stacks=left, is_there=False)
 
 
 def _doctor(replace: Replace) -> None:
     findings = [
-        Finding(what="credentials", verdict=Verdict.GOOD, why="valid"),
-        Finding(region="eu-west-1", what="quota [x]", verdict=Verdict.UNKNOWN, why="denied " * 20),
+        Finding(subject="credentials", verdict=Verdict.GOOD, reason="valid"),
+        Finding(region="eu-west-1", subject="quota [x]", verdict=Verdict.UNKNOWN, reason="denied " * 20),
     ]
     _grid(replace, "doctor", check_up=findings, needs_of=None)
 
@@ -100,7 +102,9 @@ def _datasets(replace: Replace) -> None:
 def _prune(replace: Replace) -> None:
     item = MoveItem(target=f"{BUCKET}/copies/x", source="s3://dublin/x", region="us-east-1", from_region="eu-west-1")
     replace_plane(replace)
-    replace("traingrid.cli.prune.found_copies", returns([UnneededCopy(item=item, bytes=5 * 10**12, why="no job [x]")]))
+    replace(
+        "traingrid.cli.prune.found_copies", returns([UnneededCopy(item=item, bytes=5 * 10**12, reason="no job [x]")])
+    )
 
 
 def _pause(replace: Replace) -> None:

@@ -16,8 +16,8 @@ from traingrid.manifest.resource_checks import ResourceCheck
 from traingrid.metrics.comparison import ComparedJob, Comparison, ranked
 from traingrid.planner.choices import Pool
 from traingrid.planner.durations import Duration
-from traingrid.planner.places import Place
 from traingrid.planner.plan import Assignment, Plan
+from traingrid.planner.training_places import TrainingPlace
 from traingrid.submission.overview import SubmissionOverview
 from traingrid.submission.status import JobStatus, SubmissionStatus
 from traingrid.sweep.journal import Ended, StoppedEarly
@@ -201,7 +201,8 @@ def _plan(replace: Replace) -> None:
         for option in ("on_demand", "spot", "arn:aws:sagemaker:us-east-1:1:training-plan/p-1")
     ]
     places = [
-        Place(region="us-east-1", uri=f"{BUCKET}/x", transfer=transfer, storage=0.5) for transfer in (0.0, 9.5, 0)
+        TrainingPlace(region="us-east-1", uri=f"{BUCKET}/x", transfer=transfer, storage=0.5)
+        for transfer in (0.0, 9.5, 0)
     ]
     candidates: list[Any] = [SimpleNamespace(job=sample_job("us-east-1", number), skipped=()) for number in range(3)]
     assignments = tuple(

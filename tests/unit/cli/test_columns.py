@@ -37,7 +37,7 @@ def printed(table: Any, width: int = 80) -> list[str]:
 def test_a_table_has_the_columns_with_a_heading() -> None:
     expected = ["job         $  upper", "[b]\\x1b  1.50  [B]\\x1b"]
     assert printed(folded_table(SCHEMA.columns, [JOB])) == expected
-    assert printed(fitted_table("", SCHEMA.columns, [JOB], 80, least=1)) == expected
+    assert printed(fitted_table("", SCHEMA.columns, [JOB], 80, min_columns=1)) == expected
 
 
 def test_csv_has_the_columns_with_a_name(capsys: pytest.CaptureFixture[str]) -> None:

@@ -181,5 +181,5 @@ def test_an_agent_that_is_not_connected_is_explained(tmp_path: Path, monkeypatch
 @pytest.mark.usefixtures("trains")
 def test_a_job_in_another_account_is_refused(deployment: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     elsewhere = dict.fromkeys(deployment.grid.regions, "210987654321")
-    monkeypatch.setattr(type(deployment.grid), "elsewhere", lambda _: elsewhere)
+    monkeypatch.setattr(type(deployment.grid), "other_accounts", lambda _: elsewhere)
     assert "is in another account" in refusal()

@@ -39,7 +39,7 @@ parallel: 3
 @pytest.fixture
 def storage() -> Storage:
     memory = Bucket()
-    return Storage(make=lambda *_: memory)
+    return Storage(make_client=lambda *_: memory)
 
 
 @pytest.fixture

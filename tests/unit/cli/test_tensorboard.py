@@ -11,7 +11,7 @@ from tests.support.python_programs import write_program
 from traingrid.api.control_plane import ControlPlane
 from traingrid.cli.main import cli
 from traingrid.errors import TraingridError
-from traingrid.metrics.event_files import EventFiles
+from traingrid.metrics.tensorboard_runs import TensorBoardRuns
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def errors(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """The errors of Regions; each copy changes two files."""
     found: dict[str, str] = {}
 
-    def sync(files: EventFiles) -> int:
+    def sync(files: TensorBoardRuns) -> int:
         files.errors.update(found)
         return 2
 
@@ -27,7 +27,7 @@ def errors(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     plane = ControlPlane(deployment=nothing, ledger=nothing, batch=nothing, storage=nothing)
     monkeypatch.setattr(ControlPlane, "of", lambda _grid: plane)
     monkeypatch.setattr(ControlPlane, "submission_id", lambda _plane, given: given)
-    monkeypatch.setattr(EventFiles, "sync", sync)
+    monkeypatch.setattr(TensorBoardRuns, "sync", sync)
     monkeypatch.setattr(shutil, "which", lambda _name: None)
     return found
 

@@ -3,21 +3,21 @@
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
-from traingrid.deploy.checkup.finding import Finding, Verdict, looked
+from traingrid.deploy.checkup.finding import Finding, Verdict, run_check
 
 
 def fails_with(error: Exception) -> Finding:
     def look() -> Finding:
         raise error
 
-    return looked("us-west-2", "bucket x", look, "s3:ListBucket")
+    return run_check("us-west-2", "bucket x", look, "s3:ListBucket")
 
 
 @pytest.mark.parametrize("code", ["AccessDenied", "AccessDeniedException", "UnauthorizedOperation"])
 def test_a_denied_check_names_the_missing_permission(code: str) -> None:
     found = fails_with(ClientError({"Error": {"Code": code, "Message": "no"}}, "HeadBucket"))
     assert (found.verdict, found.fix) == (Verdict.UNKNOWN, "allow the caller s3:ListBucket")
-    assert found.why == f"AWS returned {code}: no"
+    assert found.reason == f"AWS returned {code}: no"
 
 
 @pytest.mark.parametrize(
@@ -30,4 +30,4 @@ def test_a_denied_check_names_the_missing_permission(code: str) -> None:
 def test_a_check_without_an_answer_reports_that(error: Exception) -> None:
     found = fails_with(error)
     assert (found.verdict, found.fix) == (Verdict.UNKNOWN, "")
-    assert found.why
+    assert found.reason

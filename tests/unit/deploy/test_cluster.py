@@ -83,9 +83,9 @@ def place(role: ActingRole | None = None, **changes: Any) -> CheckedCluster:
 
 
 def checked(where: CheckedCluster) -> dict[str, Finding]:
-    finding, described = cluster.described(where)
+    finding, described = cluster.check_cluster(where)
     others = [*cluster.preconditions(where, described), *cluster.access(where)] if described else []
-    return {found.what: found for found in (finding, *others)}
+    return {found.subject: found for found in (finding, *others)}
 
 
 def test_a_cluster_that_fits_is_good(eks: Eks) -> None:
@@ -107,9 +107,9 @@ def test_without_the_cluster_nothing_more_is_checked(eks: Eks) -> None:
     assert checked(place()) == {
         "cluster research": Finding(
             region=REGION,
-            what="cluster research",
+            subject="cluster research",
             verdict=Verdict.WRONG,
-            why="does not exist",
+            reason="does not exist",
             fix="create it, or correct `cluster` in `eks` of eu-west-1 in grid.yaml",
         )
     }
@@ -150,7 +150,7 @@ def test_a_cluster_that_does_not_fit_is_wrong(eks: Eks, changes: dict[str, Any],
     eks.cluster = GOOD | changes
     found = checked(place())
     assert [name for name, one in found.items() if one.verdict is Verdict.WRONG] == [what]
-    assert why in found[what].why
+    assert why in found[what].reason
     assert fix in found[what].fix
 
 
@@ -170,7 +170,7 @@ def test_the_route_from_your_network_is_not_checked(
     network = {"kind": "existing", "vpc": "vpc-0a1b2c3d", "subnets": ["subnet-0a1b2c3d", "subnet-0a1b2c3e"]}
     found = checked(place(network=network | {"reconciler": reconciler}))["endpoint of research"]
     assert (found.verdict, found.fix) == (Verdict.UNKNOWN, "")
-    assert found.why.startswith(why)
+    assert found.reason.startswith(why)
 
 
 def test_the_agent_is_an_add_on_or_part_of_auto_mode(eks: Eks) -> None:
@@ -181,9 +181,9 @@ def test_the_agent_is_an_add_on_or_part_of_auto_mode(eks: Eks) -> None:
         "aws eks create-addon --region eu-west-1 --cluster-name research --addon-name eks-pod-identity-agent"
     )
     eks.cluster = GOOD | {"computeConfig": {"enabled": True}}
-    assert checked(place())["Pod Identity Agent of research"].why == "built into EKS Auto Mode"
+    assert checked(place())["Pod Identity Agent of research"].reason == "built into EKS Auto Mode"
     eks.cluster, eks.addon = GOOD, "DEGRADED"
-    assert "DEGRADED" in checked(place())["Pod Identity Agent of research"].why
+    assert "DEGRADED" in checked(place())["Pod Identity Agent of research"].reason
 
 
 def test_a_missing_or_changed_entry_is_restored_by_a_deployment(eks: Eks) -> None:
@@ -191,18 +191,18 @@ def test_a_missing_or_changed_entry_is_restored_by_a_deployment(eks: Eks) -> Non
     eks.entries[f"{ROLE}grid-reconciler"] = ["traingrid:grid:launch"]
     found = checked(place())
     guard, reconciler = found["access entry of grid-guard"], found["access entry of grid-reconciler"]
-    assert (guard.why, guard.fix) == ("does not exist", REVERT_DRIFT)
-    assert reconciler.why == "it has traingrid:grid:launch instead of traingrid:grid:sweep"
+    assert (guard.reason, guard.fix) == ("does not exist", REVERT_DRIFT)
+    assert reconciler.reason == "it has traingrid:grid:launch instead of traingrid:grid:sweep"
     assert found["access entry of grid-child"].verdict is Verdict.GOOD
 
 
 def test_pods_must_have_the_execution_role(eks: Eks) -> None:
     eks.roles[("training", "jobs")] = f"{ROLE}other"
-    assert f"it is {ROLE}other instead of" in checked(place())["role of pods in training"].why
+    assert f"it is {ROLE}other instead of" in checked(place())["role of pods in training"].reason
     eks.roles = {("training", "default"): f"{ROLE}grid-execution-{REGION}"}
     found = checked(place())["role of pods in training"]
     assert (found.verdict, found.fix) == (Verdict.WRONG, REVERT_DRIFT)
-    assert found.why == "the service account jobs has no Pod Identity association"
+    assert found.reason == "the service account jobs has no Pod Identity association"
 
 
 def test_in_another_account_the_acting_roles_have_the_entries(eks: Eks) -> None:
@@ -215,7 +215,7 @@ def test_in_another_account_the_acting_roles_have_the_entries(eks: Eks) -> None:
     del eks.entries[f"{ROLE}grid-use-{REGION}"]
     found = checked(place(ACTING))
     users = found[f"access entry of grid-use-{REGION}"]
-    assert (users.verdict, users.why, users.fix) == (Verdict.WRONG, "does not exist", REVERT_DRIFT)
+    assert (users.verdict, users.reason, users.fix) == (Verdict.WRONG, "does not exist", REVERT_DRIFT)
 
 
 def test_a_denied_check_names_the_permission(eks: Eks, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from traingrid.deploy.checkup import cluster_objects
 from traingrid.deploy.checkup.cluster import CheckedCluster
 from traingrid.deploy.checkup.cluster_objects import objects
 from traingrid.deploy.checkup.finding import REVERT_DRIFT, Finding, Verdict
-from traingrid.deploy.checkup.mpi_operator import LEAST_OPERATOR
+from traingrid.deploy.checkup.mpi_operator import MIN_OPERATOR
 from traingrid.deploy.checkup.needs import ClusterNeed
 from traingrid.deploy.cluster_access import access_objects
 from traingrid.kubernetes.cluster import cluster_of
@@ -140,7 +140,7 @@ def cluster() -> InMemory:
 
 
 def checked(cluster: InMemory) -> dict[str, Finding]:
-    return {found.what: found for found in objects(WHERE, lambda _: cast("Client", cluster))}
+    return {found.subject: found for found in objects(WHERE, lambda _: cast("Client", cluster))}
 
 
 def wrong(cluster: InMemory) -> Finding:
@@ -164,7 +164,7 @@ def test_a_cluster_with_all_objects_is_good(cluster: InMemory) -> None:
         "claim campaigns-claim",
         "claim recordings",
     ]
-    assert found["permissions of traingrid:grid:launch"].why == "as the API server reports"
+    assert found["permissions of traingrid:grid:launch"].reason == "as the API server reports"
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_a_missing_object_is_reported(cluster: InMemory, missing: str, what: str
     cluster.remove(missing)
     cluster.denied = denied
     found = wrong(cluster)
-    assert (found.what, found.verdict) == (what, Verdict.WRONG)
+    assert (found.subject, found.verdict) == (what, Verdict.WRONG)
     assert found.fix.startswith(fix)
 
 
@@ -208,8 +208,8 @@ def test_a_namespace_that_admits_no_pods_is_wrong(
 ) -> None:
     cluster.objects["/api/v1/namespaces/training"]["metadata"] |= metadata
     found = wrong(cluster)
-    assert (found.what, found.verdict) == ("namespace training", Verdict.WRONG)
-    assert found.why.startswith(why)
+    assert (found.subject, found.verdict) == ("namespace training", Verdict.WRONG)
+    assert found.reason.startswith(why)
     assert found.fix.startswith(fix)
 
 
@@ -218,24 +218,26 @@ def test_a_missing_permission_is_named(cluster: InMemory) -> None:
     for rule in role["rules"]:
         if rule["resources"] == ["pods/log"]:
             rule["verbs"] = []
-    assert wrong(cluster).why == "it may not get pods/log in training"
+    assert wrong(cluster).reason == "it may not get pods/log in training"
     cluster.denied = {REVIEWS}
-    assert wrong(cluster).why == "the Role traingrid-grid-launch or its RoleBinding differs from that of this version"
+    assert (
+        wrong(cluster).reason == "the Role traingrid-grid-launch or its RoleBinding differs from that of this version"
+    )
 
 
 def test_the_reconciler_must_not_create_jobs(cluster: InMemory) -> None:
     role = cluster.objects[f"/apis/rbac.authorization.k8s.io/v1{NAMESPACED}roles/traingrid-grid-sweep"]
     role["rules"].append({"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["create"]})
     found = wrong(cluster)
-    assert found.what == "permissions of traingrid:grid:sweep"
-    assert "it may create jobs or pods" in found.why
+    assert found.subject == "permissions of traingrid:grid:sweep"
+    assert "it may create jobs or pods" in found.reason
     assert f"{CONTEXT} && kubectl --context research get rolebindings,clusterrolebindings" in found.fix
 
 
 def test_a_cluster_without_mpi_jobs_needs_no_operator() -> None:
     cluster, where = InMemory(), place()
     cluster.objects = {path: one for path, one in cluster.objects.items() if "kubeflow" not in path}
-    found = {one.what: one for one in objects(where, lambda _: cast("Client", cluster))}
+    found = {one.subject: one for one in objects(where, lambda _: cast("Client", cluster))}
     assert len(found) == 5
     assert {one.verdict for one in found.values()} == {Verdict.GOOD}
 
@@ -259,15 +261,15 @@ def test_the_version_of_mpi_operator_is_checked(
     cluster.operator(image)
     found = checked(cluster)["mpi-operator"]
     assert (found.verdict, found.fix) == (verdict, fix)
-    assert why in found.why
+    assert why in found.reason
 
 
 def test_the_operator_of_a_hyperpod_cluster_is_found_in_its_namespace(cluster: InMemory) -> None:
     cluster.remove("deployments/mpi-operator")
     cluster.operator("mpioperator/mpi-operator:0.5", "kube-system", "dependencies-mpi-operator")
     found = wrong(cluster)
-    assert (found.what, found.verdict) == ("mpi-operator", Verdict.WRONG)
-    assert found.why.endswith("; dependencies-mpi-operator in kube-system is mpioperator/mpi-operator:0.5")
+    assert (found.subject, found.verdict) == ("mpi-operator", Verdict.WRONG)
+    assert found.reason.endswith("; dependencies-mpi-operator in kube-system is mpioperator/mpi-operator:0.5")
     assert found.fix == (
         "when no MPIJob runs, remove dependencies-mpi-operator from kube-system (in the Helm chart of SageMaker "
         f"HyperPod by `mpi-operator.enabled: false`), then {INSTALL}"
@@ -276,7 +278,7 @@ def test_the_operator_of_a_hyperpod_cluster_is_found_in_its_namespace(cluster: I
 
 def test_an_old_operator_beside_a_new_one_is_wrong_while_it_runs(cluster: InMemory) -> None:
     cluster.operator("mpioperator/mpi-operator:0.5", "kube-system", "dependencies-mpi-operator")
-    assert "dependencies-mpi-operator in kube-system" in wrong(cluster).why
+    assert "dependencies-mpi-operator in kube-system" in wrong(cluster).reason
     cluster.operator("mpioperator/mpi-operator:0.5", "kube-system", "dependencies-mpi-operator", replicas=0)
     assert checked(cluster)["mpi-operator"].verdict is Verdict.GOOD
 
@@ -298,13 +300,13 @@ def test_an_operator_that_cannot_be_found_has_a_command(
     cluster.denied = denied
     found = checked(cluster)["mpi-operator"]
     assert (found.verdict, found.fix) == (verdict, "" if verdict is Verdict.GOOD else FIND)
-    assert found.why.startswith(why)
+    assert found.reason.startswith(why)
 
 
 def test_the_command_installs_an_operator_that_is_new_enough() -> None:
     version = re.search(r"/v(\d+)\.(\d+)\.(\d+)/", OPERATOR)
     assert version
-    assert tuple(map(int, version.groups())) >= LEAST_OPERATOR
+    assert tuple(map(int, version.groups())) >= MIN_OPERATOR
 
 
 def test_the_kind_and_the_queue_of_a_line_are_checked_as_those_of_the_region() -> None:
@@ -317,12 +319,12 @@ def test_the_kind_and_the_queue_of_a_line_are_checked_as_those_of_the_region() -
     assert where
     cluster = InMemory()
     cluster.remove("training/mpijobs")
-    found = {one.what: one for one in objects(where, lambda _: cast("Client", cluster))}
+    found = {one.subject: one for one in objects(where, lambda _: cast("Client", cluster))}
     assert [what for what, one in found.items() if one.verdict is Verdict.WRONG] == [
         "MPIJob v2beta1",
         "LocalQueue nope",
     ]
-    assert found["MPIJob v2beta1"].why == "the cluster does not serve it, but `eks_kind` of line 3 is mpijob"
+    assert found["MPIJob v2beta1"].reason == "the cluster does not serve it, but `eks_kind` of line 3 is mpijob"
     assert found["MPIJob v2beta1"].fix == f"change `eks_kind` of line 3 to job, or {INSTALL}"
     assert found["LocalQueue nope"].fix.endswith(", or correct `eks_queue` of line 5")
 
@@ -331,7 +333,7 @@ def test_the_queue_of_the_region_is_checked_beside_those_of_lines() -> None:
     need = ClusterNeed(region="eu-west-1", field="queue", value="gpus", line=2)
     where = replace(WHERE, needs=[need, replace(need, value="others", line=4)])
     cluster = InMemory()
-    found = {one.what: one for one in objects(where, lambda _: cast("Client", cluster))}
+    found = {one.subject: one for one in objects(where, lambda _: cast("Client", cluster))}
     assert {what: one.verdict for what, one in found.items() if "Queue" in what} == {
         "LocalQueue gpus": Verdict.GOOD,
         "LocalQueue others": Verdict.WRONG,
@@ -345,8 +347,8 @@ def test_an_inactive_queue_and_a_pending_claim_are_wrong(cluster: InMemory) -> N
     }
     cluster.objects[f"/api/v1{NAMESPACED}persistentvolumeclaims/recordings"] = {"status": {"phase": "Pending"}}
     found = checked(cluster)
-    assert found["LocalQueue gpus"].why == "it is not active: ClusterQueue is missing"
-    assert found["claim recordings"].why == "it is Pending, not Bound"
+    assert found["LocalQueue gpus"].reason == "it is not active: ClusterQueue is missing"
+    assert found["claim recordings"].reason == "it is Pending, not Bound"
     describe = f"{CONTEXT} && kubectl --context research describe"
     assert found["claim recordings"].fix == f"{describe} pvc --namespace training recordings"
     assert found["LocalQueue gpus"].fix == f"{describe} localqueue --namespace training gpus"
@@ -369,7 +371,7 @@ def test_a_queue_of_a_newer_version_is_found(cluster: InMemory) -> None:
 def test_a_denied_check_is_neither_good_nor_wrong(cluster: InMemory, denied: str, what: str, needed: str) -> None:
     cluster.denied = {denied}
     found = wrong(cluster)
-    assert (found.what, found.verdict) == (what, Verdict.UNKNOWN)
+    assert (found.subject, found.verdict) == (what, Verdict.UNKNOWN)
     assert found.fix == f"allow the caller to {needed} in research"
 
 
@@ -387,7 +389,7 @@ def test_a_caller_without_access_checks_nothing_more(cluster: InMemory, monkeypa
     cluster.error = UnavailableError(401, "Unauthorized", "Unauthorized")
     (found,) = checked(cluster).values()
     assert found.verdict is Verdict.UNKNOWN
-    assert found.why == "it does not accept your credentials, so the objects in it are not checked"
+    assert found.reason == "it does not accept your credentials, so the objects in it are not checked"
     entry = "--region eu-west-1 --cluster-name research --principal-arn arn:of:us-east-1"
     assert found.fix == (
         f"aws eks create-access-entry {entry} --kubernetes-groups traingrid:grid:use; "
@@ -400,7 +402,7 @@ def test_a_caller_without_access_checks_nothing_more(cluster: InMemory, monkeypa
 def test_a_deployment_gives_the_role_of_users_in_another_account_its_access(cluster: InMemory) -> None:
     cluster.error = UnavailableError(401, "Unauthorized", "Unauthorized")
     (found,) = objects(place(ACTING), lambda _: cast("Client", cluster))
-    assert found.why == "it does not accept the role grid-use-eu-west-1, so the objects in it are not checked"
+    assert found.reason == "it does not accept the role grid-use-eu-west-1, so the objects in it are not checked"
     assert found.fix == REVERT_DRIFT
 
 
@@ -408,7 +410,7 @@ def test_an_endpoint_that_does_not_answer_here_is_unknown(cluster: InMemory) -> 
     cluster.error = UnavailableError(0, "NewConnectionError", "timed out")
     (found,) = checked(cluster).values()
     assert found.verdict is Verdict.UNKNOWN
-    assert "it does not answer here: timed out; whether children and the reconciler reach it is unknown" in found.why
+    assert "it does not answer here: timed out; whether children and the reconciler reach it is unknown" in found.reason
 
 
 @pytest.mark.parametrize(
@@ -428,8 +430,8 @@ def test_without_a_description_of_the_cluster_nothing_is_checked(error: Exceptio
         raise error
 
     (found,) = objects(WHERE, fails)
-    assert (found.verdict, found.what, found.fix) == (Verdict.UNKNOWN, "API of research", fix)
-    assert found.why.startswith(why)
+    assert (found.verdict, found.subject, found.fix) == (Verdict.UNKNOWN, "API of research", fix)
+    assert found.reason.startswith(why)
 
 
 @pytest.mark.parametrize("status", ["CREATING", "FAILED"])

@@ -60,15 +60,15 @@ def test_a_bus_needs_a_policy_for_the_own_account(
 ) -> None:
     monkeypatch.setattr(checkup, "client", lambda *_: Events(reply))
     (found,) = checkup.home_event_bus(grid, HOME_ACCOUNT)
-    assert (found.why, found.fix) == (why, REVERT_DRIFT if why else "")
+    assert (found.reason, found.fix) == (why, REVERT_DRIFT if why else "")
     assert found.verdict is (Verdict.WRONG if why else Verdict.GOOD)
 
 
 def test_a_bus_needs_a_policy_for_each_account_of_the_grid(grid: GridSettings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(GridSettings, "elsewhere", lambda _: {"eu-west-1": OTHER})
+    monkeypatch.setattr(GridSettings, "other_accounts", lambda _: {"eu-west-1": OTHER})
     monkeypatch.setattr(checkup, "client", lambda *_: Events(policy(allows({"AWS": HOME_ACCOUNT}))))
     (found,) = checkup.home_event_bus(grid, HOME_ACCOUNT)
-    assert found.why == f"its policy lacks {OTHER}: no events arrive from there"
+    assert found.reason == f"its policy lacks {OTHER}: no events arrive from there"
 
 
 def test_a_bus_that_may_not_be_read_is_not_checked(grid: GridSettings, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,10 +2,10 @@
 
 import pytest
 
-from stacks.region_guard import LONGEST_ANSWER
+from stacks.region_guard import MAX_ANSWER_DURATION
 from tests.support.module_time import replace_time
 from tests.support.training_history import SECONDS_OF_A_PAGE, History
-from traingrid.backends.inventory import LONGEST_ACTIVE_SECONDS
+from traingrid.backends.inventory import MAX_ACTIVE_SECONDS
 from traingrid.backends.sagemaker.inventory import SageMakerInventory
 from traingrid.deploy.running_jobs import LISTING_SECONDS, running_jobs
 from traingrid.grid.deployment import Deployment
@@ -23,8 +23,8 @@ def test_the_guard_lists_no_training_job_that_is_too_old_to_run_and_answers_in_t
     assert history.now - began <= LISTING_SECONDS + 2 * SECONDS_OF_A_PAGE
     assert len(history.requests) == 2, "after the time, no state and no Region is asked for more than a page"
     for request in history.requests:
-        assert request["CreationTimeAfter"].timestamp() == pytest.approx(began - LONGEST_ACTIVE_SECONDS, abs=1)
+        assert request["CreationTimeAfter"].timestamp() == pytest.approx(began - MAX_ACTIVE_SECONDS, abs=1)
 
 
 def test_the_answer_has_time_left_after_the_lists() -> None:
-    assert LONGEST_ANSWER.to_seconds() >= LISTING_SECONDS + 60
+    assert MAX_ANSWER_DURATION.to_seconds() >= LISTING_SECONDS + 60

@@ -57,8 +57,8 @@ def test_a_topic_needs_a_confirmed_subscription(
     monkeypatch.setattr(checkup, "client", lambda *_: Account(topic, {"NotificationTopic": TOPIC}))
     (found,) = checkup.notifications(grid)
     assert found.verdict is verdict
-    assert found.why.startswith(why)
-    assert bool(found.why) == bool(why)
+    assert found.reason.startswith(why)
+    assert bool(found.reason) == bool(why)
 
 
 def test_a_grid_that_was_deployed_without_notifications_has_no_topic(
@@ -66,5 +66,5 @@ def test_a_grid_that_was_deployed_without_notifications_has_no_topic(
 ) -> None:
     monkeypatch.setattr(checkup, "client", lambda *_: Account({}, {}))
     (found,) = checkup.notifications(grid)
-    assert (found.verdict, found.why) == (Verdict.WRONG, "the deployed grid has no topic")
+    assert (found.verdict, found.reason) == (Verdict.WRONG, "the deployed grid has no topic")
     assert list(checkup.notifications(sample_deployment().grid)) == []

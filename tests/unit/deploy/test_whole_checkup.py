@@ -32,7 +32,7 @@ def test_doctor_reports_a_residency_that_does_not_bind_training_code(
     sample["regions"][FRANKFURT] |= {"residency": ["eu"]}
     grid = GridSettings.model_validate(sample | {"account": "123456789012", "training": training})
     needs: Any = SimpleNamespace(instances=[], clusters=[])
-    findings = [found for found in whole.check_up(grid, "210987654321", needs) if found.what == "residency"]
+    findings = [found for found in whole.check_up(grid, "210987654321", needs) if found.subject == "residency"]
     assert [found.region for found in findings] == reported
     for found in findings:
-        assert (found.verdict, found.why, found.fix) == (Verdict.UNKNOWN, RULE, NEXT_STEP)
+        assert (found.verdict, found.reason, found.fix) == (Verdict.UNKNOWN, RULE, NEXT_STEP)

@@ -55,10 +55,10 @@ def two(tmp_path: Path) -> Deployment:
 
 
 def test_a_region_with_the_home_account_is_not_in_another_account(two: Deployment) -> None:
-    assert two.grid.elsewhere() == {"us-east-1": OTHER}
+    assert two.grid.other_accounts() == {"us-east-1": OTHER}
     assert two.grid.at_home() == ["us-west-2", "eu-west-1"]
     assert two.grid.replicas() == ["us-east-1", "us-west-2", "eu-west-1"]
-    assert GridSettings.from_environment(two.grid.to_environment()).elsewhere() == {"us-east-1": OTHER}
+    assert GridSettings.from_environment(two.grid.to_environment()).other_accounts() == {"us-east-1": OTHER}
 
 
 @pytest.mark.parametrize(
@@ -116,8 +116,8 @@ def test_a_part_assumes_a_role_only_in_other_accounts(two: Deployment, part: Any
         "TRAINGRID_MANIFEST_BUCKET": two.manifest_bucket,
     }
     deployment = Deployment.from_environment(variables, part)
-    assert deployment.acting_in("us-west-2") is deployment.acting_in("eu-west-1") is None
-    role = deployment.acting_in("us-east-1")
+    assert deployment.acting_role_in("us-west-2") is deployment.acting_role_in("eu-west-1") is None
+    role = deployment.acting_role_in("us-east-1")
     assert role is not None
     assert role.arn == f"arn:aws:iam::{OTHER}:role/traingrid-{part}-us-east-1"
     assert role.home == "us-east-1"
@@ -142,11 +142,11 @@ def whose(role: ActingRole | None) -> str:
 
 @pytest.mark.usefixtures("accounts")
 def test_a_client_with_a_role_uses_the_roles_account(two: Deployment) -> None:
-    assert (whose(None), whose(two.acting_in("us-east-1"))) == (HOME, OTHER)
+    assert (whose(None), whose(two.acting_role_in("us-east-1"))) == (HOME, OTHER)
     jobs = SageMakerInventory(two, "us-east-1")
     assert list(jobs.listed()) == []
     Storage("us-east-1")._s3.create_bucket(Bucket="at-home")
-    seen = Storage("us-east-1", role=two.acting_in("us-east-1"))._s3.list_buckets()["Buckets"]
+    seen = Storage("us-east-1", role=two.acting_role_in("us-east-1"))._s3.list_buckets()["Buckets"]
     assert (seen, len(Storage("us-east-1")._s3.list_buckets()["Buckets"])) == ([], 1)
 
 
@@ -164,7 +164,7 @@ def test_credentials_are_shared_by_clients_and_renewed_before_they_expire(
             expires = datetime.now(UTC) + lives[min(len(asked), len(lives)) - 1]
             return {"Credentials": {**assume["Credentials"], "Expiration": expires}}
 
-    role = two.acting_in("us-east-1")
+    role = two.acting_role_in("us-east-1")
     monkeypatch.setattr("traingrid.aws.clients.periodic_client", lambda *_: Sts())
     made = [client("s3", "us-east-1", role), client_without_retries("s3", "us-east-1", role)]
     for s3 in (*made, *made):
@@ -175,7 +175,7 @@ def test_credentials_are_shared_by_clients_and_renewed_before_they_expire(
 @pytest.mark.usefixtures("accounts")
 def test_renewing_credentials_in_a_thread_creates_no_client(two: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
     """boto3 cannot create clients in several threads, and a sweep lists all Regions in parallel."""
-    s3 = client("s3", "us-east-1", two.acting_in("us-east-1"))
+    s3 = client("s3", "us-east-1", two.acting_role_in("us-east-1"))
     made: list[str] = []
     monkeypatch.setattr("traingrid.aws.clients._create_client", lambda _session, service, *_: made.append(service))
     with ThreadPoolExecutor(1) as pool:
@@ -185,7 +185,7 @@ def test_renewing_credentials_in_a_thread_creates_no_client(two: Deployment, mon
 
 @pytest.mark.usefixtures("accounts")
 def test_a_new_client_renews_expired_credentials(two: Deployment) -> None:
-    role = two.acting_in("us-east-1")
+    role = two.acting_role_in("us-east-1")
     before = client("sts", "us-east-1", role)._get_credentials().access_key
     assert client("s3", "us-east-1", role)._get_credentials().access_key == before
     renew()

@@ -64,7 +64,9 @@ TENSORFLOW = {"framework": "tensorflow", "version": "2.19", "target": "gpu"}
 
 
 def test_a_framework_is_pulled_from_the_registry_of_the_jobs_region() -> None:
-    image = FrameworkImage(image="tensorflow-training:2.19-gpu", registry="1" * 12, elsewhere={"eu-west-1": "2" * 12})
+    image = FrameworkImage(
+        image="tensorflow-training:2.19-gpu", registry="1" * 12, other_registries={"eu-west-1": "2" * 12}
+    )
     deployment = replace(a_deployment(images={**IMAGES, "tf": TENSORFLOW}), frameworks={"tf": image})
     assert images(deployment, "tf") == {
         "111111111111.dkr.ecr.us-west-2.amazonaws.com/tensorflow-training:2.19-gpu",
@@ -80,7 +82,7 @@ CLASSES = {"algorithm": "semantic-segmentation", "version": "1"}
 
 
 def with_an_algorithm(**changes: Any) -> Deployment:
-    known = FrameworkImage(image="semantic-segmentation:1", registry="1" * 12, elsewhere={"eu-west-1": "2" * 12})
+    known = FrameworkImage(image="semantic-segmentation:1", registry="1" * 12, other_registries={"eu-west-1": "2" * 12})
     deployment = a_deployment(images={**IMAGES, "classes": CLASSES}, **changes)
     return replace(deployment, frameworks={"classes": known})
 

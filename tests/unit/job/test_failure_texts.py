@@ -38,7 +38,7 @@ from traingrid.job.observed import TrainingJobDescription
 from traingrid.job.state import JobState
 from traingrid.kubernetes.errors import FORBIDDEN, ApiError
 
-LEAST = 60
+MIN_TEXTS = 60
 TEXTS = [json.loads(line) for line in Path(__file__).with_name("failure_texts.jsonl").read_text().splitlines()]
 ALGORITHM_ERRORS = [
     ("AlgorithmError: , exit code: 137", "memory"),
@@ -146,7 +146,7 @@ CLASSES: dict[str, Callable[[dict[str, str]], str]] = {
 
 
 def test_the_texts_have_a_source_and_a_class_with_a_next_step() -> None:
-    assert len({row["text"] for row in TEXTS}) >= LEAST
+    assert len({row["text"] for row in TEXTS}) >= MIN_TEXTS
     for row in TEXTS:
         assert row["source"].startswith("https://")
         failure = FAILURES.get(row["failure"])

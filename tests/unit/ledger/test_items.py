@@ -12,7 +12,7 @@ from traingrid.job.state import JobState
 from traingrid.ledger.errors import ItemError
 from traingrid.ledger.facts import AttemptFacts
 from traingrid.ledger.grid_items import Pause
-from traingrid.ledger.items import JobItem, attempts, elsewhere, regions_of
+from traingrid.ledger.items import JobItem, attempts, regions_of, removed_regions
 from traingrid.ledger.ledger import Ledger
 from traingrid.ledger.submission_item import Array, SubmissionItem
 from traingrid.ledger.user_requests import Cancel
@@ -195,4 +195,4 @@ def test_attempts_and_regions_include_the_current_and_the_earlier_ones() -> None
     assert (second.region, second.artifact, second.billable_seconds) == ("us-east-1", None, 0)
     assert attempts(None) == {}
     assert regions_of([item]) == {"us-east-1", "eu-west-1"}
-    assert elsewhere([item], ["eu-west-1"]) == ["us-east-1"]
+    assert removed_regions([item], ["eu-west-1"]) == ["us-east-1"]

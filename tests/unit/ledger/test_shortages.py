@@ -12,7 +12,7 @@ from traingrid.ledger.ledger import Ledger
 from traingrid.ledger.shortages import (
     FIRST_SECONDS,
     FORGOTTEN_SECONDS,
-    LONGEST_SECONDS,
+    MAX_SECONDS,
     PROBE_SECONDS,
     CapacityPool,
     Shortage,
@@ -78,7 +78,7 @@ def test_a_probe_that_ended_without_a_result_delays_nothing() -> None:
 
 @pytest.mark.parametrize("skew", [-30, 30])
 def test_clocks_that_differ_by_seconds_only_shift_the_probe(skew: int) -> None:
-    longest = short(POOL, until=FIRST_MOMENT + max(LONGEST_SECONDS, PROBE_SECONDS))
+    longest = short(POOL, until=FIRST_MOMENT + max(MAX_SECONDS, PROBE_SECONDS))
     assert not longest.is_due(FIRST_MOMENT + skew)
     assert longest.is_due(longest.until + abs(skew))
 
@@ -90,7 +90,7 @@ def test_a_time_that_no_correct_clock_has_written_does_not_prevent_a_probe() -> 
 @given(now=st.integers(0, 5_000), until=st.integers(-5_000, 5_000))
 def test_a_shortage_never_holds_launches_for_longer_than_its_maximum(now: int, until: int) -> None:
     shortage = short(POOL, until=FIRST_MOMENT + until)
-    later = FIRST_MOMENT + now + max(LONGEST_SECONDS, PROBE_SECONDS) + 60
+    later = FIRST_MOMENT + now + max(MAX_SECONDS, PROBE_SECONDS) + 60
     assert shortage.is_due(FIRST_MOMENT + now) or shortage.is_due(later) or shortage.is_over(later)
 
 

@@ -17,7 +17,7 @@ SEPARATORS = frozenset("'*+,-./:[\\]^_`~\x7f") | frozenset(map(chr, range(9)))
 """Characters that join digits, as in 1,234 1'234 1_000 1/3 1:30 2*3 2^3 1-2 1~2, and those that have no glyph."""
 MULTIPLIERS = frozenset("kKMGTPEeZYRQbB")
 ASCII = [chr(code) for code in range(128)]
-MOST_METRIC_DEFINITIONS = 40
+MAX_METRIC_DEFINITIONS = 40
 """Of a training job (AlgorithmSpecification.MetricDefinitions in SageMaker's API reference)."""
 
 
@@ -41,7 +41,7 @@ def test_the_grids_default_metrics_are_those_of_the_trainer() -> None:
 
 def test_all_metrics_may_be_named_in_a_manifest_at_once() -> None:
     assert list(metrics(list(metric_lines.METRICS))) == list(metric_lines.METRICS)
-    assert len(metric_lines.METRICS) <= MOST_METRIC_DEFINITIONS
+    assert len(metric_lines.METRICS) <= MAX_METRIC_DEFINITIONS
 
 
 def test_the_trainer_prints_only_metrics_that_are_declared() -> None:

@@ -129,7 +129,7 @@ def test_the_most_common_ones_are_recognised_without_the_library(name: str, monk
 
 def test_the_shortest_secret_is_recognised() -> None:
     token = "eyJhIjoxfQ.e30.x"
-    assert len(token) == secrets._SHORTEST
+    assert len(token) == secrets._MIN_LENGTH
     assert is_secret("note", token)
 
 

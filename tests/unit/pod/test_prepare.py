@@ -28,7 +28,7 @@ Put = Callable[..., None]
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retries, "LONGEST_WAIT", 0.01)
+    monkeypatch.setattr(retries, "MAX_WAIT", 0.01)
     monkeypatch.setattr(retries, "backoff_seconds", lambda *_: 0.0)
 
 

@@ -21,7 +21,7 @@ from traingrid.job.state import JobState
 from traingrid.ledger.ledger import Ledger
 from traingrid.metrics.history import MetricHistory
 from traingrid.metrics.points import MetricPoint, records_of_part
-from traingrid.report.plot import MOST_POINTS, Curve, plot, sampled
+from traingrid.report.plot import MAX_POINTS, Curve, plot, sampled
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -201,7 +201,7 @@ def test_the_size_of_a_large_report_is_bounded_and_stated(
     local: LocalGrid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = [f"campaign-{index}" for index in range(1200)]
-    monkeypatch.setattr(MetricHistory, "read", curves(1200, epochs=MOST_POINTS + 100))
+    monkeypatch.setattr(MetricHistory, "read", curves(1200, epochs=MAX_POINTS + 100))
     submit_reported(local, names)
     html = written(local_submission(local), tmp_path)
     assert len(html) < 3_000_000
@@ -210,14 +210,14 @@ def test_the_size_of_a_large_report_is_bounded_and_stated(
     assert (
         "The 8 best jobs have colours; 42 more are thin lines. The curves of 1,150 jobs are not in this file." in seen
     )
-    assert f"Curves with more than {MOST_POINTS} values are reduced" in seen
+    assert f"Curves with more than {MAX_POINTS} values are reduced" in seen
 
 
 def test_a_sampled_curve_keeps_its_extremes_and_its_last_point() -> None:
     points = [(float(x), 0.0) for x in range(10_000)]
     points[1234], points[8765] = (1234.0, 9.0), (8765.0, -7.0)
     kept = sampled(points)
-    assert len(kept) <= MOST_POINTS
+    assert len(kept) <= MAX_POINTS
     assert {points[1234], points[8765], points[-1]} <= set(kept)
     assert kept == sorted(kept)
     assert sampled(points[:100]) == points[:100]

@@ -11,11 +11,11 @@ from traingrid.cli.command_groups import GROUPS
 ROOT = Path(__file__).resolve().parents[3]
 DOCS = ROOT / "docs"
 PAGES = [*ROOT.glob("*.md"), *DOCS.rglob("*.md")]
-LONGEST_README = 150
+MAX_README_LINES = 150
 FIRST_PAGES = 10
 """The pages that a new user reads in order."""
-LONGEST_FIRST_PAGE = 200
-LONGEST_ARCHITECTURE = 400
+MAX_FIRST_PAGE_LINES = 200
+MAX_ARCHITECTURE_LINES = 400
 _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 
@@ -76,14 +76,14 @@ def count_lines(page: str) -> int:
 
 
 def test_the_readme_is_short() -> None:
-    assert count_lines("README.md") <= LONGEST_README
+    assert count_lines("README.md") <= MAX_README_LINES
 
 
 def test_the_first_pages_and_the_architecture_are_short() -> None:
     navigation = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[2]
     pages = re.findall(r"[\w/.-]+\.md", navigation)[:FIRST_PAGES]
     assert (pages[0], pages[-1]) == ("README.md", "docs/operations.md")
-    limits = dict.fromkeys(pages, LONGEST_FIRST_PAGE) | {"ARCHITECTURE.md": LONGEST_ARCHITECTURE}
+    limits = dict.fromkeys(pages, MAX_FIRST_PAGE_LINES) | {"ARCHITECTURE.md": MAX_ARCHITECTURE_LINES}
     assert {page: lines for page in limits if (lines := count_lines(page)) > limits[page]} == {}
 
 

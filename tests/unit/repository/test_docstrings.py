@@ -11,10 +11,10 @@ FOLDERS = (
     *("batch_job", "bench", "conformance", "docs_site", "examples", "lambda", "localcloud", "setup", "stacks"),
     *("traingrid", "training_container", "verification"),
 )
-MOST_SHORT = 205
+MAX_SHORT = 205
 """The number of descriptions with three words or fewer, such as a unit or the allowed values; lower it when you remove
 one that repeats name and type."""
-MOST_UNKNOWN = 0
+MAX_UNKNOWN = 0
 """The number of described parameters that do not exist; lower it when you correct one."""
 _ENTRY = re.compile(r"\n {4}(\S[^\n]*?): ([^\n]*(?:\n {8}[^\n]*)*)")
 Documented = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
@@ -52,9 +52,9 @@ def names(node: Documented) -> set[str]:
 
 def test_a_description_adds_to_name_and_type() -> None:
     short = [f"{place} {name}: {text}" for place, _, name, text in described() if len(text.split()) <= 3]
-    assert len(short) <= MOST_SHORT, "\n".join(short)
+    assert len(short) <= MAX_SHORT, "\n".join(short)
 
 
 def test_a_described_parameter_exists() -> None:
     unknown = [f"{place} {name}" for place, node, name, _ in described() if name.lstrip("*") not in names(node)]
-    assert len(unknown) <= MOST_UNKNOWN, "\n".join(unknown)
+    assert len(unknown) <= MAX_UNKNOWN, "\n".join(unknown)

@@ -30,7 +30,7 @@ class FakeBatch:
 
 
 def children(*jobs: dict[str, Any]) -> Children:
-    return Children(Storage("us-east-1"), "bucket", make=lambda *_: FakeBatch(*jobs))
+    return Children(Storage("us-east-1"), "bucket", make_client=lambda *_: FakeBatch(*jobs))
 
 
 def array(status: str, summary: dict[str, int], **more: Any) -> dict[str, Any]:

@@ -378,7 +378,7 @@ def test_a_missing_or_truncated_file_is_reported_by_each_reader(local: LocalGrid
 
 
 def test_children_of_a_retry_whose_file_is_gone_are_those_of_the_first_array(local: LocalGrid) -> None:
-    children = Children(local.plane.storage, local.deployment.manifest_bucket, make=lambda *_: None)
+    children = Children(local.plane.storage, local.deployment.manifest_bucket, make_client=lambda *_: None)
     array = Array(batch_job="again", file=f"submissions/{SUBMISSION}/retry-1.jsonl", count=1)
     local.ledger.record_array(SUBMISSION, array)
     head = local.ledger.submission(SUBMISSION)

@@ -80,7 +80,7 @@ class FakeGrid:
 
     @property
     def storage(self) -> Storage:
-        return Storage(make=lambda *_: self.s3)
+        return Storage(make_client=lambda *_: self.s3)
 
     def check(self, manifest: bytes) -> None:
         assert manifest
@@ -175,7 +175,7 @@ class KillableStorage(Storage):
 
 def sweep_of(grid: FakeGrid, wanted: SweepSpec) -> Sweep:
     """Return a sweep as a new process has it."""
-    storage = KillableStorage(make=lambda *_: grid.s3)
+    storage = KillableStorage(make_client=lambda *_: grid.s3)
     storage.effect = grid.effect
     return Sweep(spec=wanted, lines=list(LINES), journal=Journal(storage, grid.bucket, wanted.name), grid=grid)
 

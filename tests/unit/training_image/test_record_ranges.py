@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from training_container.trainer.data.record_index import (
-    MOST_STARTS,
+    MAX_STARTS,
     FileIndex,
     Index,
     Part,
@@ -23,7 +23,7 @@ from training_container.trainer.data.record_index import (
     store,
     stored,
 )
-from training_container.trainer.data.shards import Segment, byte_range, range_of, segments
+from training_container.trainer.data.shards import Segment, byte_range, range_of, segments_of_rank
 
 IMAGENET = 1_281_167
 """Training images of ILSVRC2012; build_imagenet_data.py writes them into 1,024 files of 1,251 or 1,252."""
@@ -51,7 +51,7 @@ def write(path: Path, sizes: list[int]) -> Path:
 @given(counts=COUNTS, ranks=RANKS, shift=st.integers(0, 10_000))
 def test_ranges_contain_every_record_once_in_order(counts: list[int], ranks: int, shift: int) -> None:
     shares = [
-        [record for part in segments(files(counts), rank, ranks, shift) for record in numbers(part, counts)]
+        [record for part in segments_of_rank(files(counts), rank, ranks, shift) for record in numbers(part, counts)]
         for rank in range(ranks)
     ]
     every = [(f"{number:03d}", record) for number, count in enumerate(counts) for record in range(count)]
@@ -70,7 +70,7 @@ def test_ranges_differ_by_at_most_one_record(total: int, ranks: int) -> None:
 def test_a_rank_has_as_many_records_in_every_order_of_the_files(counts: list[int], ranks: int, seed: int) -> None:
     order = random.Random(seed).sample(files(counts), len(counts))
     for rank in range(ranks):
-        read = [record for part in segments(order, rank, ranks) for record in numbers(part, counts)]
+        read = [record for part in segments_of_rank(order, rank, ranks) for record in numbers(part, counts)]
         assert len(read) == len(range_of(sum(counts), rank, ranks))
 
 
@@ -79,7 +79,7 @@ def test_a_rank_has_as_many_records_in_every_order_of_the_files(counts: list[int
 def test_an_epoch_of_imagenet_leaves_out_at_most_three_thousandths(ranks: int, batch: int) -> None:
     counts = [IMAGENET // 1024 + (number < IMAGENET % 1024) for number in range(1024)]
     order = random.Random(0).sample(files(counts), len(counts))
-    shares = [sum(len(numbers(part, counts)) for part in segments(order, rank, ranks)) for rank in range(ranks)]
+    shares = [sum(len(numbers(part, counts)) for part in segments_of_rank(order, rank, ranks)) for rank in range(ranks)]
     assert sum(shares) - ranks * min(shares) < ranks  # ranges leave out less than a record of each rank
     steps = min(shares) // batch
     assert IMAGENET - ranks * steps * batch < ranks * batch + ranks  # less than a step of all ranks
@@ -102,12 +102,12 @@ def test_a_segment_is_found_in_its_file(
     assert (path.stat().st_size if stop is None else stop) == starts[len(sizes) if count is None else first + count]
 
 
-@pytest.mark.parametrize("records", [MOST_STARTS - 1, MOST_STARTS, MOST_STARTS + 1, 5 * MOST_STARTS + 3])
+@pytest.mark.parametrize("records", [MAX_STARTS - 1, MAX_STARTS, MAX_STARTS + 1, 5 * MAX_STARTS + 3])
 def test_an_index_keeps_few_starts_and_finds_every_record_near_one(tmp_path: Path, records: int) -> None:
     path = write(tmp_path / "part", [number % 7 for number in range(records)])
     index, starts = indexed(path), list(record_starts(path))
     assert index.records == records
-    assert len(index.starts) <= MOST_STARTS
+    assert len(index.starts) <= MAX_STARTS
     for record in range(records):
         known, byte = index.before(record)
         assert record - index.stride < known <= record

@@ -43,7 +43,7 @@ def whole(tmp_path: Path) -> ObjectRange:
 
 
 def retries() -> Retries:
-    return Retries(math.inf, tries=3, longest_wait=0.0)
+    return Retries(math.inf, tries=3, max_wait=0.0)
 
 
 def test_an_object_with_a_wrong_checksum_is_read_again_from_its_start(whole: ObjectRange) -> None:

@@ -38,13 +38,13 @@ class Access:
 
         Args:
             cluster: The `eks` section of the Region.
-            role: The ARN of the process's role, if it is not that of the deployment's `part`.
+            role: The ARN of the process's role, if it is not the role of the deployment's `part`.
         """
         role = role or deployment.role_in(region)
         return cls(grid=deployment.grid.name, region=region, cluster=cluster, role=role)
 
     @property
-    def where(self) -> str:
+    def title(self) -> str:
         """The cluster, as the subject of a sentence."""
         return f"The cluster {self.cluster.cluster} in {self.region}"
 
@@ -88,14 +88,14 @@ class Access:
             error.explain(error.what, self.route_step)
         elif error.code == UNAUTHORIZED and was_accepted:
             step = "" if self.role else "If your credentials have expired, renew them; otherwise try again later."
-            error.explain(f"{self.where} no longer accepts {self.caller}.", step)
+            error.explain(f"{self.title} no longer accepts {self.caller}.", step)
         elif error.code == UNAUTHORIZED:
-            error.explain(f"{self.where} does not accept {self.caller}.", self.entry_step)
+            error.explain(f"{self.title} does not accept {self.caller}.", self.entry_step)
         elif is_missing_permission(error):
             message = error.message.rstrip(".") or "Forbidden"
-            error.explain(f"{self.where} does not allow this request of {self.caller}: {message}.", self._group_step)
+            error.explain(f"{self.title} does not allow this request of {self.caller}: {message}.", self._group_step)
         else:
-            error.explain(f"{self.where} replied {error.reply}.")
+            error.explain(f"{self.title} replied {error.reply}.")
 
     @property
     def _commands(self) -> Commands:

@@ -11,7 +11,7 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid import names
-from traingrid.aws.clients import Maker, client
+from traingrid.aws.clients import ClientFactory, client
 from traingrid.aws.log_events import LogPosition
 from traingrid.backends.base import LaunchError, StopReason
 from traingrid.backends.eks import labels
@@ -47,9 +47,9 @@ class Eks:
         UsageError: The Region has no cluster.
     """
 
-    def __init__(self, deployment: Deployment, region: str, make: Maker = client) -> None:
+    def __init__(self, deployment: Deployment, region: str, make_client: ClientFactory = client) -> None:
         self._deployment, self._region, self._grid = deployment, region, deployment.grid.name
-        self._jobs = ClusterJobs(deployment, region, make)
+        self._jobs = ClusterJobs(deployment, region, make_client)
         self._logs = EksLogs(self._jobs)
         self._refusals = Refusals(access=self._jobs.access)
         self._watches: dict[str, ChangeWatch] = {}
@@ -59,7 +59,7 @@ class Eks:
         with self._launching(name):
             cluster_job = self._jobs.find(name)
             if cluster_job is None:
-                if self._create(self._wanted(name, job, tags)):
+                if self._create(self._training_object(name, job, tags)):
                     return None
                 cluster_job = self._jobs.find(name)
                 if cluster_job is None:  # deleted just now, or the reply to the creation was lost
@@ -111,16 +111,16 @@ class Eks:
         cluster_job = self._jobs.find(name)
         return tags_in(cluster_job) if cluster_job and cluster_job.uid == uid else None
 
-    def stop(self, name: str, why: StopReason = "cancel", /) -> None:
+    def stop(self, name: str, reason: StopReason = "cancel", /) -> None:
         """See `Backend.stop`."""
         cluster_job = self._jobs.find(name)
         if cluster_job and cluster_job.ended_at is None:
             training_job = describe_cluster_job(cluster_job)
-            because = training_job.reason if why == "capacity" else ""
-            self._jobs.stop(cluster_job, why, because)
+            message = training_job.reason if reason == "capacity" else ""
+            self._jobs.stop(cluster_job, reason, message)
 
     def fingerprint(self, name: str, job: Job) -> str:
-        """See `Backend.fingerprint`: that of the request in SageMaker's form."""
+        """See `Backend.fingerprint`: the fingerprint of the request in SageMaker's form."""
         return fingerprint(self._request(name, job, {}))
 
     def log_lines(
@@ -205,7 +205,8 @@ class Eks:
             )
         return training_job
 
-    def _wanted(self, name: str, job: Job, tags: dict[str, str]) -> TrainingObject:
+    def _training_object(self, name: str, job: Job, tags: dict[str, str]) -> TrainingObject:
+        """Return the object that the cluster should have for a training job; raise LaunchError if none can be made."""
         identity, settings = names.parse_training_job(self._grid, name), self._jobs.settings
         if identity is None:
             raise ValueError(f"{name} is not the name of a training job of {self._grid}")
@@ -229,7 +230,7 @@ class Eks:
         return training_object
 
     def _request(self, name: str, job: Job, tags: dict[str, str]) -> dict[str, Any]:
-        """Return the request as `traingrid.pod` and `train` read it. Networks are those of the cluster."""
+        """Return the request as `traingrid.pod` and `train` read it. Networks are the cluster's networks."""
         request = training_job_request(name, job, self._deployment.execution_role_arn(self._region), tags)
         key = self._deployment.grid.output_key(self._deployment.account_of(self._region), self._region)
         if key:

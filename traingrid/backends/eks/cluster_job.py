@@ -116,8 +116,8 @@ class ClusterJob:
         for pod in self.pods:
             counted = self.completion_condition and not (self.kind is MPI_JOB and pod.host > 0)
             if pod.was_interrupted and (pod.disruption or counted):
-                why = pod.disruption or "it was deleted"
-                return f"The pod {pod.name} of host {pod.host + 1} was ended by the cluster: {why}"
+                reason = pod.disruption or "it was deleted"
+                return f"The pod {pod.name} of host {pod.host + 1} was ended by the cluster: {reason}"
         return ""
 
     @property

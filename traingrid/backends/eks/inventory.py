@@ -7,7 +7,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from traingrid import names
-from traingrid.aws.clients import Maker, background_client
+from traingrid.aws.clients import ClientFactory, background_client
 from traingrid.backends.eks import labels
 from traingrid.backends.eks.cluster_job import ClusterJob
 from traingrid.backends.eks.jobs import KINDS, ClusterJobs
@@ -47,12 +47,14 @@ class EksInventory:
     object is left out for a label.
 
     Args:
-        role: The ARN of the process's role, if it is not that of the deployment's `part`.
+        role: The ARN of the process's role, if it is not the role of the deployment's `part`.
     """
 
-    def __init__(self, deployment: Deployment, region: str, make: Maker = background_client, role: str = "") -> None:
+    def __init__(
+        self, deployment: Deployment, region: str, make_client: ClientFactory = background_client, role: str = ""
+    ) -> None:
         self._grid, self._region = deployment.grid.name, region
-        self._jobs = ClusterJobs(deployment, region, make, role)
+        self._jobs = ClusterJobs(deployment, region, make_client, role)
         self._orphans = OrphanedPods(self._grid, self._jobs)
 
     def listed(self, state: str = "", submission: str = "", window: Window = ALL) -> Iterator[TrainingJob]:

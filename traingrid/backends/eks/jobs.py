@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
 
-from traingrid.aws.clients import Maker, periodic_client
+from traingrid.aws.clients import ClientFactory, periodic_client
 from traingrid.backends.eks import labels
 from traingrid.backends.eks.access import Access
 from traingrid.backends.eks.cluster_job import ClusterJob
@@ -21,14 +21,14 @@ from traingrid.backends.eks.worker_failure import worker_failure
 from traingrid.errors import UsageError
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.eks import EksCluster
-from traingrid.kubernetes.client import EVENT, JOB, MPI_JOB, POD, Client, Kind, Object, Patience
+from traingrid.kubernetes.client import EVENT, JOB, MPI_JOB, POD, Client, Kind, Object, RequestLimits
 from traingrid.kubernetes.cluster import cluster_of
 from traingrid.kubernetes.errors import CONFLICT, NOT_FOUND, ApiError, UnavailableError
 from traingrid.kubernetes.token import Tokens
 
 KINDS = (JOB, MPI_JOB)
 """The kinds of training jobs. A name is looked up in both, because a grid may change its kind."""
-_PERIODIC = Patience(connect=5.0, read=10.0, tries=2)
+_PERIODIC_LIMITS = RequestLimits(connect=5.0, read=10.0, tries=2)
 _CHANGES = 5
 """The number of times that a change is tried while other processes change the same object."""
 
@@ -37,13 +37,13 @@ class ClusterJobs:
     """The training jobs of a Region's cluster; nothing is called before a method is.
 
     Args:
-        role: The ARN of the process's role, if it is not that of the deployment's `part`.
+        role: The ARN of the process's role, if it is not the role of the deployment's `part`.
 
     Raises:
         UsageError: The Region has no cluster.
     """
 
-    def __init__(self, deployment: Deployment, region: str, make: Maker, role: str = "") -> None:
+    def __init__(self, deployment: Deployment, region: str, make_client: ClientFactory, role: str = "") -> None:
         settings = deployment.grid.regions[region].eks if region in deployment.grid.regions else None
         if settings is None:
             text = f"{region} has no cluster of Amazon EKS in grid.yaml."
@@ -51,17 +51,19 @@ class ClusterJobs:
         self.settings: EksCluster = settings
         self.deployment, self.region = deployment, region
         self.access = Access.of(deployment, region, settings, role)
-        self._make = make
+        self._make_client = make_client
         self.notes = Notes(deployment.grid.name, lambda: self.client)
 
     @cached_property
     def client(self) -> Client:
         """The client of the cluster; the first call describes the cluster."""
-        role, name = self.deployment.acting_in(self.region), self.settings.cluster
-        cluster = cluster_of(name, self.region, self._make, role)
-        tokens = Tokens(name, self.region, self._make, role)
-        patience = _PERIODIC if self._make is periodic_client else Patience()
-        return Client(cluster, self.settings.namespace, tokens, patience, explain=self.access.explain)
+        role = self.deployment.acting_role_in(self.region)
+        name = self.settings.cluster
+        cluster = cluster_of(name, self.region, self._make_client, role)
+        tokens = Tokens(name, self.region, self._make_client, role)
+        # callers that run periodically must not wait long for one cluster
+        limits = _PERIODIC_LIMITS if self._make_client is periodic_client else RequestLimits()
+        return Client(cluster, self.settings.namespace, tokens, limits, explain=self.access.explain)
 
     def find(self, name: str, *, whole: bool = False) -> ClusterJob | None:
         """Return a training job; None if the cluster does not have it.
@@ -107,10 +109,10 @@ class ClusterJobs:
         )
         return replace(cluster_job, events=events)
 
-    def stop(self, cluster_job: ClusterJob, why: str, because: str = "") -> None:
-        """Stop a training job: note why, and delete its object, which the finalizer keeps.
+    def stop(self, cluster_job: ClusterJob, reason: str, message: str = "") -> None:
+        """Stop a training job: note the reason, and delete its object, which the finalizer keeps.
 
-        `why` is a `StopReason`, or the name of the failure class with which the training job ends.
+        `reason` is a `StopReason`, or the name of the failure class with which the training job ends.
 
         The first reason stays, because its process may already act on it.
 
@@ -123,12 +125,12 @@ class ClusterJobs:
 
         def stop(current: ClusterJob) -> None:
             if not current.annotations.get(labels.STOPPED_FOR) and current.deleted_at is None:
-                noted = {labels.STOPPED_FOR: why} | ({labels.STOPPED_BECAUSE: because} if because else {})
+                noted = {labels.STOPPED_FOR: reason} | ({labels.STOPPED_BECAUSE: message} if message else {})
                 noted |= self._start_of(current)
                 try:
                     self._annotate(current, noted)
                 except UnavailableError as error:
-                    if why != "cancel":
+                    if reason != "cancel":
                         raise
                     self.notes.remember(current, noted, error)
             self.client.delete(current.kind, current.name, uid=current.uid, propagation="Foreground")

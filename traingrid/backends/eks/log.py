@@ -147,9 +147,9 @@ class PodLogs:
                 continue
             count = count + 1 if line.time == position.get(pod, "").partition("#")[0] else 1
             position[pod] = f"{line.time}#{count}"
-            at = _milliseconds(line.time)
-            if at >= since:
-                yield LogEvent(at, line.text)
+            milliseconds = _milliseconds(line.time)
+            if milliseconds >= since:
+                yield LogEvent(milliseconds, line.text)
 
     def last_lines(self, pod: str, count: int, position: LogPosition, since: int = 0) -> list[LogEvent]:
         """Return the last lines of a pod, and set the position to its end."""

@@ -117,7 +117,7 @@ class Notes:
         if not pod.has_late_deletion or pod.was_interrupted:
             return pod
         kills = self._kills(f",involvedObject.uid={pod.uid}")
-        return replace(pod, killed_at=min((at for _, at in kills), default=None))
+        return replace(pod, killed_at=min((killed_at for _, killed_at in kills), default=None))
 
     def _kills(self, selection: str = "") -> Iterator[tuple[str, float]]:
         """Yield the pods whose training a kubelet has ended, each with the time, in seconds since 1970.
@@ -127,9 +127,9 @@ class Notes:
         """
         fields = f"reason=Killing,involvedObject.fieldPath=spec.containers{{{TRAIN}}}{selection}"
         for event in self._client().all(EVENT, fields=fields):
-            at = seconds_of(event.get("firstTimestamp") or event.get("eventTime"))
-            if at is not None:
-                yield event["involvedObject"].get("name", ""), at
+            killed_at = seconds_of(event.get("firstTimestamp") or event.get("eventTime"))
+            if killed_at is not None:
+                yield event["involvedObject"].get("name", ""), killed_at
 
     def _killed_earlier(self, cluster_job: ClusterJob) -> str:
         """Return the pod of a completed training job whose training the kubelet has ended, by its event.
@@ -141,14 +141,14 @@ class Notes:
         start = seconds_of((cluster_job.object.get("status") or {}).get("startTime")) or cluster_job.created_at
         main = launcher_name(cluster_job.name) if cluster_job.kind is MPI_JOB else f"{cluster_job.name}-"
         left = [pod.name for pod in cluster_job.pods]
-        for pod, at in self._kills():
-            if pod.startswith(main) and pod not in left and at > start:
+        for pod, killed_at in self._kills():
+            if pod.startswith(main) and pod not in left and killed_at > start:
                 return f"The pod {pod} was ended by the cluster while it trained"
         return ""
 
 
 def _missing(cluster_job: ClusterJob, notes: dict[str, str]) -> dict[str, str]:
-    """Return the notes that an object does not have; those of other processes stay."""
+    """Return the notes that an object does not have; notes of other processes stay."""
     return {name: text for name, text in notes.items() if name not in cluster_job.annotations}
 
 

@@ -48,7 +48,7 @@ class PodsByOwner:
     """All pods of a namespace, by the training job that they belong to.
 
     Args:
-        jobs: The Jobs of the namespace, among them those of launchers.
+        jobs: The Jobs of the namespace, among them the Jobs of launchers.
     """
 
     def __init__(self, jobs: Iterable[Object], pods: Iterable[Object]) -> None:

@@ -142,7 +142,7 @@ class Pod:
     @property
     def ended_at(self) -> float | None:
         """The time at which the last of its containers ended, in seconds since 1970; None if none has."""
-        ends = (seconds_of(self._ended(name).get("finishedAt")) for name in (PREPARE, RESULTS, TRAIN))
+        ends = (seconds_of(self._terminated_state(name).get("finishedAt")) for name in (PREPARE, RESULTS, TRAIN))
         return max((end for end in ends if end is not None), default=None)
 
     @property
@@ -151,21 +151,21 @@ class Pod:
 
         Zero if the cluster ended it at an unknown time: the programs on other hosts fail because they have lost it.
         """
-        failed = (state for state in map(self._ended, (PREPARE, TRAIN, RESULTS)) if state.get("exitCode"))
+        failed = (state for state in map(self._terminated_state, (PREPARE, TRAIN, RESULTS)) if state.get("exitCode"))
         ends = [end for state in failed if (end := seconds_of(state.get("finishedAt"))) is not None]
         return min(ends, default=0.0 if self.disruption else float("inf"))
 
     @property
     def training(self) -> tuple[float, float] | None:
         """The start and end of the training, in seconds since 1970; None before its end."""
-        ended = self._ended(TRAIN)
+        ended = self._terminated_state(TRAIN)
         start, end = seconds_of(ended.get("startedAt")), seconds_of(ended.get("finishedAt"))
         return (start, end) if start is not None and end is not None else None
 
     @property
     def is_prepared(self) -> bool:
         """True if its data is complete."""
-        return self._ended(PREPARE).get("exitCode") == 0
+        return self._terminated_state(PREPARE).get("exitCode") == 0
 
     @property
     def is_preparing(self) -> bool:
@@ -175,12 +175,12 @@ class Pod:
     @property
     def is_training(self) -> bool:
         """True if the training runs or has run."""
-        return self.runs(TRAIN) or bool(self._ended(TRAIN))
+        return self.runs(TRAIN) or bool(self._terminated_state(TRAIN))
 
     @property
     def has_trained(self) -> bool:
         """True if the training has ended."""
-        return bool(self._ended(TRAIN))
+        return bool(self._terminated_state(TRAIN))
 
     @property
     def left_running(self) -> str:
@@ -229,8 +229,8 @@ class Pod:
     @property
     def _was_decided_in_time(self) -> bool:
         """True if its preparation had failed, its training ended or it been interrupted before its deadline."""
-        prepared = {} if self.is_prepared else self._ended(PREPARE)
-        ends = (seconds_of(state.get("finishedAt")) for state in (prepared, self._ended(TRAIN)))
+        prepared = {} if self.is_prepared else self._terminated_state(PREPARE)
+        ends = (seconds_of(state.get("finishedAt")) for state in (prepared, self._terminated_state(TRAIN)))
         first = min((time for time in (*ends, self.interrupted_at) if time is not None), default=None)
         return first is not None and self.deadline is not None and first < self.deadline
 
@@ -255,7 +255,7 @@ class Pod:
         condition = self._condition("DisruptionTarget")
         if condition.get("status") == "True":
             return f"{condition.get('reason', '')}: {condition.get('message', '')}".strip(": ")
-        lost = (state for state in map(self._ended, (PREPARE, TRAIN)) if state.get("reason") == _UNKNOWN_END)
+        lost = (state for state in map(self._terminated_state, (PREPARE, TRAIN)) if state.get("reason") == _UNKNOWN_END)
         source = next(lost, {}) if self._status.get("reason") in (None, "", _DEADLINE) else self._status
         return f"{source.get('reason') or ''}: {source.get('message') or ''}".strip(": ")
 
@@ -293,7 +293,7 @@ class Pod:
 
         Without a better sign, an exit code of a signal shows it: a namespace that is being deleted has no new events.
         """
-        interrupted, ended = self.interrupted_at, seconds_of(self._ended(TRAIN).get("finishedAt"))
+        interrupted, ended = self.interrupted_at, seconds_of(self._terminated_state(TRAIN).get("finishedAt"))
         if interrupted is None:
             return False
         was_killed = self.exit_code in _BY_SIGNAL and self.exit_reason != OUT_OF_MEMORY
@@ -303,7 +303,7 @@ class Pod:
     @property
     def preparation_failure(self) -> str:
         """The message of `prepare` if it failed, in SageMaker's words; empty otherwise."""
-        ended = self._ended(PREPARE)
+        ended = self._terminated_state(PREPARE)
         if not ended.get("exitCode"):
             return ""
         lines = str(ended.get("message") or "").strip().splitlines()
@@ -312,45 +312,49 @@ class Pod:
     @property
     def exit_code(self) -> int | None:
         """The exit code of the training; None before its end."""
-        code = self._ended(TRAIN).get("exitCode")
+        code = self._terminated_state(TRAIN).get("exitCode")
         return None if code is None else int(code)
 
     @property
     def exit_reason(self) -> str:
         """The kubelet's reason for the end of the training: Completed, Error, OOMKilled, StartError, ..."""
-        return str(self._ended(TRAIN).get("reason") or "")
+        return str(self._terminated_state(TRAIN).get("reason") or "")
 
     @property
     def exit_message(self) -> str:
         """The message of the end of the training; usually empty."""
-        return str(self._ended(TRAIN).get("message") or "")
+        return str(self._terminated_state(TRAIN).get("message") or "")
 
     @cached_property
     def results(self) -> Results:
-        """The message of `results`; with an error if it ended without one."""
-        ended = self._ended(RESULTS)
-        text = str(ended.get("message") or "")
+        """The report of the container `results` in its termination message.
+
+        Without a message: only an error if the container failed, empty otherwise.
+        """
+        ended = self._terminated_state(RESULTS)
+        message = str(ended.get("message") or "")
         try:
-            fields = json_object(text)
-            return Results(*(str(fields.get(name) or "") for name in ("artifact", "failure", "error")))
+            fields = json_object(message)
         except JsonError:
-            lines = text.strip().splitlines()
-        if not ended.get("exitCode"):
-            return Results()
-        how = f"it ended with exit code {ended['exitCode']} ({ended.get('reason', 'Error')})"
-        return Results(error=f"{how}: {lines[-1]}" if lines else how)
+            if not ended.get("exitCode"):
+                return Results()
+            lines = message.strip().splitlines()
+            error = f"it ended with exit code {ended['exitCode']} ({ended.get('reason', 'Error')})"
+            return Results(error=f"{error}: {lines[-1]}" if lines else error)
+        artifact, failure, error = (str(fields.get(name) or "") for name in ("artifact", "failure", "error"))
+        return Results(artifact=artifact, failure=failure, error=error)
 
     @property
     def has_unknown_upload(self) -> bool:
         """True if the kubelet does not know how `results` ended; its upload may be complete or not."""
-        return bool(self._ended(RESULTS).get("reason") == _UNKNOWN_END)
+        return bool(self._terminated_state(RESULTS).get("reason") == _UNKNOWN_END)
 
     @property
     def waits_since(self) -> float:
         """The time at which its present step before the training began, in seconds since 1970."""
         steps = [self._condition(name) for name in ("PodScheduled", "Initialized")]
         times = [step.get("lastTransitionTime") for step in steps if step.get("status") == "True"]
-        starts = [seconds_of(time) for time in (*times, self._ended(PREPARE).get("finishedAt"))]
+        starts = [seconds_of(time) for time in (*times, self._terminated_state(PREPARE).get("finishedAt"))]
         return max((start for start in (*starts, self.started_at) if start is not None), default=0.0)
 
     @property
@@ -364,7 +368,7 @@ class Pod:
 
         The exit code of SIGKILL alone is no evidence: others send this signal, too.
         """
-        ended = self._ended(container)
+        ended = self._terminated_state(container)
         if ended.get("reason") != OUT_OF_MEMORY:
             return ""
         return f"Out of memory on host {self.host + 1} ({OUT_OF_MEMORY}), exit code: {ended.get('exitCode')}"
@@ -383,7 +387,7 @@ class Pod:
     def _state(self, container: str) -> Mapping[str, Any]:
         return self._container(container).get("state") or {}
 
-    def _ended(self, container: str) -> Mapping[str, Any]:
+    def _terminated_state(self, container: str) -> Mapping[str, Any]:
         """Return how a container ended; of a pod that has ended, also of a container that was to be restarted."""
         state = self._state(container).get("terminated")
         last = (self._container(container).get("lastState") or {}).get("terminated") if self.has_ended else None

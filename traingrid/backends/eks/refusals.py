@@ -58,46 +58,46 @@ class Refusals:
         return error
 
     def _outage(self, name: str, error: Exception, failure: Failure) -> LaunchError:
-        text = f"{self.access.where} cannot return the state of {name} now: {error}"
+        text = f"{self.access.title} cannot return the state of {name} now: {error}"
         return LaunchError(failure, text, unresolved=True)
 
     def _unavailable(self, name: str, error: UnavailableError) -> LaunchError:
         if error.code != UNAUTHORIZED:
             return self._outage(name, error, THROTTLED if error.code == TOO_MANY else SERVICE_ERROR)
         if error.refused_seconds >= UNKNOWN_ROLE_SECONDS:
-            return LaunchError(PERMISSION, f"{self.access.where} does not know {self._role}. {self.access.entry_step}")
-        text = f"{self.access.where} does not accept the token of {self._role}, so the state of {name} is unknown now."
+            return LaunchError(PERMISSION, f"{self.access.title} does not know {self._role}. {self.access.entry_step}")
+        text = f"{self.access.title} does not accept the token of {self._role}, so the state of {name} is unknown now."
         step = self.access.entry_step
         return LaunchError(SERVICE_ERROR, f"{text} If this lasts, {step[:1].lower()}{step[1:]}", unresolved=True)
 
     def _launch_error(self, name: str, error: ApiError) -> LaunchError:
-        where, namespace = self.access.where, self.access.cluster.namespace
+        title, namespace = self.access.title, self.access.cluster.namespace
         if error.code == FORBIDDEN and (forbidden := self._forbidden_error(name, error)):
             return forbidden
         if error.code == NOT_FOUND and error.kind == "namespaces":
-            return LaunchError(INVALID_REQUEST, f"{where} has no namespace {namespace}. {self.access.objects_step}")
+            return LaunchError(INVALID_REQUEST, f"{title} has no namespace {namespace}. {self.access.objects_step}")
         if error.code == NOT_FOUND:  # the path of a definition that is not installed
             kind = "`kind: job` in grid.yaml, or `eks_kind: job` in the line"
             install = f"As an administrator of the cluster, run `kubectl apply --server-side -f {OPERATOR}`"
             return LaunchError(
-                INVALID_REQUEST, f"{where} has no MPI operator, which {name} needs. {install}; or write {kind}."
+                INVALID_REQUEST, f"{title} has no MPI operator, which {name} needs. {install}; or write {kind}."
             )
-        text = f"{where} rejected {name}: {error.reply}."
+        text = f"{title} rejected {name}: {error.reply}."
         return LaunchError(INVALID_REQUEST, f"{text} {self._rejected_step(name, error)}")
 
     def _forbidden_error(self, name: str, error: ApiError) -> LaunchError | None:
         """Return the LaunchError of a 403; None if a policy of admission refused the object."""
-        where, namespace, step = self.access.where, self.access.cluster.namespace, self.access.objects_step
+        title, namespace, step = self.access.title, self.access.cluster.namespace, self.access.objects_step
         message = error.message.rstrip(".")
         if "exceeded quota" in message:
             command = f"`kubectl describe resourcequota -n {namespace}` shows it."
             return LaunchError(QUOTA, f"A quota of the namespace {namespace} prevents {name}: {message}. {command}")
         if message.endswith(_ENDING):
-            text = f"{where} rejected {name}, because its namespace {namespace} is being deleted."
+            text = f"{title} rejected {name}, because its namespace {namespace} is being deleted."
             next_step = f"When `kubectl get namespace {namespace}` no longer finds it: {step[:1].lower()}{step[1:]}"
             return LaunchError(INVALID_REQUEST, f"{text} {next_step}")
         if is_missing_permission(error):
-            text = f"{where} does not let this grid launch {name}: {message or 'Forbidden'}."
+            text = f"{title} does not let this grid launch {name}: {message or 'Forbidden'}."
             return LaunchError(PERMISSION, f"{text} {step}")
         return None
 

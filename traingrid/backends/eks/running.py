@@ -32,8 +32,8 @@ def phase_of(cluster_job: ClusterJob, now: float) -> tuple[str, str]:
     """
     if cluster_job.is_suspended:
         queue = (cluster_job.object["metadata"].get("labels") or {}).get(labels.QUEUE, "")
-        where = f"in the queue {queue} of Kueue" if queue else "because its object is suspended"
-        reason = f"It waits {where}. `kubectl get workloads -n {cluster_job.namespace}` shows its place."
+        cause = f"in the queue {queue} of Kueue" if queue else "because its object is suspended"
+        reason = f"It waits {cause}. `kubectl get workloads -n {cluster_job.namespace}` shows its place."
         return QUEUED, reason
     if not cluster_job.pods:
         return _reason_without_pods(cluster_job)
@@ -57,10 +57,10 @@ def overdue_reason(cluster_job: ClusterJob, now: float) -> str:
     """
     for pod in cluster_job.pods_left:
         if pod.ends_by is not None and now >= pod.ends_by + _OVERDUE_SECONDS:
-            why = f"Its max_runtime is over, but the node {pod.node} does not report the end of the pod {pod.name}."
+            reason = f"Its max_runtime is over, but the node {pod.node} does not report the end of the pod {pod.name}."
             taint = f"`kubectl taint nodes {pod.node} {_OUT_OF_SERVICE}`"
             ways = f"`kubectl delete node {pod.node}`, or {taint}"
-            return f"{why} If its instance is gone, or after you have terminated it, run {ways}."
+            return f"{reason} If its instance is gone, or after you have terminated it, run {ways}."
     return ""
 
 
@@ -77,9 +77,9 @@ def _left_running_reason(cluster_job: ClusterJob) -> str:
     """Return why a pod does not end after its training, if a container that is not ours keeps it; else empty."""
     for pod in cluster_job.pods_left:
         if name := pod.left_running:
-            why = f"The training has ended, but the container {name}, which is not of traingrid, keeps {pod.name}"
+            reason = f"The training has ended, but the container {name}, which is not of traingrid, keeps {pod.name}"
             limit = f"running, at most until {PATIENCE_SECONDS:.0f} seconds after the training of all hosts"
-            return f"{why} {limit}. Let the program that adds it exclude the namespace {cluster_job.namespace}."
+            return f"{reason} {limit}. Let the program that adds it exclude the namespace {cluster_job.namespace}."
     return ""
 
 

@@ -44,7 +44,7 @@ def describe_cluster_job(cluster_job: ClusterJob, now: float | None = None) -> T
     """Return the description of a training job in a cluster.
 
     Args:
-        now: The present time, in seconds since 1970; None for that of this machine.
+        now: The present time, in seconds since 1970; None for this machine's time.
     """
     now = time.time() if now is None else now
     decided, late = _state_of(cluster_job, now), overdue_reason(cluster_job, now)
@@ -106,7 +106,7 @@ def has_trained_in_time(cluster_job: ClusterJob) -> bool:
 
 
 def tags_in(cluster_job: ClusterJob) -> dict[str, str]:
-    """Return the tags of a training job: those of the request in its pod template; none if it has no request.
+    """Return the tags of a training job, from the request in its pod template; none if it has no request.
 
     The annotations of an object can change, but the template of a Job cannot, except while it is suspended
     (https://kubernetes.io/docs/concepts/workloads/controllers/job/#mutable-scheduling-directives).
@@ -226,20 +226,18 @@ def _end_by_pods(cluster_job: ClusterJob) -> _State | None:
 
 
 def _stop_state(cluster_job: ClusterJob) -> _State:
-    why, because = (
-        cluster_job.annotations.get(labels.STOPPED_FOR, ""),
-        cluster_job.annotations.get(labels.STOPPED_BECAUSE, ""),
-    )
-    if why == "capacity":
-        reason = "It was stopped after its capacity_wait." + (f" Until then: {because}" if because else "")
+    stopped_for = cluster_job.annotations.get(labels.STOPPED_FOR, "")
+    message = cluster_job.annotations.get(labels.STOPPED_BECAUSE, "")
+    if stopped_for == "capacity":
+        reason = "It was stopped after its capacity_wait." + (f" Until then: {message}" if message else "")
         return _State(state=JobState.STOPPED, phase=CAPACITY_WAIT_EXCEEDED, reason=reason)
-    if why == MAX_RUNTIME.name:
+    if stopped_for == MAX_RUNTIME.name:
         return _overtime(cluster_job)
-    if why in FAILURES:
-        return _failure(because, why)
+    if stopped_for in FAILURES:
+        return _failure(message, stopped_for)
     reason = (
         ""
-        if why
+        if stopped_for
         else f"The {cluster_job.kind.kind} {cluster_job.name} was deleted in the cluster, but not by traingrid."
     )
     return _State(state=JobState.STOPPED, phase="Stopped", reason=reason)

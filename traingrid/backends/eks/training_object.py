@@ -14,7 +14,7 @@ class TrainingObject:
     """A training job that is to be created in a cluster.
 
     Attributes:
-        name: The training job's name, which is that of the object.
+        name: The training job's name, which is also the object's name.
         cluster: The `eks` section of that Region in grid.yaml.
         auto_mode: True for a cluster of EKS Auto Mode.
         request: The CreateTrainingJob request that describes the job.

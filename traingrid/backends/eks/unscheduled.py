@@ -70,8 +70,8 @@ def _scheduler(pod: Pod) -> tuple[str, bool]:
     preemption = _PREEMPTION.search(pod.wait)
     if preemption is None:
         return pod.wait, False
-    nodes, excluded, why = preemption.groups()
-    return pod.wait[: preemption.start()].strip(), nodes == excluded and why.startswith(_UNRESOLVABLE)
+    nodes, excluded, reason = preemption.groups()
+    return pod.wait[: preemption.start()].strip(), nodes == excluded and reason.startswith(_UNRESOLVABLE)
 
 
 def _autoscaler(cluster_job: ClusterJob) -> tuple[str, str, bool]:

@@ -11,7 +11,7 @@ import time
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from traingrid.aws.clients import Maker, client, client_without_retries
+from traingrid.aws.clients import ClientFactory, client, client_without_retries
 from traingrid.backends.base import LaunchError
 from traingrid.backends.queued.jobs import ServiceJobs, describe_service_job, training_job_names
 from traingrid.backends.queued.request import MAX_PAYLOAD_BYTES, service_job_request
@@ -43,7 +43,7 @@ class Queued:
     Args:
         deployment: The deployment, with the execution role of the jobs.
         region: A training Region of the grid that has a service queue.
-        make: Makes the clients that describe and terminate jobs.
+        make_client: Makes the clients that describe and terminate jobs.
         make_without_retries: Makes the client that submits service jobs, and the client that reads logs.
 
     Attributes:
@@ -56,12 +56,12 @@ class Queued:
         self,
         deployment: Deployment,
         region: str,
-        make: Maker = client,
-        make_without_retries: Maker = client_without_retries,
+        make_client: ClientFactory = client,
+        make_without_retries: ClientFactory = client_without_retries,
     ) -> None:
         self._deployment, self._region, self._make_without_retries = deployment, region, make_without_retries
-        self.sagemaker = SageMaker(deployment, region, make, make_without_retries)
-        self._jobs = ServiceJobs(deployment.grid.service_queue(region), region, make)
+        self.sagemaker = SageMaker(deployment, region, make_client, make_without_retries)
+        self._jobs = ServiceJobs(deployment.grid.service_queue(region), region, make_client)
         self._creation = Creation(deployment, region, self)
         self._logs = SageMakerLogs(deployment, region, make_without_retries, self._jobs.log_names)
         self._refused_at: dict[str, float] = {}

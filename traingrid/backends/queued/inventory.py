@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import chain
 
 from traingrid import names
-from traingrid.aws.clients import Maker, background_client
+from traingrid.aws.clients import ClientFactory, background_client
 from traingrid.backends.inventory import ACTIVE_STATES, ALL, Details, Window
 from traingrid.backends.queued.jobs import ACTIVE, STARTED, ServiceJobs, state_of, training_job_names
 from traingrid.backends.sagemaker.inventory import SageMakerInventory
@@ -20,13 +20,15 @@ class QueuedInventory:
     """Training jobs and service jobs of a Region, each under its own name; both represent lines.
 
     Args:
-        make: Makes the clients of SageMaker and Batch.
+        make_client: Makes the clients of SageMaker and Batch.
     """
 
-    def __init__(self, deployment: Deployment, region: str, queue: str, make: Maker = background_client) -> None:
+    def __init__(
+        self, deployment: Deployment, region: str, queue: str, make_client: ClientFactory = background_client
+    ) -> None:
         self._grid, self._region = deployment.grid.name, region
-        self._sagemaker = SageMakerInventory(deployment, region, make)
-        self._jobs = ServiceJobs(queue, region, make)
+        self._sagemaker = SageMakerInventory(deployment, region, make_client)
+        self._jobs = ServiceJobs(queue, region, make_client)
         self._queued: dict[str, str] = {}
 
     def listed(self, state: str = "", submission: str = "", window: Window = ALL) -> Iterator[TrainingJob]:

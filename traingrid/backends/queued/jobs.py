@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from traingrid import names
-from traingrid.aws.clients import Maker, client
+from traingrid.aws.clients import ClientFactory, client
 from traingrid.backends.sagemaker.request import fingerprint
 from traingrid.job.observed import QUEUED, TrainingJobDescription
 from traingrid.job.state import JobState
@@ -27,12 +27,12 @@ class ServiceJobs:
 
     Args:
         queue: The queue's name.
-        make: Makes the client of Batch.
+        make_client: Makes the client of Batch.
     """
 
-    def __init__(self, queue: str, region: str, make: Maker = client) -> None:
+    def __init__(self, queue: str, region: str, make_client: ClientFactory = client) -> None:
         self._queue = queue
-        self._batch: Any = make("batch", region)
+        self._batch: Any = make_client("batch", region)
         self._ids: dict[str, str] = {}
 
     def find(self, name: str) -> str | None:
@@ -71,8 +71,8 @@ class ServiceJobs:
         by_name: list[dict[str, Any]] = [{"filters": _list_by_name(f"{prefix}*")}]
         lists = [{"jobStatus": status} for status in statuses] or by_name
         ids = set()
-        for which in lists:
-            for job in self._listed(**which):
+        for request in lists:
+            for job in self._listed(**request):
                 if job["jobName"].startswith(prefix) and job["jobId"] not in ids:  # its status may change meanwhile
                     ids.add(job["jobId"])
                     yield job
@@ -81,8 +81,8 @@ class ServiceJobs:
         """Terminate a service job, which stops its training job; no effect on an ended service job."""
         self._batch.terminate_service_job(jobId=job, reason=_ENDED)
 
-    def _listed(self, **which: Any) -> Iterator[dict[str, Any]]:
-        pages = self._batch.get_paginator("list_service_jobs").paginate(jobQueue=self._queue, **which)
+    def _listed(self, **request: Any) -> Iterator[dict[str, Any]]:
+        pages = self._batch.get_paginator("list_service_jobs").paginate(jobQueue=self._queue, **request)
         return (job for page in pages for job in page["jobSummaryList"])
 
 
@@ -96,7 +96,7 @@ def training_job_names(job: Mapping[str, Any]) -> list[str]:
         job: The service job, as Batch describes or lists it.
     """
     arn = job.get("latestAttempt", {}).get("serviceResourceId", {}).get("value", "")
-    name = str(arn).rpartition("/")[2]
+    name = names.name_of_arn(str(arn))
     spelled = [name, *(f"{prefix}{name[len(prefix) :]}" for prefix in names.QUEUED_PREFIXES if _begins(name, prefix))]
     return list(dict.fromkeys(filter(None, spelled)))
 
@@ -122,19 +122,18 @@ def describe_service_job(job: Mapping[str, Any], trained: TrainingJobDescription
         trained: SageMaker's description of the last training job; None if none is known.
     """
     payload = job.get("serviceRequestPayload", "")
-    expected, state, over = (
-        _fingerprint_in(payload),
-        state_of(job),
-        job["status"] not in ACTIVE,
-    )
+    expected, state = _fingerprint_in(payload), state_of(job)
+    has_ended = job["status"] not in ACTIVE
     service_job = str(job["jobId"])
-    if trained and (over or not trained.has_ended or trained.state == JobState.COMPLETED):
+    if trained and (has_ended or not trained.has_ended or trained.state == JobState.COMPLETED):
         # SageMaker's description may differ in form from the request, but Batch stores the original request.
         return replace(trained, fingerprint=expected or trained.fingerprint, service_job=service_job)
     reason = (
-        str(job.get("statusReason", "")).removeprefix(_FROM_SAGEMAKER) if over and state != JobState.COMPLETED else ""
+        str(job.get("statusReason", "")).removeprefix(_FROM_SAGEMAKER)
+        if has_ended and state != JobState.COMPLETED
+        else ""
     )
-    phase = state if over else QUEUED if job["status"] in WAITING else "Ending" if trained else "Starting"
+    phase = state if has_ended else QUEUED if job["status"] in WAITING else "Ending" if trained else "Starting"
     return TrainingJobDescription(
         state=state, phase=phase, reason=reason, fingerprint=expected, service_job=service_job
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from traingrid.aws.clients import Maker, client, client_without_retries
+from traingrid.aws.clients import ClientFactory, client, client_without_retries
 from traingrid.backends.sagemaker.creation import Creation
 from traingrid.backends.sagemaker.jobs import TrainingJobs, description_from_reply
 from traingrid.backends.sagemaker.log import SageMakerLogs
@@ -28,7 +28,7 @@ class SageMaker:
     Args:
         deployment: The deployment, with the execution role of the jobs.
         region: A training Region of the grid.
-        make: Makes the client that describes and stops training jobs.
+        make_client: Makes the client that describes and stops training jobs.
         make_without_retries: Makes the client that creates training jobs, and the client that reads logs.
     """
 
@@ -38,11 +38,11 @@ class SageMaker:
         self,
         deployment: Deployment,
         region: str,
-        make: Maker = client,
-        make_without_retries: Maker = client_without_retries,
+        make_client: ClientFactory = client,
+        make_without_retries: ClientFactory = client_without_retries,
     ) -> None:
         self._deployment, self._region, self._make_without_retries = deployment, region, make_without_retries
-        self._jobs = TrainingJobs(deployment, region, make)
+        self._jobs = TrainingJobs(deployment, region, make_client)
         self._creation = Creation(deployment, region, self)
         self._logs = SageMakerLogs(deployment, region, make_without_retries)
 
@@ -91,4 +91,4 @@ class SageMaker:
 
     @cached_property
     def _creating(self) -> Any:
-        return self._make_without_retries("sagemaker", self._region, self._deployment.acting_in(self._region))
+        return self._make_without_retries("sagemaker", self._region, self._deployment.acting_role_in(self._region))

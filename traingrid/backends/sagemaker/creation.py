@@ -106,7 +106,7 @@ class Creation:
         """Write the ManifestFiles that the request refers to: one for each rank's stream."""
         if not channels_split_by_rank(job.inputs, job.streams):
             return
-        self._storage = self._storage or Storage(self._region, role=self._deployment.acting_in(self._region))
+        self._storage = self._storage or Storage(self._region, role=self._deployment.acting_role_in(self._region))
         try:
             write_rank_manifests(self._storage, job, name)
         except UsageError as error:
@@ -132,14 +132,14 @@ class Creation:
                 raise  # the service did not process the request; it is sent again with new credentials
             if code in _MAYBE_TAKEN or status >= 500:
                 return self._existing(name, f"cannot start {name} now: {code}: {message}", error)
-            text = f"{self._where} rejected the training job {name}: {code}: {message.rstrip('.')}."
+            text = f"{self._endpoint} rejected the training job {name}: {code}: {message.rstrip('.')}."
             return self._service.existing_despite(name, LaunchError(self._class_of(code, message), text), error)
         return None
 
     def _existing(self, name: str, trouble: str, error: Exception) -> TrainingJobDescription:
         training_job = self._service.describe(name)
         if training_job is None:  # a job that was just created is not visible everywhere at once
-            raise LaunchError(SERVICE_ERROR, f"{self._where} {trouble}.", unresolved=True) from error
+            raise LaunchError(SERVICE_ERROR, f"{self._endpoint} {trouble}.", unresolved=True) from error
         return training_job
 
     def _class_of(self, code: str, message: str) -> Failure:
@@ -169,5 +169,5 @@ class Creation:
         return LaunchError(failure, text, unresolved=True)
 
     @property
-    def _where(self) -> str:
+    def _endpoint(self) -> str:
         return f"{self._service.service} in {self._region}"

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from traingrid import names
-from traingrid.aws.clients import Maker, background_client
+from traingrid.aws.clients import ClientFactory, background_client
 from traingrid.backends.inventory import ALL, Details, ListingTimeoutError, Window
 from traingrid.backends.sagemaker.jobs import TrainingJobs, seconds_in
 from traingrid.backends.training_job import TrainingJob
@@ -22,13 +22,13 @@ class SageMakerInventory:
     """The training jobs of a grid in one Region, as SageMaker lists them.
 
     Args:
-        make: Makes the client of SageMaker.
+        make_client: Makes the client of SageMaker.
     """
 
-    def __init__(self, deployment: Deployment, region: str, make: Maker = background_client) -> None:
+    def __init__(self, deployment: Deployment, region: str, make_client: ClientFactory = background_client) -> None:
         self._grid = deployment.grid.name
         self._region = region
-        self._jobs = TrainingJobs(deployment, region, make)
+        self._jobs = TrainingJobs(deployment, region, make_client)
 
     def listed(self, state: str = "", submission: str = "", window: Window = ALL) -> Iterator[TrainingJob]:
         """See `Inventory.listed`; the newest first.
@@ -54,7 +54,7 @@ class SageMakerInventory:
                 if identity and submission in ("", identity.submission) and summary["TrainingJobArn"] not in arns:
                     arns.add(summary["TrainingJobArn"])
                     yield self._training_job(summary, identity)
-            if "NextToken" in page and time.time() >= window.until:
+            if "NextToken" in page and time.time() >= window.deadline:
                 raise ListingTimeoutError(self._region)
 
     def _training_job(self, summary: Mapping[str, Any], identity: names.TrainingJobName) -> TrainingJob:

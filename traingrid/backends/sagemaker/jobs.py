@@ -5,7 +5,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from traingrid.aws.clients import Maker
+from traingrid.aws.clients import ClientFactory
 from traingrid.backends.sagemaker.request import fingerprint
 from traingrid.grid.deployment import Deployment
 from traingrid.job.observed import TrainingJobDescription
@@ -20,11 +20,11 @@ class TrainingJobs:
     """The training jobs of SageMaker in one Region.
 
     Args:
-        make: Makes the client of SageMaker.
+        make_client: Makes the client of SageMaker.
     """
 
-    def __init__(self, deployment: Deployment, region: str, make: Maker) -> None:
-        self.client: Any = make("sagemaker", region, deployment.acting_in(region))
+    def __init__(self, deployment: Deployment, region: str, make_client: ClientFactory) -> None:
+        self.client: Any = make_client("sagemaker", region, deployment.acting_role_in(region))
 
     def description(self, name: str) -> dict[str, Any] | None:
         """Return DescribeTrainingJob's reply, or None if SageMaker does not know the name (yet or any longer)."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from traingrid.aws.clients import Maker, client
+from traingrid.aws.clients import ClientFactory, client
 from traingrid.aws.log_events import LogEvent, LogPosition, last_events, pages, stream_names
 from traingrid.aws.outage import is_outage
 from traingrid.backends.base import LogUnreadableError
@@ -23,7 +23,7 @@ class SageMakerLogs:
     """The logs of one Region's training jobs. Hosts have SageMaker's names: algo-1, algo-2, ...
 
     Args:
-        make: Makes the client of CloudWatch Logs.
+        make_client: Makes the client of CloudWatch Logs.
         names_of: Returns the names of the training jobs whose logs are the log of a name; by default only itself.
     """
 
@@ -31,10 +31,10 @@ class SageMakerLogs:
         self,
         deployment: Deployment,
         region: str,
-        make: Maker = client,
+        make_client: ClientFactory = client,
         names_of: Callable[[str], list[str]] = lambda name: [name],
     ) -> None:
-        self._deployment, self._region, self._make, self._names_of = deployment, region, make, names_of
+        self._deployment, self._region, self._make_client, self._names_of = deployment, region, make_client, names_of
 
     def log_lines(
         self, name: str, position: LogPosition, *, to_end: bool = True, discover: bool = True
@@ -78,7 +78,7 @@ class SageMakerLogs:
     @cached_property
     def logs(self) -> Any:
         """The client of CloudWatch Logs."""
-        return self._make("logs", self._region, self._deployment.acting_in(self._region))
+        return self._make_client("logs", self._region, self._deployment.acting_role_in(self._region))
 
     def _new_messages(self, stream: str, position: LogPosition, *, to_end: bool) -> Iterator[str]:
         for events in pages(self.logs, LOG_GROUP, stream, position):

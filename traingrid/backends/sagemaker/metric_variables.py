@@ -29,6 +29,6 @@ def with_metric_variables(environment: Mapping[str, str], job: Job, name: str) -
     pieces = [text[start : start + MAX_CHARACTERS] for start in range(0, len(text), MAX_CHARACTERS)]
     added = {f"{PREFIX}S3": names.metric_parts(job.output, name)}
     added |= {f"{PREFIX}{number}": piece for number, piece in enumerate(pieces)}
-    together = {**environment, **added}
-    fits = len(together) <= MAX_VARIABLES and len(added[f"{PREFIX}S3"]) <= MAX_CHARACTERS
-    return together if fits else dict(environment)
+    variables = {**environment, **added}
+    fits = len(variables) <= MAX_VARIABLES and len(added[f"{PREFIX}S3"]) <= MAX_CHARACTERS
+    return variables if fits else dict(environment)

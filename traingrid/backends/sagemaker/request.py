@@ -15,6 +15,7 @@ from traingrid.grid.training import Training
 from traingrid.job.channels import CODE_CHANNEL, channels_in_request
 from traingrid.job.job import Channel, Job
 from traingrid.job.launchers import launcher_hyperparameters
+from traingrid.names import account_of_arn
 
 # The hyperparameters with the program to run: an archive in S3, and a file in it.
 SUBMIT_DIRECTORY = "sagemaker_submit_directory"
@@ -98,7 +99,7 @@ def _is_of_marketplace(request: Mapping[str, Any]) -> bool:
     (https://docs.aws.amazon.com/sagemaker/latest/dg/mkt-algo-model-internet-free.html#mkt-algo-model-internet-free-isolation).
     """
     arn, role = (str(name) for name in (request["AlgorithmSpecification"].get("AlgorithmName", ""), request["RoleArn"]))
-    return arn.startswith("arn:") and arn.split(":")[4] != role.split(":")[4]
+    return arn.startswith("arn:") and account_of_arn(arn) != account_of_arn(role)
 
 
 def _isolation_changes(request: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid import names
 from traingrid.aws.clients import ActingRole, client
-from traingrid.deploy.checkup.finding import Finding, Verdict, looked
+from traingrid.deploy.checkup.finding import Finding, Verdict, run_check
 from traingrid.errors import TraingridError
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import GridSettings
@@ -62,7 +62,7 @@ def principal(home: str) -> str:
 
 def acting_as(grid: GridSettings, home: str, region: str) -> ActingRole | None:
     """Return the role that a caller of the home Region's account, `home`, assumes in another account's Region."""
-    return Deployment(grid=grid, account=home, table="", manifest_bucket="").acting_in(region)
+    return Deployment(grid=grid, account=home, table="", manifest_bucket="").acting_role_in(region)
 
 
 def reading_role(grid: GridSettings, account: str, region: str) -> ActingRole | None:
@@ -82,9 +82,9 @@ def reaches(region: str, role: ActingRole) -> bool:
 
 def unchecked_finding(region: str, account: str) -> Finding:
     """Return the finding that a Region of another account was not checked."""
-    why = "the caller cannot assume a role there: the grid is not deployed there, or the caller lacks the permission"
+    reason = "the caller cannot assume a role there: the grid is not deployed there, or the caller lacks the permission"
     fix = f"AWS_PROFILE=<a profile of account {account}> traingrid doctor"
-    return Finding(region=region, what=f"account {account}", verdict=Verdict.UNKNOWN, why=why, fix=fix)
+    return Finding(region=region, subject=f"account {account}", verdict=Verdict.UNKNOWN, reason=reason, fix=fix)
 
 
 def switched_on(home: str, regions: Collection[str], role: ActingRole | None = None) -> Iterator[Finding]:
@@ -102,12 +102,12 @@ def switched_on(home: str, regions: Collection[str], role: ActingRole | None = N
         status = statuses.get(region, "not-opted-in")
         if status == "not-opted-in":
             fix = f"aws account enable-region --region-name {region}  # or remove it from grid.yaml"
-            why = "the account has not opted in to this Region"
-            return Finding(region=region, what="Region", verdict=Verdict.WRONG, why=why, fix=fix)
-        return Finding(region=region, what="Region", verdict=Verdict.GOOD, why=status)
+            reason = "the account has not opted in to this Region"
+            return Finding(region=region, subject="Region", verdict=Verdict.WRONG, reason=reason, fix=fix)
+        return Finding(region=region, subject="Region", verdict=Verdict.GOOD, reason=status)
 
     for region in sorted(regions):
-        yield looked(region, "Region", partial(look, region), "ec2:DescribeRegions")
+        yield run_check(region, "Region", partial(look, region), "ec2:DescribeRegions")
 
 
 def check_bootstrap(account: str, region: str, role: ActingRole | None = None, *, trust: str = "") -> Finding:
@@ -123,11 +123,11 @@ def check_bootstrap(account: str, region: str, role: ActingRole | None = None, *
         try:
             version = int(ssm.get_parameter(Name=names.BOOTSTRAP)["Parameter"]["Value"])
         except ssm.exceptions.ParameterNotFound:
-            why = "the CDK is not bootstrapped here"
-            return Finding(region=region, what="bootstrap", verdict=Verdict.WRONG, why=why, fix=fix)
+            reason = "the CDK is not bootstrapped here"
+            return Finding(region=region, subject="bootstrap", verdict=Verdict.WRONG, reason=reason, fix=fix)
         if version < OLDEST_BOOTSTRAP:
-            why = f"version {version}, but {OLDEST_BOOTSTRAP} or later is needed"
-            return Finding(region=region, what="bootstrap", verdict=Verdict.WRONG, why=why, fix=fix)
-        return Finding(region=region, what="bootstrap", verdict=Verdict.GOOD, why=f"version {version}")
+            reason = f"version {version}, but {OLDEST_BOOTSTRAP} or later is needed"
+            return Finding(region=region, subject="bootstrap", verdict=Verdict.WRONG, reason=reason, fix=fix)
+        return Finding(region=region, subject="bootstrap", verdict=Verdict.GOOD, reason=f"version {version}")
 
-    return looked(region, "bootstrap", look, "ssm:GetParameter")
+    return run_check(region, "bootstrap", look, "ssm:GetParameter")

@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 
 from traingrid.aws.clients import client
 from traingrid.deploy.build_quotas import CONCURRENT_BUILDS
-from traingrid.deploy.checkup.finding import Finding, Verdict, looked
+from traingrid.deploy.checkup.finding import Finding, Verdict, run_check
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,8 +52,8 @@ class QuotaNeed:
 
 def account_quotas(grid: GridSettings) -> Iterator[Finding]:
     """Check each quota of the home Region that the deployment and the children need."""
-    for need in _wanted(grid):
-        yield looked(grid.home, need.name, partial(_look, grid.home, need), "servicequotas:GetServiceQuota")
+    for need in _quota_needs(grid):
+        yield run_check(grid.home, need.name, partial(_look, grid.home, need), "servicequotas:GetServiceQuota")
 
 
 def vpc_quota(grid: GridSettings) -> Finding:
@@ -64,20 +64,19 @@ def vpc_quota(grid: GridSettings) -> Finding:
         ec2 = client("ec2", grid.home)
         used = sum(len(page["Vpcs"]) for page in ec2.get_paginator("describe_vpcs").paginate())
         if used < quota:
-            return Finding(
-                region=grid.home, what=_VPCS, verdict=Verdict.GOOD, why=f"{quota:g} granted, {used} exist, 1 needed"
-            )
-        why = f"{quota:g} granted, and {used} exist: the deployment cannot create its VPC"
+            reason = f"{quota:g} granted, {used} exist, 1 needed"
+            return Finding(region=grid.home, subject=_VPCS, verdict=Verdict.GOOD, reason=reason)
+        reason = f"{quota:g} granted, and {used} exist: the deployment cannot create its VPC"
         fix = _request(grid.home, "vpc", "L-F678F1CE", used + 1)
-        return Finding(region=grid.home, what=_VPCS, verdict=Verdict.WRONG, why=why, fix=fix)
+        return Finding(region=grid.home, subject=_VPCS, verdict=Verdict.WRONG, reason=reason, fix=fix)
 
-    return looked(grid.home, _VPCS, look, "ec2:DescribeVpcs")
+    return run_check(grid.home, _VPCS, look, "ec2:DescribeVpcs")
 
 
 _VPCS = "VPCs per Region"
 
 
-def _wanted(grid: GridSettings) -> Iterator[QuotaNeed]:
+def _quota_needs(grid: GridSettings) -> Iterator[QuotaNeed]:
     children = grid.orchestrator
     yield QuotaNeed(
         service="fargate",
@@ -106,8 +105,8 @@ def _look(region: str, need: QuotaNeed) -> Finding:
     value = _value(region, need.service, need.code)
     fix = "" if value >= need.enough else _request(region, need.service, need.code, need.enough)
     verdict = Verdict.GOOD if value >= need.least else Verdict.WRONG
-    why = f"{value:g} granted, {need.enough:g} needed"
-    return Finding(region=region, what=need.name, verdict=verdict, why=f"{why}: {need.use}" if fix else why, fix=fix)
+    reason = f"{value:g} granted, {need.enough:g} needed" + (f": {need.use}" if fix else "")
+    return Finding(region=region, subject=need.name, verdict=verdict, reason=reason, fix=fix)
 
 
 def _value(region: str, service: str, code: str) -> float:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from traingrid import names
 from traingrid.aws.clients import client
-from traingrid.deploy.checkup.finding import REVERT_DRIFT, Finding, Verdict, looked
+from traingrid.deploy.checkup.finding import REVERT_DRIFT, Finding, Verdict, run_check
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,13 +25,15 @@ def batch_queue(grid: GridSettings) -> Iterator[Finding]:
         if not queues:
             return _wrong(region, f"job queue {name}", "does not exist", REVERT_DRIFT)
         environments.extend(entry["computeEnvironment"] for entry in queues[0]["computeEnvironmentOrder"])
-        enable = f"aws batch update-job-queue --region {region} --job-queue {name} --state ENABLED"
-        return _state(region, f"job queue {name}", queues[0], enable)
+        next_step = f"aws batch update-job-queue --region {region} --job-queue {name} --state ENABLED"
+        return _state(region, f"job queue {name}", queues[0], next_step)
 
-    yield looked(region, f"job queue {name}", look, "batch:DescribeJobQueues")
+    yield run_check(region, f"job queue {name}", look, "batch:DescribeJobQueues")
     for arn in environments:
-        subject = f"compute environment {arn.rpartition('/')[2]}"
-        yield looked(region, subject, partial(_environment, region, arn, subject), "batch:DescribeComputeEnvironments")
+        subject = f"compute environment {names.name_of_arn(arn)}"
+        yield run_check(
+            region, subject, partial(_environment, region, arn, subject), "batch:DescribeComputeEnvironments"
+        )
 
 
 def _environment(region: str, arn: str, subject: str) -> Finding:
@@ -40,18 +42,18 @@ def _environment(region: str, arn: str, subject: str) -> Finding:
     ]
     if not environments:
         return _wrong(region, subject, "does not exist", REVERT_DRIFT)
-    enable = f"aws batch update-compute-environment --region {region} --compute-environment {arn} --state ENABLED"
-    return _state(region, subject, environments[0], enable)
+    next_step = f"aws batch update-compute-environment --region {region} --compute-environment {arn} --state ENABLED"
+    return _state(region, subject, environments[0], next_step)
 
 
-def _state(region: str, subject: str, description: dict[str, Any], enable: str) -> Finding:
+def _state(region: str, subject: str, description: dict[str, Any], next_step: str) -> Finding:
     if description["state"] == "DISABLED":
-        return _wrong(region, subject, "DISABLED: submitted jobs wait", enable)
+        return _wrong(region, subject, "DISABLED: submitted jobs wait", next_step)
     if description["status"] == "INVALID":
         reason = description.get("statusReason", "")
-        return _wrong(region, subject, f"INVALID: {reason}", f"remove the cause, then {enable}")
-    return Finding(region=region, what=subject, verdict=Verdict.GOOD, why=description["status"])
+        return _wrong(region, subject, f"INVALID: {reason}", f"remove the cause, then {next_step}")
+    return Finding(region=region, subject=subject, verdict=Verdict.GOOD, reason=description["status"])
 
 
-def _wrong(region: str, subject: str, why: str, fix: str) -> Finding:
-    return Finding(region=region, what=subject, verdict=Verdict.WRONG, why=why, fix=fix)
+def _wrong(region: str, subject: str, reason: str, fix: str) -> Finding:
+    return Finding(region=region, subject=subject, verdict=Verdict.WRONG, reason=reason, fix=fix)

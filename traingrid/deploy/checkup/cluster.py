@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 
 from traingrid import names
 from traingrid.aws.clients import client
-from traingrid.deploy.checkup.finding import REVERT_DRIFT, Finding, Verdict, looked
+from traingrid.deploy.checkup.finding import REVERT_DRIFT, Finding, Verdict, run_check
 from traingrid.kubernetes.commands import Commands
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from traingrid.grid.model import GridSettings
     from traingrid.names import Part
 
-LEAST_VERSION = (1, 29)
+MIN_VERSION = (1, 29)
 """The first version that starts a sidecar, which uploads results after the training has ended, without a feature gate
 (https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/)."""
 _ADMINISTRATOR = "as an administrator of the cluster"
@@ -99,16 +99,16 @@ class CheckedCluster:
     def _command_in_context(self, command: str) -> str:
         return f"{self.commands.kubeconfig} && {command}"
 
-    def finding(self, subject: str, verdict: Verdict = Verdict.GOOD, why: str = "", fix: str = "") -> Finding:
+    def finding(self, subject: str, verdict: Verdict = Verdict.GOOD, reason: str = "", fix: str = "") -> Finding:
         """Return a finding about the cluster or an object in it."""
-        return Finding(region=self.region, what=subject, verdict=verdict, why=why, fix=fix)
+        return Finding(region=self.region, subject=subject, verdict=verdict, reason=reason, fix=fix)
 
     def principals(self) -> dict[str, Part]:
         """Return the roles that must have an access entry, and the part that each has.
 
         They do not depend on the caller, who may be a user of the other account and assume no role.
         """
-        if self.role or self.region in self.grid.elsewhere():
+        if self.role or self.region in self.grid.other_accounts():
             parts: tuple[Part, ...] = ("launch", "sweep", "use")
             return {names.acting_role(self.grid.name, part, self.region): part for part in parts}
         return {
@@ -118,7 +118,7 @@ class CheckedCluster:
         }
 
 
-def described(cluster: CheckedCluster) -> tuple[Finding, Described]:
+def check_cluster(cluster: CheckedCluster) -> tuple[Finding, Described]:
     """Check that the cluster exists, is active and new enough; also return its description, empty if unknown."""
     description: Described = {}
     subject = f"cluster {cluster.settings.cluster}"
@@ -135,7 +135,7 @@ def described(cluster: CheckedCluster) -> tuple[Finding, Described]:
             return cluster.finding(subject, Verdict.WRONG, "does not exist", fix)
         return _usable(cluster, subject, description)
 
-    return looked(cluster.region, subject, look, "eks:DescribeCluster"), description
+    return run_check(cluster.region, subject, look, "eks:DescribeCluster"), description
 
 
 def _usable(cluster: CheckedCluster, subject: str, description: Mapping[str, Any]) -> Finding:
@@ -144,13 +144,13 @@ def _usable(cluster: CheckedCluster, subject: str, description: Mapping[str, Any
         wait = f"`aws eks wait cluster-active {cluster.commands.options}`"
         fix = f"wait for it ({wait}), or find the cause in the console of EKS"
         return cluster.finding(subject, Verdict.WRONG, f"its status is {status}", fix)
-    if version and _numbers(version) < LEAST_VERSION:
-        least = ".".join(map(str, LEAST_VERSION))
+    if version and _numbers(version) < MIN_VERSION:
+        least = ".".join(map(str, MIN_VERSION))
         major, minor = _numbers(version)
         command = f"aws eks update-cluster-version {cluster.commands.options} --kubernetes-version {major}.{minor + 1}"
-        why = f"its version is {version}, but pods need the sidecars of {least}"
-        return cluster.finding(subject, Verdict.WRONG, why, f"{command}, one version after the other until {least}")
-    return cluster.finding(subject, why=f"{status}, version {version}")
+        reason = f"its version is {version}, but pods need the sidecars of {least}"
+        return cluster.finding(subject, Verdict.WRONG, reason, f"{command}, one version after the other until {least}")
+    return cluster.finding(subject, reason=f"{status}, version {version}")
 
 
 def _numbers(version: str) -> tuple[int, int]:
@@ -166,7 +166,7 @@ def preconditions(cluster: CheckedCluster, description: Mapping[str, Any]) -> It
     """
     yield _endpoint(cluster, description.get("resourcesVpcConfig") or {})
     yield _authentication_mode(cluster, (description.get("accessConfig") or {}).get("authenticationMode", "CONFIG_MAP"))
-    yield looked(
+    yield run_check(
         cluster.region, _agent(cluster), partial(_pod_identity_agent, cluster, description), "eks:DescribeAddon"
     )
 
@@ -187,24 +187,26 @@ def _endpoint(cluster: CheckedCluster, network: Mapping[str, Any]) -> Finding:
     kind += f" for {', '.join(admitted)} only" if kind == "public" and _ANYWHERE not in admitted else ""
     if kind != "public" and not cluster.grid.network.reconciler:
         setting = "endpointPublicAccess=true" if kind == "private" else f"publicAccessCidrs={_ANYWHERE}"
-        why = f"{kind}, so that the reconciler, which runs outside of your networks, cannot reach it"
+        reason = f"{kind}, so that the reconciler, which runs outside of your networks, cannot reach it"
         fix = f"set `reconciler: true` in an existing `network`, or: {change} --resources-vpc-config {setting}"
-        return cluster.finding(subject, Verdict.WRONG, why, fix)
+        return cluster.finding(subject, Verdict.WRONG, reason, fix)
     if cluster.grid.network.kind == "existing":
-        who = "children and the reconciler" if cluster.grid.network.reconciler else "children"
-        why = f"{kind}; not checked: {who} need a route from your network to it, and to the API of EKS in this Region"
-        return cluster.finding(subject, Verdict.UNKNOWN, why)
-    return cluster.finding(subject, why=kind)
+        callers = "children and the reconciler" if cluster.grid.network.reconciler else "children"
+        reason = (
+            f"{kind}; not checked: {callers} need a route from your network to it, and to the API of EKS in this Region"
+        )
+        return cluster.finding(subject, Verdict.UNKNOWN, reason)
+    return cluster.finding(subject, reason=kind)
 
 
 def _authentication_mode(cluster: CheckedCluster, mode: str) -> Finding:
     subject = f"authentication mode of {cluster.settings.cluster}"
     if mode in _WITH_ENTRIES:
-        return cluster.finding(subject, why=mode)
+        return cluster.finding(subject, reason=mode)
     both = "authenticationMode=API_AND_CONFIG_MAP"
     change = f"aws eks update-cluster-config {cluster.commands.options} --access-config {both}"
-    why = f"{mode} has no access entries, which a deployment creates"
-    return cluster.finding(subject, Verdict.WRONG, why, f"{change}  # cannot be undone")
+    reason = f"{mode} has no access entries, which a deployment creates"
+    return cluster.finding(subject, Verdict.WRONG, reason, f"{change}  # cannot be undone")
 
 
 def _agent(cluster: CheckedCluster) -> str:
@@ -217,7 +219,7 @@ def _pod_identity_agent(cluster: CheckedCluster, description: Mapping[str, Any])
     https://docs.aws.amazon.com/eks/latest/userguide/pod-id-agent-setup.html
     """
     if (description.get("computeConfig") or {}).get("enabled"):
-        return cluster.finding(_agent(cluster), why="built into EKS Auto Mode")
+        return cluster.finding(_agent(cluster), reason="built into EKS Auto Mode")
     addon = {"clusterName": cluster.settings.cluster, "addonName": names.POD_IDENTITY_AGENT}
     try:
         status = client("eks", cluster.region, cluster.role).describe_addon(**addon)["addon"]["status"]
@@ -225,10 +227,10 @@ def _pod_identity_agent(cluster: CheckedCluster, description: Mapping[str, Any])
         if error.response["Error"]["Code"] != _NOT_FOUND:
             raise
         add = f"aws eks create-addon --region {cluster.region} --cluster-name {cluster.settings.cluster}"
-        why = "the add-on is not installed, so pods have no access to data and results"
-        return cluster.finding(_agent(cluster), Verdict.WRONG, why, f"{add} --addon-name {names.POD_IDENTITY_AGENT}")
+        reason = "the add-on is not installed, so pods have no access to data and results"
+        return cluster.finding(_agent(cluster), Verdict.WRONG, reason, f"{add} --addon-name {names.POD_IDENTITY_AGENT}")
     if status in ("ACTIVE", "UPDATING"):
-        return cluster.finding(_agent(cluster), why=status)
+        return cluster.finding(_agent(cluster), reason=status)
     fix = f"find the cause in the add-ons of {cluster.settings.cluster} in the console of EKS"
     return cluster.finding(_agent(cluster), Verdict.WRONG, f"the status of the add-on is {status}", fix)
 
@@ -237,12 +239,12 @@ def access(cluster: CheckedCluster) -> Iterator[Finding]:
     """Check the access entries and the Pod Identity association that a deployment has created."""
     for principal, part in cluster.principals().items():
         subject = f"access entry of {principal}"
-        yield looked(
+        yield run_check(
             cluster.region, subject, partial(_entry, cluster, subject, principal, part), "eks:DescribeAccessEntry"
         )
     subject = f"role of pods in {cluster.settings.namespace}"
     permissions = "eks:ListPodIdentityAssociations and eks:DescribePodIdentityAssociation"
-    yield looked(cluster.region, subject, partial(_association, cluster, subject), permissions)
+    yield run_check(cluster.region, subject, partial(_association, cluster, subject), permissions)
 
 
 def _entry(cluster: CheckedCluster, subject: str, principal: str, part: Part) -> Finding:
@@ -253,9 +255,9 @@ def _entry(cluster: CheckedCluster, subject: str, principal: str, part: Part) ->
         entry = eks.describe_access_entry(clusterName=cluster.settings.cluster, principalArn=arn)["accessEntry"]
         groups = entry.get("kubernetesGroups") or []
         if group in groups:
-            return cluster.finding(subject, why=group)
-        why = f"it has {', '.join(groups) or 'no group'} instead of {group}"
-        return cluster.finding(subject, Verdict.WRONG, why, REVERT_DRIFT)
+            return cluster.finding(subject, reason=group)
+        reason = f"it has {', '.join(groups) or 'no group'} instead of {group}"
+        return cluster.finding(subject, Verdict.WRONG, reason, REVERT_DRIFT)
 
     return _unless_missing(cluster.finding(subject, Verdict.WRONG, "does not exist", REVERT_DRIFT), look)
 
@@ -276,11 +278,11 @@ def _association(cluster: CheckedCluster, subject: str) -> Finding:
         association = {"clusterName": settings.cluster, "associationId": listed[0]["associationId"]}
         role = eks.describe_pod_identity_association(**association)["association"]["roleArn"]
         if role == execution:
-            return cluster.finding(subject, why=names.execution_role(cluster.grid.name, cluster.region))
+            return cluster.finding(subject, reason=names.execution_role(cluster.grid.name, cluster.region))
         return cluster.finding(subject, Verdict.WRONG, f"it is {role} instead of {execution}", REVERT_DRIFT)
 
-    why = f"the service account {settings.service_account} has no Pod Identity association"
-    missing = cluster.finding(subject, Verdict.WRONG, why, REVERT_DRIFT)
+    reason = f"the service account {settings.service_account} has no Pod Identity association"
+    missing = cluster.finding(subject, Verdict.WRONG, reason, REVERT_DRIFT)
     return _unless_missing(missing, look)
 
 

@@ -13,17 +13,17 @@ from traingrid import names
 from traingrid.aws.clients import client
 from traingrid.deploy.checkup.account import principal
 from traingrid.deploy.checkup.cluster import CheckedCluster
-from traingrid.deploy.checkup.finding import REVERT_DRIFT, Finding, Verdict, looked
+from traingrid.deploy.checkup.finding import REVERT_DRIFT, Finding, Verdict, run_check
 from traingrid.deploy.checkup.kinds import ACCESS_REVIEW, CLAIM, NAMESPACE, QUEUES, ROLE, ROLE_BINDING, SERVICE_ACCOUNT
 from traingrid.deploy.checkup.mpi_operator import installation, mpi_operator
 from traingrid.deploy.cluster_access import BATCH, KUBEFLOW, RULES, Rule, role_name
-from traingrid.kubernetes.client import MPI_JOB, Client, Kind, Patience
+from traingrid.kubernetes.client import MPI_JOB, Client, Kind, RequestLimits
 from traingrid.kubernetes.cluster import NoClusterError, cluster_of
 from traingrid.kubernetes.errors import FORBIDDEN, NOT_FOUND, UNAUTHORIZED, ApiError, UnavailableError
 from traingrid.kubernetes.token import Tokens
 from traingrid.names import Part
 
-_CHECK_PATIENCE = Patience(connect=5.0, read=20.0, tries=2)
+_CHECK_LIMITS = RequestLimits(connect=5.0, read=20.0, tries=2)
 _NO_REVIEW = (FORBIDDEN, NOT_FOUND)
 _GROUPS: tuple[Part, ...] = ("launch", "sweep")
 _ENFORCED = "pod-security.kubernetes.io/enforce"
@@ -36,14 +36,14 @@ def client_of(cluster: CheckedCluster) -> Client:
     name = cluster.settings.cluster
     tokens = Tokens(name, cluster.region, client, cluster.role)
     return Client(
-        cluster_of(name, cluster.region, client, cluster.role), cluster.settings.namespace, tokens, _CHECK_PATIENCE
+        cluster_of(name, cluster.region, client, cluster.role), cluster.settings.namespace, tokens, _CHECK_LIMITS
     )
 
 
 def objects(cluster: CheckedCluster, open_client: Callable[[CheckedCluster], Client] = client_of) -> Iterator[Finding]:
     """Check the API of a cluster, and the objects that training jobs need.
 
-    A cluster that EKS is creating, or could not create, has no API yet. `cluster.described` reports it.
+    A cluster that EKS is creating, or could not create, has no API yet. `cluster.check_cluster` reports it.
     """
     subject = f"API of {cluster.settings.cluster}"
     opened: list[_Objects] = []
@@ -53,7 +53,7 @@ def objects(cluster: CheckedCluster, open_client: Callable[[CheckedCluster], Cli
         return opened[0].api(subject)
 
     try:
-        reached = looked(cluster.region, subject, look, "eks:DescribeCluster")
+        reached = run_check(cluster.region, subject, look, "eks:DescribeCluster")
     except NoClusterError:
         return
     yield reached
@@ -75,14 +75,14 @@ class _Objects:
             self._client.find(NAMESPACE, settings.namespace)
         except ApiError as error:
             if error.code == UNAUTHORIZED:
-                who = f"the role {cluster.role.arn.rpartition('/')[2]}" if cluster.role else "your credentials"
-                why = f"it does not accept {who}, so the objects in it are not checked"
-                return cluster.finding(subject, Verdict.UNKNOWN, why, self._let_in())
+                caller = f"the role {names.name_of_arn(cluster.role.arn)}" if cluster.role else "your credentials"
+                reason = f"it does not accept {caller}, so the objects in it are not checked"
+                return cluster.finding(subject, Verdict.UNKNOWN, reason, self._let_in())
             if isinstance(error, UnavailableError):
-                why = f"it does not answer here: {error.message}"
-                why = f"{why}; whether children and the reconciler reach it is unknown"
-                return cluster.finding(subject, Verdict.UNKNOWN, why)
-        return cluster.finding(subject, why="answers here")
+                reason = f"it does not answer here: {error.message}"
+                reason = f"{reason}; whether children and the reconciler reach it is unknown"
+                return cluster.finding(subject, Verdict.UNKNOWN, reason)
+        return cluster.finding(subject, reason="answers here")
 
     def _let_in(self) -> str:
         """Return the command that gives the caller access to the API.
@@ -147,9 +147,9 @@ class _Objects:
             fix = f"find the objects that keep it: {self._cluster.kubectl(f'describe namespace {name}')}"
             return self._cluster.finding(subject, Verdict.WRONG, "is being deleted", fix)
         if (namespace["metadata"].get("labels") or {}).get(_ENFORCED) == "restricted":
-            why = "enforces the Pod Security Standard restricted, which refuses pods that run as root"
+            reason = "enforces the Pod Security Standard restricted, which refuses pods that run as root"
             fix = self._cluster.as_administrator(f"label --overwrite namespace {name} {_ENFORCED}=baseline")
-            return self._cluster.finding(subject, Verdict.WRONG, why, fix)
+            return self._cluster.finding(subject, Verdict.WRONG, reason, fix)
         return self._cluster.finding(subject)
 
     def _group(self, subject: str, part: Part) -> Finding:
@@ -164,14 +164,14 @@ class _Objects:
         if missing:
             verb, _, resource = missing[0]
             more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-            why = f"it may not {verb} {resource}{more} in {self._settings.namespace}"
-            return self._cluster.finding(subject, Verdict.WRONG, why, self._apply)
+            reason = f"it may not {verb} {resource}{more} in {self._settings.namespace}"
+            return self._cluster.finding(subject, Verdict.WRONG, reason, self._apply)
         if created:
-            why = "it may create jobs or pods, although the reconciler must not cause costs"
+            reason = "it may create jobs or pods, although the reconciler must not cause costs"
             bindings = self._cluster.as_administrator("get rolebindings,clusterrolebindings -A -o wide")
             fix = f"remove it from the bindings of other Roles; to list them, {bindings}"
-            return self._cluster.finding(subject, Verdict.WRONG, why, fix)
-        return self._cluster.finding(subject, why="as the API server reports")
+            return self._cluster.finding(subject, Verdict.WRONG, reason, fix)
+        return self._cluster.finding(subject, reason="as the API server reports")
 
     def _may(self, part: Part, verb: str, group: str, resource: str) -> bool:
         plural, _, subresource = resource.partition("/")
@@ -196,9 +196,9 @@ class _Objects:
         subjects = {subject.get("name") for subject in binding.get("subjects") or []}
         lacking = [required for required in _accesses(RULES[part]) if not _grants(role, *required)]
         if lacking or group not in subjects or (binding.get("roleRef") or {}).get("name") != name:
-            why = f"the Role {name} or its RoleBinding differs from that of this version"
-            return self._cluster.finding(checked, Verdict.WRONG, why, self._apply)
-        return self._cluster.finding(checked, why=f"as in the Role {name}")
+            reason = f"the Role {name} or its RoleBinding differs from that of this version"
+            return self._cluster.finding(checked, Verdict.WRONG, reason, self._apply)
+        return self._cluster.finding(checked, reason=f"as in the Role {name}")
 
     def _mpi(self, setting: str) -> Iterator[Finding]:
         """Check that the cluster serves MPIJobs, which `setting` requires, and the version of their operator."""
@@ -213,9 +213,9 @@ class _Objects:
         except ApiError as error:
             if error.code != NOT_FOUND:
                 raise
-            why = f"the cluster does not serve it, but {setting} is mpijob"
+            reason = f"the cluster does not serve it, but {setting} is mpijob"
             fix = f"change {setting} to job, or {installation(self._cluster)}"
-            return self._cluster.finding(_MPI_JOBS, Verdict.WRONG, why, fix)
+            return self._cluster.finding(_MPI_JOBS, Verdict.WRONG, reason, fix)
         return self._cluster.finding(_MPI_JOBS)
 
     def _queue(self, queue: str, setting: str) -> Finding:
@@ -230,9 +230,9 @@ class _Objects:
             for condition in conditions
             if condition.get("type") == "Active" and condition.get("status") == "False"
         ]:
-            why = f"it is not active: {bad[0].get('message', '')}".rstrip(": ")
+            reason = f"it is not active: {bad[0].get('message', '')}".rstrip(": ")
             command = f"describe localqueue --namespace {self._settings.namespace} {queue}"
-            return self._cluster.finding(subject, Verdict.WRONG, why, self._cluster.kubectl(command))
+            return self._cluster.finding(subject, Verdict.WRONG, reason, self._cluster.kubectl(command))
         return self._cluster.finding(subject)
 
     def _claim(self, claim: str) -> Finding:
@@ -242,7 +242,7 @@ class _Objects:
             return self._cluster.finding(subject, Verdict.WRONG, "does not exist", fix)
         phase = (claim_object.get("status") or {}).get("phase", "Pending")
         if phase == "Bound":
-            return self._cluster.finding(subject, why=phase)
+            return self._cluster.finding(subject, reason=phase)
         fix = self._cluster.kubectl(f"describe pvc --namespace {self._settings.namespace} {claim}")
         return self._cluster.finding(subject, Verdict.WRONG, f"it is {phase}, not Bound", fix)
 

@@ -8,7 +8,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from traingrid import names
 from traingrid.aws.clients import ActingRole, client
 from traingrid.deploy.checkup.finding import DEPLOY as _DEPLOY
-from traingrid.deploy.checkup.finding import REVERT_DRIFT, Finding, Verdict, build_again, looked
+from traingrid.deploy.checkup.finding import REVERT_DRIFT, Finding, Verdict, build_again, run_check
 from traingrid.deploy.region_guard import removed_by_force
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.image import Image
@@ -28,7 +28,9 @@ def stack(name: str, region: str, role: ActingRole | None = None) -> Finding:
         except ClientError as error:
             if "does not exist" not in error.response["Error"].get("Message", ""):
                 raise
-            return Finding(region=region, what=f"stack {name}", verdict=Verdict.WRONG, why=NOT_DEPLOYED, fix=_DEPLOY)
+            return Finding(
+                region=region, subject=f"stack {name}", verdict=Verdict.WRONG, reason=NOT_DEPLOYED, fix=_DEPLOY
+            )
         is_complete = status in ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE")
         fix = "" if is_complete else f"find the cause in the CloudFormation console of {region}, then {_DEPLOY}"
         if status == "DELETE_FAILED":  # a deployment cannot update this stack
@@ -37,9 +39,9 @@ def stack(name: str, region: str, role: ActingRole | None = None) -> Finding:
                 "otherwise: npx cdk destroy --all again"
             )
         verdict = Verdict.GOOD if is_complete else Verdict.WRONG
-        return Finding(region=region, what=f"stack {name}", verdict=verdict, why=status, fix=fix)
+        return Finding(region=region, subject=f"stack {name}", verdict=verdict, reason=status, fix=fix)
 
-    return looked(region, f"stack {name}", look, "cloudformation:DescribeStacks")
+    return run_check(region, f"stack {name}", look, "cloudformation:DescribeStacks")
 
 
 def built(grid: GridSettings) -> dict[str, str]:
@@ -114,35 +116,35 @@ def _role(name: str, region: str, role: ActingRole | None) -> Finding:
         inline = iam.list_role_policies(RoleName=name)["PolicyNames"]
         if inline or iam.list_attached_role_policies(RoleName=name)["AttachedPolicies"]:
             return finding
-        why = "the role has no policy: training jobs cannot read data"
-        return replace(finding, verdict=Verdict.WRONG, why=why, fix=REVERT_DRIFT)
+        reason = "the role has no policy: training jobs cannot read data"
+        return replace(finding, verdict=Verdict.WRONG, reason=reason, fix=REVERT_DRIFT)
 
-    return looked(region, f"role {name}", policies, "iam:ListRolePolicies and iam:ListAttachedRolePolicies")
+    return run_check(region, f"role {name}", policies, "iam:ListRolePolicies and iam:ListAttachedRolePolicies")
 
 
 def _missing_image_finding(region: str, alias: str, image: Image, *, read: bool) -> Finding:
     """Return the finding of an image that is not among the built ones; `read` is False if these are unknown."""
     if read:
-        why = f"the deployed grid has not built the target {image.target} of {image.build}"
-        return Finding(region=region, what=f"image {alias}", verdict=Verdict.WRONG, why=why, fix=_DEPLOY)
-    why = "the stack of builds in the home Region, whose outputs name the built images, cannot be read"
-    return Finding(region=region, what=f"image {alias}", verdict=Verdict.UNKNOWN, why=why)
+        reason = f"the deployed grid has not built the target {image.target} of {image.build}"
+        return Finding(region=region, subject=f"image {alias}", verdict=Verdict.WRONG, reason=reason, fix=_DEPLOY)
+    reason = "the stack of builds in the home Region, whose outputs name the built images, cannot be read"
+    return Finding(region=region, subject=f"image {alias}", verdict=Verdict.UNKNOWN, reason=reason)
 
 
 def _absent(region: str, subject: str, fix: str) -> Finding:
-    return Finding(region=region, what=subject, verdict=Verdict.WRONG, why="does not exist", fix=fix)
+    return Finding(region=region, subject=subject, verdict=Verdict.WRONG, reason="does not exist", fix=fix)
 
 
 def _unless(absent: Finding, look: Callable[[], bool], permission: str, *missing: str) -> Finding:
     """Return `absent` if `look` returns False or AWS answers with a code in `missing`; otherwise a good finding."""
 
-    def there() -> Finding:
+    def finding() -> Finding:
         try:
             exists = look()
         except ClientError as error:
             if error.response["Error"]["Code"] not in missing:
                 raise
             exists = False
-        return replace(absent, verdict=Verdict.GOOD, why="", fix="") if exists else absent
+        return replace(absent, verdict=Verdict.GOOD, reason="", fix="") if exists else absent
 
-    return looked(absent.region, absent.what, there, permission)
+    return run_check(absent.region, absent.subject, finding, permission)

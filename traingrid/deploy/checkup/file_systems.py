@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from traingrid.aws import file_systems
 from traingrid.aws.file_systems import mount_problem
-from traingrid.deploy.checkup.finding import Finding, Verdict, looked
+from traingrid.deploy.checkup.finding import Finding, Verdict, run_check
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -40,26 +40,26 @@ def mounts(settings: Region, region: str, role: ActingRole | None = None) -> Ite
         if not settings.subnets:
             continue  # only pods mount it, through a volume of their cluster
         look = partial(_look, file_system, kind, settings, region, role)
-        yield looked(region, f"file system {file_system}", look, _PERMISSIONS)
+        yield run_check(region, f"file system {file_system}", look, _PERMISSIONS)
 
 
 def _look(file_system: str, kind: str, settings: Region, region: str, role: ActingRole | None) -> Finding:
-    good = Finding(region=region, what=f"file system {file_system}", verdict=Verdict.GOOD, why=kind)
+    good = Finding(region=region, subject=f"file system {file_system}", verdict=Verdict.GOOD, reason=kind)
     mountable = file_systems.mountable(file_system, kind, region, role)
     if mountable is None:
-        why, fix = f"does not exist in {region} with the type {kind}", f"correct file_systems of {region} in grid.yaml"
-        return _wrong(good, why, fix)
+        reason = f"does not exist in {region} with the type {kind}"
+        return _wrong(good, reason, f"correct file_systems of {region} in grid.yaml")
     jobs = file_systems.subnets(settings.subnets, region, role)
-    if why := mount_problem(mountable, jobs):
+    if reason := mount_problem(mountable, jobs):
         fix = f"create it, or a mount target, in the VPC of {region}, or correct subnets and security_groups there"
-        return _wrong(good, why, fix)
-    if kind == "EFS" and (alone := _subnet_without_mount_target(mountable, jobs)):
-        why = f"it has no mount target in {alone.zone}, the zone of {alone.name}"
-        fix = f"aws efs create-mount-target --region {region} --file-system-id {file_system} --subnet-id {alone.name}"
-        return _wrong(good, why, f"{fix} --security-groups {' '.join(mountable.interfaces[0].groups)}")
+        return _wrong(good, reason, fix)
+    if kind == "EFS" and (subnet := _subnet_without_mount_target(mountable, jobs)):
+        reason = f"it has no mount target in {subnet.zone}, the zone of {subnet.name}"
+        fix = f"aws efs create-mount-target --region {region} --file-system-id {file_system} --subnet-id {subnet.name}"
+        return _wrong(good, reason, f"{fix} --security-groups {' '.join(mountable.interfaces[0].groups)}")
     if kind == "FSxLustre" and (zone := _zone_without_subnet(mountable, jobs)):
-        why = f"it is in {zone}, and no subnet of {region} is in this zone"
-        return _wrong(good, why, f"add a subnet of {jobs[0].vpc} in {zone} to subnets of {region} in grid.yaml")
+        reason = f"it is in {zone}, and no subnet of {region} is in this zone"
+        return _wrong(good, reason, f"add a subnet of {jobs[0].vpc} in {zone} to subnets of {region} in grid.yaml")
     groups = {group for interface in mountable.interfaces for group in interface.groups}
     rules = file_systems.group_rules([*groups, *settings.security_groups], region, role)
     for end in _ends(mountable, settings.security_groups, jobs, kind):
@@ -69,8 +69,8 @@ def _look(file_system: str, kind: str, settings: Region, region: str, role: Acti
     return good
 
 
-def _wrong(good: Finding, why: str, fix: str) -> Finding:
-    return Finding(region=good.region, what=good.what, verdict=Verdict.WRONG, why=why, fix=fix)
+def _wrong(good: Finding, reason: str, fix: str) -> Finding:
+    return Finding(region=good.region, subject=good.subject, verdict=Verdict.WRONG, reason=reason, fix=fix)
 
 
 def _subnet_without_mount_target(mountable: MountableFileSystem, jobs: Sequence[Subnet]) -> Subnet | None:

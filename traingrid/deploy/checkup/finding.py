@@ -66,21 +66,21 @@ class Finding:
 
     Attributes:
         region: The Region of the checked resource; empty for the account.
-        why: A clause that explains the verdict.
+        reason: A clause that explains the verdict.
         fix: The command or action that fixes the problem; empty without a problem.
     """
 
     region: str = ""
-    what: str
+    subject: str
     verdict: Verdict
-    why: str = ""
+    reason: str = ""
     fix: str = ""
 
 
 _NOT_ALLOWED = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation")
 
 
-def looked(region: str, subject: str, look: Callable[[], Finding], permission: str) -> Finding:
+def run_check(region: str, subject: str, look: Callable[[], Finding], permission: str) -> Finding:
     """Return the finding of a check, or UNKNOWN if the caller lacks a permission or AWS does not answer.
 
     Args:
@@ -91,9 +91,9 @@ def looked(region: str, subject: str, look: Callable[[], Finding], permission: s
     except ClientError as error:
         code = error.response["Error"]["Code"]
         fix = f"allow the caller {permission}" if code in _NOT_ALLOWED else ""
-        why = f"AWS returned {code}: {error.response['Error'].get('Message', '')}"
-        return Finding(region=region, what=subject, verdict=Verdict.UNKNOWN, why=why, fix=fix)
+        reason = f"AWS returned {code}: {error.response['Error'].get('Message', '')}"
+        return Finding(region=region, subject=subject, verdict=Verdict.UNKNOWN, reason=reason, fix=fix)
     except BotoCoreError as error:
         is_silent = isinstance(error, HTTPClientError | UnreachableError)  # others occur before any request
-        why = f"AWS {'does not answer' if is_silent else 'cannot be called'}: {error}"
-        return Finding(region=region, what=subject, verdict=Verdict.UNKNOWN, why=why)
+        reason = f"AWS {'does not answer' if is_silent else 'cannot be called'}: {error}"
+        return Finding(region=region, subject=subject, verdict=Verdict.UNKNOWN, reason=reason)

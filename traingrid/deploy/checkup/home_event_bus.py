@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 
 from traingrid import names
 from traingrid.aws.clients import client
-from traingrid.deploy.checkup.finding import REVERT_DRIFT, Finding, Verdict, looked
+from traingrid.deploy.checkup.finding import REVERT_DRIFT, Finding, Verdict, run_check
 from traingrid.strict_json import json_object
 
 if TYPE_CHECKING:
@@ -21,9 +21,9 @@ def home_event_bus(grid: GridSettings, account: str) -> Iterator[Finding]:
     """Check the bus and its policy, which names each account with training Regions (stacks/home_event_bus.py)."""
     region, name = grid.home, names.event_bus(grid.name)
 
-    def finding(why: str) -> Finding:
-        verdict, fix = (Verdict.WRONG, REVERT_DRIFT) if why else (Verdict.GOOD, "")
-        return Finding(region=region, what=f"event bus {name}", verdict=verdict, why=why, fix=fix)
+    def finding(reason: str) -> Finding:
+        verdict, fix = (Verdict.WRONG, REVERT_DRIFT) if reason else (Verdict.GOOD, "")
+        return Finding(region=region, subject=f"event bus {name}", verdict=verdict, reason=reason, fix=fix)
 
     def look() -> Finding:
         try:
@@ -33,11 +33,11 @@ def home_event_bus(grid: GridSettings, account: str) -> Iterator[Finding]:
                 raise
             return finding("does not exist: only passes record the ends of training jobs whose child has died")
         statements = json_object(policy or "{}", f"the policy of {name}").get("Statement", [])
-        senders = sorted({account, *grid.elsewhere().values()})
+        senders = sorted({account, *grid.other_accounts().values()})
         lacking = [sender for sender in senders if not _is_allowed(sender, statements)]
         return finding(f"its policy lacks {', '.join(lacking)}: no events arrive from there" if lacking else "")
 
-    yield looked(region, f"event bus {name}", look, "events:DescribeEventBus")
+    yield run_check(region, f"event bus {name}", look, "events:DescribeEventBus")
 
 
 def _is_allowed(account: str, statements: list[dict[str, Any]]) -> bool:

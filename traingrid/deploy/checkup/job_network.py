@@ -7,7 +7,7 @@ from functools import partial
 from traingrid.aws import file_systems
 from traingrid.aws.clients import ActingRole
 from traingrid.aws.file_systems import GroupRule
-from traingrid.deploy.checkup.finding import Finding, Verdict, looked
+from traingrid.deploy.checkup.finding import Finding, Verdict, run_check
 from traingrid.deploy.checkup.quotas import Need
 from traingrid.grid.region import Region
 from traingrid.manifest.hardware_warnings import has_efa
@@ -33,11 +33,11 @@ def job_network(
     """
     if not settings.subnets or not needs:
         return
-    yield looked(region, _FREE, partial(_free_addresses, settings, region, needs, role), "ec2:DescribeSubnets")
+    yield run_check(region, _FREE, partial(_free_addresses, settings, region, needs, role), "ec2:DescribeSubnets")
     types = sorted({need.instance_type for need in needs if has_efa(need.instance_type)})
     if types:
         look = partial(_group_for_efa, settings.security_groups, region, ", ".join(types), role)
-        yield looked(region, _GROUPS, look, "ec2:DescribeSecurityGroupRules")
+        yield run_check(region, _GROUPS, look, "ec2:DescribeSecurityGroupRules")
 
 
 def _free_addresses(settings: Region, region: str, needs: Sequence[Need], role: ActingRole | None) -> Finding:
@@ -54,15 +54,15 @@ def _free_addresses(settings: Region, region: str, needs: Sequence[Need], role: 
     for need in sorted(needs, key=_of_one_job, reverse=True):
         needed, free = _of_one_job(need), max(zones.values()) if has_efa(need.instance_type) else total
         if free < needed:
-            where = "in one zone" if free < total else f"in {counted(len(subnets), 'subnet')}"
-            why = f"at most {free} {where}, but the hosts of one job with {need.instance_type} need {needed}"
+            place = "in one zone" if free < total else f"in {counted(len(subnets), 'subnet')}"
+            reason = f"at most {free} {place}, but the hosts of one job with {need.instance_type} need {needed}"
             fix = f"add a subnet of {subnets[0].vpc} with {needed} free addresses to subnets of {region} in grid.yaml"
-            return Finding(region=region, what=_FREE, verdict=Verdict.WRONG, why=why, fix=fix)
+            return Finding(region=region, subject=_FREE, verdict=Verdict.WRONG, reason=reason, fix=fix)
     together = sum(need.together * _addresses(need) for need in needs)
-    why = f"{total} in {counted(len(subnets), 'subnet')}, {max(map(_of_one_job, needs))} needed for one job"
+    reason = f"{total} in {counted(len(subnets), 'subnet')}, {max(map(_of_one_job, needs))} needed for one job"
     if total < together:
-        why += f", {together} for all at once: some could fail to start"
-    return Finding(region=region, what=_FREE, verdict=Verdict.GOOD, why=why)
+        reason += f", {together} for all at once: some could fail to start"
+    return Finding(region=region, subject=_FREE, verdict=Verdict.GOOD, reason=reason)
 
 
 def _of_one_job(need: Need) -> int:
@@ -85,12 +85,13 @@ def _group_for_efa(groups: Sequence[str], region: str, types: str, role: ActingR
     missing = {group: [way for way in ("ingress", "egress") if not _allows(rules, group, way)] for group in groups}
     group = min(groups, key=lambda name: len(missing[name]))
     if not missing[group]:
-        return Finding(region=region, what=_GROUPS, verdict=Verdict.GOOD, why=f"{group} allows all traffic of {types}")
+        reason = f"{group} allows all traffic of {types}"
+        return Finding(region=region, subject=_GROUPS, verdict=Verdict.GOOD, reason=reason)
     ways = " and ".join("inbound" if way == "ingress" else "outbound" for way in missing[group])
-    why = f"{types} has EFA, which needs a group that allows all traffic from and to itself; {group} lacks the {ways}"
+    rule = f"{types} has EFA, which needs a group that allows all traffic from and to itself; {group} lacks the {ways}"
     fix = " && ".join(_command(way, group, region) for way in missing[group])
-    rule = f"{why} rule{'s' * (len(missing[group]) > 1)}"
-    return Finding(region=region, what=_GROUPS, verdict=Verdict.WRONG, why=rule, fix=fix)
+    reason = f"{rule} rule{'s' * (len(missing[group]) > 1)}"
+    return Finding(region=region, subject=_GROUPS, verdict=Verdict.WRONG, reason=reason, fix=fix)
 
 
 def _allows(rules: Iterable[GroupRule], group: str, way: str) -> bool:

@@ -11,7 +11,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid import names
 from traingrid.aws.clients import client, periodic_client
-from traingrid.deploy.checkup.finding import Finding, Verdict, looked
+from traingrid.deploy.checkup.finding import Finding, Verdict, run_check
 from traingrid.threads import map_in_order
 
 if TYPE_CHECKING:
@@ -33,9 +33,9 @@ def left_stacks(grid: GridSettings, account: str) -> Iterator[Finding]:
     def look() -> Finding:
         described = client("ec2", grid.home).describe_regions()["Regions"]
         regions.extend(sorted({description["RegionName"] for description in described} - own))
-        return Finding(what="Regions of the account", verdict=Verdict.GOOD)
+        return Finding(subject="Regions of the account", verdict=Verdict.GOOD)
 
-    looking = looked("", "stacks in other Regions", look, "ec2:DescribeRegions")
+    looking = run_check("", "stacks in other Regions", look, "ec2:DescribeRegions")
     if looking.verdict is not Verdict.GOOD:
         yield looking
         return
@@ -44,9 +44,9 @@ def left_stacks(grid: GridSettings, account: str) -> Iterator[Finding]:
         for name in stack_names:
             yield Finding(
                 region=region,
-                what=f"stack {name}",
+                subject=f"stack {name}",
                 verdict=Verdict.GOOD,
-                why="its Region is no longer in grid.yaml for this account; deleting the stack retains its buckets",
+                reason="its Region is no longer in grid.yaml for this account; deleting the stack retains its buckets",
                 fix=f"aws cloudformation delete-stack --region {region} --stack-name {name}",
             )
 

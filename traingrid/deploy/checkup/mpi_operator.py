@@ -11,10 +11,10 @@ from traingrid.deploy.checkup.kinds import DEPLOYMENT, OPERATOR_DEPLOYMENT
 from traingrid.kubernetes.client import Client
 from traingrid.kubernetes.errors import FORBIDDEN, ApiError
 
-LEAST_OPERATOR = (0, 8, 1)
+MIN_OPERATOR = (0, 8, 1)
 """The version of mpi-operator since which no second launcher runs beside the first
 (https://github.com/kubeflow/mpi-operator/pull/810)."""
-_LEAST = ".".join(map(str, LEAST_OPERATOR))
+_MIN_VERSION = ".".join(map(str, MIN_OPERATOR))
 _NAME = "mpi-operator"
 """The name of the container, and of the namespace and the Deployment of the operator's own manifest."""
 _VERSION = re.compile(r":v?(\d+)\.(\d+)(?:\.(\d+))?(?:@.*)?$", re.ASCII)
@@ -37,11 +37,11 @@ def mpi_operator(cluster: CheckedCluster, client: Client) -> Finding:
     """
     try:
         deployments = [deployment for deployment in client.all(DEPLOYMENT) if _is_running(deployment)]
-        where = "the cluster"
+        place = "the cluster"
     except ApiError as error:
         if error.code != FORBIDDEN:
             raise
-        where = f"the namespace {_NAME}, and the caller may not list those of all namespaces"
+        place = f"the namespace {_NAME}, and the caller may not list those of all namespaces"
         try:
             operator = client.find(OPERATOR_DEPLOYMENT, _NAME)
         except ApiError as denied:
@@ -50,15 +50,15 @@ def mpi_operator(cluster: CheckedCluster, client: Client) -> Finding:
             return _unknown(cluster, "the caller may not read its Deployment, so its version is not checked")
         deployments = [operator] if operator and _is_running(operator) else []
     if not deployments:
-        return _unknown(cluster, f"it has no Deployment in {where}, so its version is not checked")
-    findings = [_judged(cluster, operator_deployment) for operator_deployment in deployments]
+        return _unknown(cluster, f"it has no Deployment in {place}, so its version is not checked")
+    findings = [_finding(cluster, operator_deployment) for operator_deployment in deployments]
     return next((finding for finding in findings if finding.verdict is not Verdict.GOOD), findings[0])
 
 
-def _unknown(cluster: CheckedCluster, why: str) -> Finding:
+def _unknown(cluster: CheckedCluster, reason: str) -> Finding:
     listed = cluster.kubectl(f"get deployments --all-namespaces --output wide | grep {_NAME}")
-    fix = f"find its image, whose version must be {_LEAST} or later: {listed}"
-    return cluster.finding(_NAME, Verdict.UNKNOWN, why, fix)
+    fix = f"find its image, whose version must be {_MIN_VERSION} or later: {listed}"
+    return cluster.finding(_NAME, Verdict.UNKNOWN, reason, fix)
 
 
 def _is_running(deployment: Mapping[str, Any]) -> bool:
@@ -70,22 +70,22 @@ def _is_running(deployment: Mapping[str, Any]) -> bool:
     )
 
 
-def _judged(cluster: CheckedCluster, deployment: Mapping[str, Any]) -> Finding:
+def _finding(cluster: CheckedCluster, deployment: Mapping[str, Any]) -> Finding:
     metadata, containers = deployment["metadata"], deployment["spec"]["template"]["spec"]["containers"]
     image = str(
         next((container for container in containers if container.get("name") == _NAME), containers[0]).get("image", "")
     )
     match = _VERSION.search(image)
     version = tuple(int(part) for part in match.groups() if part is not None) if match else ()
-    least = LEAST_OPERATOR[: len(version)]
-    if not version or (version == least and version != LEAST_OPERATOR):
+    least = MIN_OPERATOR[: len(version)]
+    if not version or (version == least and version != MIN_OPERATOR):
         return _unknown(cluster, f"the image {image} does not name its version")
     if version >= least:
-        return cluster.finding(_NAME, why=".".join(map(str, version)))
+        return cluster.finding(_NAME, reason=".".join(map(str, version)))
     namespace, name = metadata["namespace"], metadata["name"]
-    why = f"before {_LEAST}, a second launcher could run beside the first; {name} in {namespace} is {image}"
+    reason = f"before {_MIN_VERSION}, a second launcher could run beside the first; {name} in {namespace} is {image}"
     fix = installation(cluster)
     if (namespace, name) != (_NAME, _NAME):
         chart = "in the Helm chart of SageMaker HyperPod by `mpi-operator.enabled: false`"
         fix = f"when no MPIJob runs, remove {name} from {namespace} ({chart}), then {fix}"
-    return cluster.finding(_NAME, Verdict.WRONG, why, fix)
+    return cluster.finding(_NAME, Verdict.WRONG, reason, fix)

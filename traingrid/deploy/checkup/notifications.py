@@ -8,21 +8,21 @@ from botocore.exceptions import ClientError
 
 from traingrid import names
 from traingrid.aws.clients import client
-from traingrid.deploy.checkup.finding import DEPLOY, REVERT_DRIFT, Finding, Verdict, looked
+from traingrid.deploy.checkup.finding import DEPLOY, REVERT_DRIFT, Finding, Verdict, run_check
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from traingrid.grid.model import GridSettings
 
-_WHAT = "notifications"
+_SUBJECT = "notifications"
 
 
 def notifications(grid: GridSettings) -> Iterator[Finding]:
     """Check the topic of a deployed grid; nothing if grid.yaml has no `notifications`."""
     if grid.notifications is not None:
         needed = "sns:GetTopicAttributes and cloudformation:DescribeStacks"
-        yield looked(grid.home, _WHAT, lambda: _topic(grid), needed)
+        yield run_check(grid.home, _SUBJECT, lambda: _topic(grid), needed)
 
 
 def _topic(grid: GridSettings) -> Finding:
@@ -38,12 +38,14 @@ def _topic(grid: GridSettings) -> Finding:
             raise
         return _wrong(grid.home, f"the topic {topic} does not exist", REVERT_DRIFT)
     if pending := int(attributes.get("SubscriptionsPending", 0)):
-        why = f"{pending} of the topic's subscriptions {'are' if pending > 1 else 'is'} not confirmed"
-        return _wrong(grid.home, why, "open the link in AWS's email with the subject about a subscription confirmation")
+        reason = f"{pending} of the topic's subscriptions {'are' if pending > 1 else 'is'} not confirmed"
+        return _wrong(
+            grid.home, reason, "open the link in AWS's email with the subject about a subscription confirmation"
+        )
     if not int(attributes.get("SubscriptionsConfirmed", 0)):
         return _wrong(grid.home, f"the topic {topic} has no subscription", "add one (docs/notifications.md)")
-    return Finding(region=grid.home, what=_WHAT, verdict=Verdict.GOOD)
+    return Finding(region=grid.home, subject=_SUBJECT, verdict=Verdict.GOOD)
 
 
-def _wrong(region: str, why: str, fix: str) -> Finding:
-    return Finding(region=region, what=_WHAT, verdict=Verdict.WRONG, why=why, fix=fix)
+def _wrong(region: str, reason: str, fix: str) -> Finding:
+    return Finding(region=region, subject=_SUBJECT, verdict=Verdict.WRONG, reason=reason, fix=fix)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from traingrid.aws.clients import client
-from traingrid.deploy.checkup.finding import Finding, Verdict, looked
+from traingrid.deploy.checkup.finding import Finding, Verdict, run_check
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -96,35 +96,35 @@ def job_needs(jobs: Iterable[Job]) -> list[Need]:
     ]
 
 
-def granted(region: str, needs: list[Need], role: ActingRole | None = None) -> Iterator[Finding]:
+def check_quotas(region: str, needs: list[Need], role: ActingRole | None = None) -> Iterator[Finding]:
     """Check the quota for each need of a Region; `role` is the role to assume in another account."""
     quotas: dict[str, Any] = {}
 
     def look(need: Need) -> Finding:
         if not quotas:
             quotas.update(listed_quotas(region, role))
-        return _judged(need, quotas.get(need.quota))
+        return _finding(need, quotas.get(need.quota))
 
     for need in needs:
-        yield looked(region, need.quota, partial(look, need), "servicequotas:ListServiceQuotas")
+        yield run_check(region, need.quota, partial(look, need), "servicequotas:ListServiceQuotas")
 
 
-def _judged(need: Need, quota: dict[str, Any] | None) -> Finding:
+def _finding(need: Need, quota: dict[str, Any] | None) -> Finding:
     if quota is None:
         fix = "choose another instance type, or remove the Region from grid.yaml"
-        why = "SageMaker has no such quota: the Region does not offer the instance type"
-        return Finding(region=need.region, what=need.quota, verdict=Verdict.WRONG, why=why, fix=fix)
+        reason = "SageMaker has no such quota: the Region does not offer the instance type"
+        return Finding(region=need.region, subject=need.quota, verdict=Verdict.WRONG, reason=reason, fix=fix)
     value = int(quota["Value"])
     raise_it = (
         f"aws service-quotas request-service-quota-increase --region {need.region} --service-code sagemaker "
         f"--quota-code {quota['QuotaCode']} --desired-value {need.together}"
     )
     if value < need.largest:
-        why = f"{value} granted, but one job needs {need.largest}: it could never start"
-        return Finding(region=need.region, what=need.quota, verdict=Verdict.WRONG, why=why, fix=raise_it)
+        reason = f"{value} granted, but one job needs {need.largest}: it could never start"
+        return Finding(region=need.region, subject=need.quota, verdict=Verdict.WRONG, reason=reason, fix=raise_it)
     if value < need.together:
-        why = f"{value} granted, but all jobs at once need {need.together}: some wait for others"
-        return Finding(region=need.region, what=need.quota, verdict=Verdict.GOOD, why=why, fix=raise_it)
+        reason = f"{value} granted, but all jobs at once need {need.together}: some wait for others"
+        return Finding(region=need.region, subject=need.quota, verdict=Verdict.GOOD, reason=reason, fix=raise_it)
     return Finding(
-        region=need.region, what=need.quota, verdict=Verdict.GOOD, why=f"{value} granted, {need.together} needed"
+        region=need.region, subject=need.quota, verdict=Verdict.GOOD, reason=f"{value} granted, {need.together} needed"
     )

@@ -34,9 +34,9 @@ def check_up(grid: GridSettings, account: str, needs: Needs) -> Iterator[Finding
     home = grid.account or account
     own = {region for region in grid.regions if grid.account_of(region, home) == account}
     own |= {grid.home} if home == account else set()
-    on = list(accounts.switched_on(grid.home, own))
-    yield from on
-    reachable = [finding.region for finding in on if finding.verdict is not Verdict.WRONG]
+    switched_on = list(accounts.switched_on(grid.home, own))
+    yield from switched_on
+    reachable = [finding.region for finding in switched_on if finding.verdict is not Verdict.WRONG]
     checkup_input = _Wanted(grid=grid, needs=needs, built=deployed.built(grid) if home == account else {})
     in_regions = map_in_order(
         lambda region: list(_check_region(checkup_input, account, region)), reachable, len(reachable)
@@ -45,13 +45,13 @@ def check_up(grid: GridSettings, account: str, needs: Needs) -> Iterator[Finding
         yield from findings
     yield from left_stacks(grid, account)
     for region in unconfined(grid):
-        yield Finding(region=region, what="residency", verdict=Verdict.UNKNOWN, why=RULE, fix=NEXT_STEP)
+        yield Finding(region=region, subject="residency", verdict=Verdict.UNKNOWN, reason=RULE, fix=NEXT_STEP)
     if home != account:
         yield accounts.unchecked_finding(grid.home, home)
     for region in grid.regions:
         if (owner := grid.account_of(region, home)) != account:
             role = accounts.acting_as(grid, home, region) if home == account else None
-            yield from _elsewhere(checkup_input, owner, region, role)
+            yield from _check_foreign(checkup_input, owner, region, role)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +84,7 @@ def _check_control_plane(grid: GridSettings, account: str) -> Iterator[Finding]:
     yield from account_quotas(grid)
     yield from linked_roles(grid.home)
     stack = deployed.stack(names.control_stack(grid.name), grid.home)
-    if stack.why == NOT_DEPLOYED and grid.network.kind != "existing":
+    if stack.reason == NOT_DEPLOYED and grid.network.kind != "existing":
         yield vpc_quota(grid)
     yield stack
     if stack.verdict is Verdict.GOOD:
@@ -93,7 +93,7 @@ def _check_control_plane(grid: GridSettings, account: str) -> Iterator[Finding]:
         yield from notifications(grid)
 
 
-def _elsewhere(checkup_input: _Wanted, account: str, region: str, role: ActingRole | None) -> Iterator[Finding]:
+def _check_foreign(checkup_input: _Wanted, account: str, region: str, role: ActingRole | None) -> Iterator[Finding]:
     """Check a Region of another account, or report that the caller has no access to it."""
     if role is None or not accounts.reaches(region, role):
         yield accounts.unchecked_finding(region, account)
@@ -113,7 +113,7 @@ def _check_training(
     needs = [need for need in checkup_input.needs.instances if need.region == region]
     yield from job_network(grid.regions[region], region, needs, role)
     yield from mounts(grid.regions[region], region, role)
-    yield from quotas.granted(region, needs, role)
+    yield from quotas.check_quotas(region, needs, role)
     checked_cluster = cluster.CheckedCluster.of(grid, account, region, role, checkup_input.needs.clusters)
     if checked_cluster:
         yield from _check_cluster(checked_cluster)
@@ -127,7 +127,7 @@ def _check_training(
 
 def _check_cluster(checked_cluster: cluster.CheckedCluster) -> Iterator[Finding]:
     """Check the cluster of a Region, which exists before the deployment."""
-    finding, described = cluster.described(checked_cluster)
+    finding, described = cluster.check_cluster(checked_cluster)
     yield finding
     if described:
         yield from cluster.preconditions(checked_cluster, described)

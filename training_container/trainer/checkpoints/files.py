@@ -71,7 +71,7 @@ def finish(writing: Path, state: Mapping[str, Any]) -> Path:
     Raises:
         OSError: For example, the disk is full.
     """
-    files = dict(_flushed(writing))
+    files = dict(_flush_files(writing))
     _write_state(writing / STATE, dict(state) | {"files": files})
     _flush(writing)
     final = writing.with_name(writing.name.removeprefix(_WRITING))
@@ -80,7 +80,7 @@ def finish(writing: Path, state: Mapping[str, Any]) -> Path:
     return final
 
 
-def _flushed(writing: Path) -> Iterator[tuple[str, list[int | str]]]:
+def _flush_files(writing: Path) -> Iterator[tuple[str, list[int | str]]]:
     """Flush the files of a checkpoint, and yield the path, size and checksum of each."""
     for path in sorted(writing.rglob("*")):
         if path.is_file() and not is_foreign(path.name):

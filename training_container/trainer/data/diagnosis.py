@@ -53,7 +53,7 @@ def explained(error: Exception, channel: FileChannel | PipeChannel, config: Conf
     print(f"Rank {hvd.rank()}: {description} Searching for the record.", flush=True)
     seconds = config.stall_seconds / SEARCH_PART or None
     try:
-        place = _within(seconds, lambda: _found(message, channel, config, epoch, records))
+        place = _run_within(seconds, lambda: _find_problem(message, channel, config, epoch, records))
     except TimeoutError:
         return f"{description} The record was not found within {seconds:g} s, a part of stall_seconds."
     return f"Channel {channel.name}: {place}" if place else description
@@ -100,7 +100,7 @@ def first_problem(origins: Iterable[tuple[bytes, str]], config: Config) -> str |
         config: The hyperparameters, which define valid labels.
     """
     return next(
-        (f"{where}: {description}" for record, where in origins if (description := problem(record, config))), None
+        (f"{origin}: {description}" for record, origin in origins if (description := problem(record, config))), None
     )
 
 
@@ -109,7 +109,7 @@ def _message(error: Exception) -> str:
     return error.object.decode(errors="replace") if isinstance(error, UnicodeDecodeError) else str(error)
 
 
-def _within(seconds: float | None, search: Callable[[], str | None]) -> str | None:
+def _run_within(seconds: float | None, search: Callable[[], str | None]) -> str | None:
     """Return the result of a search.
 
     Raises:
@@ -127,7 +127,7 @@ def _within(seconds: float | None, search: Callable[[], str | None]) -> str | No
     return result.result(seconds)
 
 
-def _found(message: str, channel: FileChannel, config: Config, epoch: int, records: range) -> str | None:
+def _find_problem(message: str, channel: FileChannel, config: Config, epoch: int, records: range) -> str | None:
     """Find the invalid record by reading the data again. Return a description of the record and its error, or None."""
     if match := _AT_BYTE.search(message):
         files = list(dict.fromkeys(part.path for part in channel.segments(epoch)))
@@ -165,11 +165,11 @@ def _problem_in(channel: FileChannel, config: Config, epoch: int, records: range
             (f"{path.relative_to(channel.folder)}: {description}" for path, description in problems if description),
             None,
         )
-    again = channel.origins(epoch).repeat().skip(records.start).take(len(records))
+    repeated_origins = channel.origins(epoch).repeat().skip(records.start).take(len(records))
     try:
         origins = (
             (record, f"record {number} of {Path(path.decode()).name}")
-            for record, path, number in again.as_numpy_iterator()
+            for record, path, number in repeated_origins.as_numpy_iterator()
         )
         return first_problem(origins, config)
     except tf.errors.OpError:

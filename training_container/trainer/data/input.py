@@ -101,7 +101,7 @@ class TrainingData:
         """Return the lockstep with the other ranks, and True if this rank must repeat records to keep up."""
         config, name = self._config, self._channel.name
         exact = config.cache or not config.tolerate_corrupt_records
-        counted = isinstance(self._channel, FileChannel) and self._channel.in_ranges
+        counted = isinstance(self._channel, FileChannel) and self._channel.reads_ranges
         is_counted = config.cache or counted or not config.train_records
         count = self._dataset.count if is_counted and exact else None
         expected = config.train_records

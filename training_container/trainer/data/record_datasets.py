@@ -21,7 +21,7 @@ from training_container.trainer.data.shards import (
     count_together,
     files_of,
     range_of,
-    segments,
+    segments_of_rank,
     shard,
 )
 from training_container.trainer.demux import demultiplexer, record_reader
@@ -64,7 +64,7 @@ class FileChannel:
         self.name = name
         self.folder = folder
         self._rank = place.rank
-        self._among = (place.local_rank, place.local_size) if among_local else (place.rank, place.size)
+        self._rank_and_size = (place.local_rank, place.local_size) if among_local else (place.rank, place.size)
         self._reading = reading
         self._mounted = mounted
         self._count = count
@@ -76,42 +76,43 @@ class FileChannel:
         return image_folder.is_image(self.files[0])
 
     @cached_property
-    def in_ranges(self) -> bool:
+    def reads_ranges(self) -> bool:
         """True if each rank reads a range of records, for which the ranks count the records together."""
-        return self._reading.shard_by == "auto" and self._among[1] > 1 and not self.holds_images
+        return self._reading.shard_by == "auto" and self._rank_and_size[1] > 1 and not self.holds_images
 
     @cached_property
     def index(self) -> Index:
         """The number of records in each file. All ranks must read this together, for the first time."""
-        return self._count({self._name(path): path for path in self.files}, *self._among)
+        return self._count({self._name(path): path for path in self.files}, *self._rank_and_size)
 
     @cached_property
     def shard(self) -> Shard:
         """This rank's files, and the selection of its records in them, if ranks do not read ranges."""
-        return shard(self.files, *self._among, by="record" if self._reading.shard_by == "record" else "file")
+        return shard(self.files, *self._rank_and_size, by="record" if self._reading.shard_by == "record" else "file")
 
     @cached_property
     def count(self) -> int:
         """The number of records in this rank's share, in every epoch. The headers in the files are read once."""
         if self.holds_images:
             return len(self.image_files(0))
-        if self.in_ranges:
-            return len(range_of(sum(self.index[self._name(path)].records for path in self.files), *self._among))
+        if self.reads_ranges:
+            return len(range_of(sum(self.index[self._name(path)].records for path in self.files), *self._rank_and_size))
         return self.shard.count()
 
     def segments(self, epoch: int) -> list[Segment]:
         """Return the records that this rank reads in an epoch, before shuffling, in reading order.
 
-        The order of files is the same on all ranks. Ranges are cut from it, so a rank has other records in each epoch.
-        The first cut moves, too: otherwise few files would always be cut at the same records.
+        The files have the same order on all ranks, and each rank reads one range of the records in that order. If files
+        are shuffled, order and ranges differ in each epoch. The record at which rank 0 begins is random as well;
+        otherwise the ranges of few files would always begin at the same records.
         """
-        if not self.in_ranges:
+        if not self.reads_ranges:
             return [Segment(path=path) for path in self._in_order(list(self.shard.files), epoch)]
         files = [(path, self.index[self._name(path)]) for path in self._in_order(list(self.files), epoch)]
         total = sum(index.records for _, index in files)
-        shuffled_shares = self._reading.shuffle_files and total > 0
-        shift = int(np.random.default_rng([self._reading.seed, epoch, 1]).integers(total)) if shuffled_shares else 0
-        return segments(files, *self._among, shift)
+        has_random_start = self._reading.shuffle_files and total > 0
+        start = int(np.random.default_rng([self._reading.seed, epoch, 1]).integers(total)) if has_random_start else 0
+        return segments_of_rank(files, *self._rank_and_size, start)
 
     def records(self, epoch: int) -> tf.data.Dataset:
         """Return this rank's records of an epoch, each a scalar tf.string.
@@ -140,7 +141,7 @@ class FileChannel:
         """
         if not self.holds_images:
             raise ChannelError(f"Channel {self.name} is not a folder of images: it contains {self.files[0].name}.")
-        rank, ranks = self._among
+        rank, ranks = self._rank_and_size
         return self._in_order(list(self.files), epoch)[rank::ranks]
 
     def _name(self, path: Path) -> str:
@@ -156,7 +157,7 @@ class FileChannel:
     def _shuffled(self, epoch: int, read: Read) -> tf.data.Dataset:
         """Return this rank's records of an epoch, shuffled."""
         records = self._interleaved(self.segments(epoch), read)
-        if not self.in_ranges and self.shard.every > 1:
+        if not self.reads_ranges and self.shard.every > 1:
             records = records.shard(self.shard.every, self.shard.offset)
         return shuffled(records, self._reading, epoch, self._rank)
 
@@ -243,7 +244,7 @@ def files(  # noqa: PLR0913  # one for each fact of a channel
     mounted = settings.get("TrainingInputMode") == "FastFile" or is_mounted(folder)
     count = count_together(name, folder, folders.checkpoints, place, among_local=part)
     channel = FileChannel(name, folder, place, reading, among_local=part, mounted=mounted, count=count)
-    if channel.in_ranges:
+    if channel.reads_ranges:
         _ = channel.index
     return channel
 
@@ -280,8 +281,8 @@ def is_mounted(folder: Path, table: Path = Path("/proc/self/mountinfo")) -> bool
     except OSError:  # not Linux
         return False
     place = folder.resolve()
-    around = [(len(Path(line[4]).parts), line[line.index("-") + 1]) for line in lines if place.is_relative_to(line[4])]
-    return max(around, default=(0, ""))[1].startswith("fuse")
+    mounts = [(len(Path(line[4]).parts), line[line.index("-") + 1]) for line in lines if place.is_relative_to(line[4])]
+    return max(mounts, default=(0, ""))[1].startswith("fuse")
 
 
 def shuffled(records: tf.data.Dataset, reading: ReadOptions, epoch: int, rank: int) -> tf.data.Dataset:

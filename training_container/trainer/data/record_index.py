@@ -21,9 +21,9 @@ from training_container import outside_json
 
 WITH_THE_DATA = "_records.json"
 """The name of an index in a channel's folder, in the format of `store`."""
-LEAST = 16
+MIN_RECORD_BYTES = 16
 """Bytes of a record without data: its length, and two CRCs."""
-MOST_STARTS = 1024
+MAX_STARTS = 1024
 """Starts that are kept of a file: 8 KiB. Must be even."""
 THREADS = 8
 """Files whose headers a rank reads at once. In FastFile mode a header is a request to S3, which takes milliseconds."""
@@ -83,7 +83,7 @@ Exchange = Callable[[Part], list[Part]]
 """Sends this rank's part to all ranks, and returns the parts of all, in the order of ranks."""
 
 
-def alone(part: Part) -> list[Part]:
+def own_part(part: Part) -> list[Part]:
     """Exchange nothing: this process counts all files."""
     return [part]
 
@@ -95,7 +95,7 @@ def record_index(  # noqa: PLR0913  # all are keyword-only
     rank: int = 0,
     ranks: int = 1,
     counted: Mapping[str, FileIndex] | None = None,
-    exchange: Exchange = alone,
+    exchange: Exchange = own_part,
     among_local: bool = False,
     round_seconds: float = ROUND_SECONDS,
 ) -> Index:
@@ -187,9 +187,10 @@ def _entry(values: Mapping[str, Any]) -> FileIndex:
     starts = array("q", values.get("starts", []))
     if records < 0 or stride < 1 or "size" not in values or "records" not in values:
         raise ValueError("an entry needs size, records, and a stride of at least 1")
-    if size < LEAST * records:
-        raise ValueError(f"a file of {size:,} bytes cannot have {records:,} records of at least {LEAST} bytes")
-    if starts and (len(starts) != -(-records // stride) or not _ascend(starts, LEAST * stride, size)):
+    if size < MIN_RECORD_BYTES * records:
+        limit = f"{records:,} records of at least {MIN_RECORD_BYTES} bytes"
+        raise ValueError(f"a file of {size:,} bytes cannot have {limit}")
+    if starts and (len(starts) != -(-records // stride) or not _ascend(starts, MIN_RECORD_BYTES * stride, size)):
         raise ValueError("starts must be the bytes of records 0, stride, 2 * stride, ...")
     return FileIndex(size=size, records=records, stride=stride, starts=starts)
 
@@ -197,7 +198,7 @@ def _entry(values: Mapping[str, Any]) -> FileIndex:
 def _ascend(starts: Sequence[int], distance: int, end: int) -> bool:
     """Return True if starts begin at 0, have at least this distance, and leave room for the last record."""
     far_enough = all(second - first >= distance for first, second in itertools.pairwise(starts))
-    return starts[0] == 0 and far_enough and starts[-1] + LEAST <= end
+    return starts[0] == 0 and far_enough and starts[-1] + MIN_RECORD_BYTES <= end
 
 
 def store(path: Path, index: Mapping[str, FileIndex]) -> None:
@@ -220,7 +221,7 @@ def indexed(path: Path) -> FileIndex:
     starts, stride, records = array("q"), 1, 0
     for start in record_starts(path):
         if records % stride == 0:
-            if len(starts) == MOST_STARTS:
+            if len(starts) == MAX_STARTS:
                 starts, stride = starts[::2], 2 * stride
             starts.append(start)
         records += 1
@@ -248,7 +249,7 @@ def record_starts(path: Path, last: int | None = None, *, first: int = 0) -> Ite
                 yield position
                 return
             header = os.pread(descriptor, 12, position)
-            end = position + LEAST + struct.unpack_from("<Q", header)[0] if len(header) == 12 else size + 1
+            end = position + MIN_RECORD_BYTES + struct.unpack_from("<Q", header)[0] if len(header) == 12 else size + 1
             if end > size:
                 raise ShardError(_invalid(path, descriptor, records, end, size))
             yield position

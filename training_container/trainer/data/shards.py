@@ -151,7 +151,7 @@ def range_of(total: int, rank: int, ranks: int) -> range:
     return range(total * rank // ranks, total * (rank + 1) // ranks)
 
 
-def segments(files: Sequence[tuple[Path, FileIndex]], rank: int, ranks: int, shift: int = 0) -> list[Segment]:
+def segments_of_rank(files: Sequence[tuple[Path, FileIndex]], rank: int, ranks: int, shift: int = 0) -> list[Segment]:
     """Return the rank's range of a sequence of files, as consecutive records of some of them.
 
     Args:
@@ -194,7 +194,7 @@ def count_together(name: str, folder: Path, checkpoints: Path, place: Place, *, 
     """
     import horovod.tensorflow as hvd  # noqa: PLC0415  # see above
 
-    together = hvd.is_initialized() and hvd.size() == place.size > 1
+    counts_together = hvd.is_initialized() and hvd.size() == place.size > 1
     cached = checkpoints / f"records-{name}.json"
 
     def exchange(part: Part) -> list[Part]:
@@ -202,9 +202,9 @@ def count_together(name: str, folder: Path, checkpoints: Path, place: Place, *, 
         return parts
 
     def known_counts() -> Index:
-        reads = not together or (place.local_rank if among_local else place.rank) == 0
+        reads = not counts_together or (place.local_rank if among_local else place.rank) == 0
         stored_counts = stored(cached) | stored(folder / WITH_THE_DATA) if reads else {}
-        if not together:
+        if not counts_together:
             return stored_counts
         if among_local:  # the index with the data is an object, too, which only one host has
             return dict(ChainMap(*hvd.allgather_object(stored_counts, name=f"known_counts_of_{name}")))
@@ -212,7 +212,7 @@ def count_together(name: str, folder: Path, checkpoints: Path, place: Place, *, 
 
     def count(files: Mapping[str, Path], rank: int, ranks: int) -> Index:
         stored_counts = known_counts()
-        if not together:
+        if not counts_together:
             return record_index(name, files, counted=stored_counts)
         index = record_index(
             name, files, rank=rank, ranks=ranks, counted=stored_counts, exchange=exchange, among_local=among_local

@@ -52,7 +52,7 @@ def rank_fifo(  # noqa: PLR0913  # the position of a rank, by keyword or in this
     """
     source = folder / f"{channel}_{epoch}"
     if local_size == 1:
-        return str(source if content == "tfrecord" else _translated(channel, source, timeout_seconds, content))
+        return str(source if content == "tfrecord" else _start_translator(channel, source, timeout_seconds, content))
     if not PROGRAM.exists():
         raise FileNotFoundError(
             f"Channel {channel}: the demultiplexer {PROGRAM} is missing, which distributes the stream to this host's "
@@ -62,7 +62,7 @@ def rank_fifo(  # noqa: PLR0913  # the position of a rank, by keyword or in this
     fifos = [place / f"{channel}_{epoch}.rank{rank}of{local_size}" for rank in range(local_size)]
     if local_rank == 0:
         if content != "tfrecord":
-            source = _translated(channel, source, timeout_seconds, content)
+            source = _start_translator(channel, source, timeout_seconds, content)
         place.mkdir(mode=0o700, exist_ok=True)
         for fifo in fifos:
             _make(fifo, f"Channel {channel}: the demultiplexer of {source} was killed before the end of the stream.")
@@ -90,7 +90,7 @@ def _start(channel: str, source: Path, timeout_seconds: float, fifos: list[Path]
     _run([str(PROGRAM), *arguments], fifos[0].parent)
 
 
-def _translated(channel: str, source: Path, timeout_seconds: float, content: str) -> Path:
+def _start_translator(channel: str, source: Path, timeout_seconds: float, content: str) -> Path:
     """Start a process that translates a stream into TFRecords. Return its FIFO, which only this process reads."""
     folder = Path(tempfile.mkdtemp(prefix="traingrid-"))
     fifo = folder / source.name

@@ -12,7 +12,7 @@ import google_crc32c
 
 HEADER = 12
 FOOTER = 4
-LONGEST = 1 << 30
+MAX_RECORD_BYTES = 1 << 30
 """Maximum bytes of data in a record. Without it, a corrupt length would be allocated before the error is detected."""
 
 _lock = threading.Lock()
@@ -58,7 +58,7 @@ class Splitter:
         """Return the records that end in this block. An error after them is raised at the next call.
 
         Raises:
-            StreamError: A CRC does not match, or a length exceeds LONGEST.
+            StreamError: A CRC does not match, or a length exceeds MAX_RECORD_BYTES.
         """
         if self._failure:
             raise self._failure
@@ -122,10 +122,10 @@ class Splitter:
                 f"the header of record {self.record} at byte {self.start} of {self._source} is corrupt: the CRC of its "
                 "length does not match. The objects are damaged, compressed, or not TFRecords."
             )
-        if length > LONGEST:
+        if length > MAX_RECORD_BYTES:
             raise self._error(
                 f"record {self.record} at byte {self.start} of {self._source} has a length of {length} bytes, but the "
-                f"maximum is {LONGEST}. The object is damaged."
+                f"maximum is {MAX_RECORD_BYTES}. The object is damaged."
             )
         return int(length)
 

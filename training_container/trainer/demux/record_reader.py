@@ -57,7 +57,7 @@ def fifo_records(
             record at BYTE". If the plugin is not loaded, or `tolerate` is set, the error is an InvalidArgumentError
             that names channel, byte and record in both cases.
     """
-    if tolerate or not plugin_loaded():
+    if tolerate or not load_plugin():
         return fifo_records_in_python(path, channel, tolerate=tolerate, timeout_seconds=timeout_seconds)
     import tensorflow as tf  # noqa: PLC0415  # see above
 
@@ -67,7 +67,7 @@ def fifo_records(
 
 
 @functools.cache
-def plugin_loaded() -> bool:
+def load_plugin() -> bool:
     """Load the `fifo://` plugin if it was built. Return True if it is loaded."""
     if not LIBRARY.exists():
         return False

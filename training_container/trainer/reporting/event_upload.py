@@ -38,14 +38,16 @@ class EventUpload:
             self._copy()
         except (BotoCoreError, ClientError, Boto3Error, OSError, ValueError) as error:
             problem = f"TensorBoard's events cannot be copied to {self.uri}"
-            then = f"Training continues, the events stay in {self._folder}, and copying is retried after each epoch."
-            self.warn_once(problem, error, then)
+            consequence = (
+                f"Training continues, the events stay in {self._folder}, and copying is retried after each epoch."
+            )
+            self.warn_once(problem, error, consequence)
 
-    def warn_once(self, problem: str, error: Exception, then: str) -> None:
+    def warn_once(self, problem: str, error: Exception, consequence: str) -> None:
         """Print a failure, unless the same has been printed before."""
         if problem not in self._warned:
             self._warned.add(problem)
-            print(f"{problem}: {' '.join(str(error).split())[:500]}. {then}")
+            print(f"{problem}: {' '.join(str(error).split())[:500]}. {consequence}")
 
     def _copy(self) -> None:
         address = urlsplit(self.uri)

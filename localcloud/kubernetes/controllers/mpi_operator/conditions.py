@@ -34,8 +34,8 @@ def set_condition(status: Status, kind: str, reason: str, message: str, *, value
     current = condition(status, kind)
     if current and (current["status"], current["reason"]) == (text, reason):
         return False
-    at = current["lastTransitionTime"] if current and current["status"] == text else now
-    new = {"type": kind, "status": text, "lastUpdateTime": now, "lastTransitionTime": at}
+    transition_time = current["lastTransitionTime"] if current and current["status"] == text else now
+    new = {"type": kind, "status": text, "lastUpdateTime": now, "lastTransitionTime": transition_time}
     of_other_types = [
         other_condition for other_condition in status.get("conditions") or [] if other_condition["type"] != kind
     ]

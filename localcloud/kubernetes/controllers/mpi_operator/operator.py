@@ -58,10 +58,10 @@ class MpiOperator(Controller):
             self._events.warning(job, "ValidationError", f"Found validation errors: {', '.join(problems)}")
             return None
         status = copy.deepcopy(job.get("status") or {})
-        where = f"MPIJob {key[1]}/{key[2]}"
+        job_text = f"MPIJob {key[1]}/{key[2]}"
         if not status.get("conditions"):
-            set_condition(status, "Created", "MPIJobCreated", f"{where} is created.")
-            self._events.normal(job, "MPIJobCreated", f"{where} is created.")
+            set_condition(status, "Created", "MPIJobCreated", f"{job_text} is created.")
+            self._events.normal(job, "MPIJobCreated", f"{job_text} is created.")
         if is_finished(status) and status.get("completionTime"):
             if job["spec"]["runPolicy"]["cleanPodPolicy"] != "None":
                 self._clean_up(job, status)
@@ -164,10 +164,10 @@ class MpiOperator(Controller):
         self, job: Object, status: dict[str, Any], launcher: Object | None, workers: list[Object]
     ) -> None:
         suspended = bool(job["spec"]["runPolicy"].get("suspend"))
-        where = f"MPIJob {job['metadata']['namespace']}/{job['metadata']['name']}"
+        job_text = f"MPIJob {job['metadata']['namespace']}/{job['metadata']['name']}"
         self._set_suspended(job, status, suspended=suspended)
         counts = status.setdefault("replicaStatuses", {})
-        running = self._count_launcher(job, status, launcher, where) if launcher else 0
+        running = self._count_launcher(job, status, launcher, job_text) if launcher else 0
         phases = [pod["status"].get("phase") for pod in workers]
         phase_by_count = {"active": "Running", "succeeded": "Succeeded", "failed": "Failed"}
         counts["Worker"] = {name: phases.count(phase) for name, phase in phase_by_count.items() if phase in phases}
@@ -177,14 +177,14 @@ class MpiOperator(Controller):
             set_condition(status, "Failed", "MPIJobEvicted", message)
             self._events.warning(job, "MPIJobEvicted", message)
         if suspended:
-            set_condition(status, "Running", "MPIJobSuspended", f"{where} is suspended.", value=False)
+            set_condition(status, "Running", "MPIJobSuspended", f"{job_text} is suspended.", value=False)
         elif is_finished(status):
             if condition(status, "Running") is None:
-                message = f"{where} is finished but Running condition was never set."
+                message = f"{job_text} is finished but Running condition was never set."
                 set_condition(status, "Running", "MPIJobRunning", message, value=False)
         elif running and phases.count("Running") == len(workers):
-            set_condition(status, "Running", "MPIJobRunning", f"{where} is running.")
-            self._events.normal(job, "MPIJobRunning", f"{where} is running")
+            set_condition(status, "Running", "MPIJobRunning", f"{job_text} is running.")
+            self._events.normal(job, "MPIJobRunning", f"{job_text} is running")
 
     def _set_suspended(self, job: Object, status: dict[str, Any], *, suspended: bool) -> None:
         if suspended:
@@ -196,7 +196,7 @@ class MpiOperator(Controller):
             self._events.normal(job, "MPIJobResumed", "MPIJob resumed")
             status["startTime"] = timestamp()
 
-    def _count_launcher(self, job: Object, status: dict[str, Any], launcher: Object, where: str) -> int:
+    def _count_launcher(self, job: Object, status: dict[str, Any], launcher: Object, job_text: str) -> int:
         """Count the launcher's pods, and end the MPIJob when the launcher has ended; return the running pods."""
         pods = self.client.dependents(launcher, POD)
         running = len([pod for pod in pods if pod["status"].get("phase") == "Running"])
@@ -209,7 +209,7 @@ class MpiOperator(Controller):
         }
         if "Complete" in conditions:
             counts["succeeded"] = 1
-            message = f"{where} successfully completed."
+            message = f"{job_text} successfully completed."
             status.setdefault("completionTime", launcher_status["completionTime"])
             if set_condition(status, "Succeeded", "MPIJobSucceeded", message):
                 self._events.normal(job, "MPIJobSucceeded", message)

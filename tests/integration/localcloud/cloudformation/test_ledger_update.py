@@ -36,7 +36,7 @@ def test_a_table_without_indexes_gets_them_by_two_updates_and_lists_its_submissi
     client: Callable[..., Any],
 ) -> None:
     stacks, dynamodb, table = client("cloudformation"), client("dynamodb"), names.ledger(_GRID.name)
-    ledger = Ledger(table, make=lambda service, *_: client(service))
+    ledger = Ledger(table, make_client=lambda service, *_: client(service))
 
     def update(body: dict[str, Any]) -> tuple[str, list[str]]:
         stacks.update_stack(StackName="ledger", TemplateBody=json.dumps(body))

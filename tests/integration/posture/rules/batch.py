@@ -9,7 +9,7 @@ from tests.integration.posture.synthesised import Synthesised
 from traingrid.job.failures import FOR_GOOD
 
 DEFINITION, COMPUTE = "AWS::Batch::JobDefinition", "AWS::Batch::ComputeEnvironment"
-LONGEST = 14 * 24 * 3600
+MAX_SECONDS = 14 * 24 * 3600
 """Seconds after which Fargate may stop a task (https://docs.aws.amazon.com/batch/latest/userguide/fargate.html)."""
 
 SECRET_NAMES = re.compile(r"secret|password|passwd|token|credential|(private|access)_?key", re.IGNORECASE)
@@ -43,7 +43,7 @@ def an_init_process_passes_signals_on(made: Synthesised) -> Iterator[str]:
 
 def a_child_ends_before_fargate_ends_it(made: Synthesised) -> Iterator[str]:
     for where, definition in made.properties(DEFINITION):
-        if not 60 <= definition.get("Timeout", {}).get("AttemptDurationSeconds", 0) <= LONGEST:
+        if not 60 <= definition.get("Timeout", {}).get("AttemptDurationSeconds", 0) <= MAX_SECONDS:
             yield f"{where} has no timeout within Fargate's limit"
 
 
@@ -135,7 +135,7 @@ RULES = (
     Rule(an_init_process_passes_signals_on, (without(DEFINITION, f"{CONTAINER}.LinuxParameters"),)),
     Rule(
         a_child_ends_before_fargate_ends_it,
-        (without(DEFINITION, "Timeout"), put(DEFINITION, "Timeout.AttemptDurationSeconds", LONGEST + 1)),
+        (without(DEFINITION, "Timeout"), put(DEFINITION, "Timeout.AttemptDurationSeconds", MAX_SECONDS + 1)),
     ),
     Rule(
         what_is_for_good_is_not_tried_again,

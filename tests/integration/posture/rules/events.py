@@ -8,7 +8,7 @@ from tests.integration.posture.synthesised import Synthesised
 
 FUNCTION, INVOKE, RULE = "AWS::Lambda::Function", "AWS::Lambda::EventInvokeConfig", "AWS::Events::Rule"
 QUEUE, POLICY, BUS_POLICY = "AWS::SQS::Queue", "AWS::SQS::QueuePolicy", "AWS::Events::EventBusPolicy"
-LONGEST_RETENTION = 14 * 24 * 3600
+MAX_RETENTION = 14 * 24 * 3600
 """SQS's maximum, in seconds."""
 
 
@@ -67,7 +67,7 @@ def a_queue_is_encrypted_and_keeps_its_messages(made: Synthesised) -> Iterator[s
     for where, queue in made.properties(QUEUE):
         if not (queue.get("SqsManagedSseEnabled") or queue.get("KmsMasterKeyId")):
             yield f"{where} is not encrypted"
-        if queue.get("MessageRetentionPeriod") != LONGEST_RETENTION:
+        if queue.get("MessageRetentionPeriod") != MAX_RETENTION:
             yield f"{where} keeps its messages for {queue.get('MessageRetentionPeriod')} s"
 
 

@@ -19,7 +19,7 @@ from verification.faults.state_machine import GridMachine, played
 from verification.model import programs
 from verification.model.table import ModelTable
 
-MOST_EXAMPLES = 10_000
+MAX_EXAMPLES = 10_000
 """A run ends with the example that detects the defect: after several hundred, but not always the same, because names
 and times differ. Of 2,000, none did once."""
 
@@ -47,13 +47,13 @@ def put_back(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_missing_safeguard_is_detected(put_back: None, safeguard: str) -> None:
     disabled_safeguards.SAFEGUARDS[safeguard]()
     with pytest.raises(AssertionError):
-        played(examples=MOST_EXAMPLES, steps=30, number=1, shortest=False)
+        played(examples=MAX_EXAMPLES, steps=30, number=1, shortest=False)
 
 
 def test_missing_conditional_writes_are_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ModelTable, "is_conditional", False)
     with pytest.raises(AssertionError):
-        played(examples=MOST_EXAMPLES, steps=30, number=1, shortest=False)
+        played(examples=MAX_EXAMPLES, steps=30, number=1, shortest=False)
 
 
 def test_a_move_before_the_training_job_has_ended_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,7 +68,7 @@ def test_a_move_before_the_training_job_has_ended_is_detected(monkeypatch: pytes
     gives_up = CapacityWait.look
     monkeypatch.setattr(CapacityWait, "look", look)
     with pytest.raises(AssertionError, match="are active at the same time"):
-        played(examples=MOST_EXAMPLES, steps=30, number=1, shortest=False)
+        played(examples=MAX_EXAMPLES, steps=30, number=1, shortest=False)
 
 
 def test_a_stop_without_a_recorded_decision_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,7 +79,7 @@ def test_a_stop_without_a_recorded_decision_is_detected(monkeypatch: pytest.Monk
     records = Attempt.record
     monkeypatch.setattr(Attempt, "record", record)
     with pytest.raises(AssertionError, match="is recorded as stopped by a user, but was not"):
-        played(examples=MOST_EXAMPLES, steps=30, number=1, shortest=False)
+        played(examples=MAX_EXAMPLES, steps=30, number=1, shortest=False)
 
 
 def play(*steps: Callable[[GridMachine], None], under_way: str = "submitted") -> None:
@@ -157,10 +157,10 @@ def test_a_child_that_does_not_notice_a_retry_is_detected(
     monkeypatch.setattr(programs, "array_file", lambda _key: "")
     seen = "another array retries its line|no child or training job is running for it"
     with pytest.raises(AssertionError, match=seen):
-        played(examples=MOST_EXAMPLES, steps=30, number=1, shortest=False)
+        played(examples=MAX_EXAMPLES, steps=30, number=1, shortest=False)
 
 
 def test_a_training_job_without_a_fingerprint_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("traingrid.child.attempt.tags_of", lambda *_: {"traingrid:grid": "traingrid"})
     with pytest.raises(AssertionError, match="because of a foreign training job"):
-        played(examples=MOST_EXAMPLES, steps=30, number=1, shortest=False)
+        played(examples=MAX_EXAMPLES, steps=30, number=1, shortest=False)

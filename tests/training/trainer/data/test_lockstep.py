@@ -110,7 +110,7 @@ def test_uneven_shares_are_reported_with_a_solution(ranks: TwoRanks, tmp_path: P
     assert second["output"] == ""
 
 
-def in_ranges(base: str) -> dict[str, Any]:
+def read_in_ranges(base: str) -> dict[str, Any]:
     """Read two epochs with the default sharding, although the number of records is given."""
     output = io.StringIO()
     config = dataclasses.replace(CONFIG, shard_by="auto", train_records=43, batch_size=7)
@@ -124,7 +124,7 @@ def test_ranges_of_records_leave_out_less_than_a_step(ranks: TwoRanks, tmp_path:
     folders = Folders(base=tmp_path / "ml")
     laid_out(folders, "train", 13, 30)
     folders.checkpoints.mkdir()
-    first, second = ranks.run(in_ranges, str(folders.base))
+    first, second = ranks.run(read_in_ranges, str(folders.base))
     assert (first["images"], first["steps"]) == (second["images"], second["steps"]) == (43, 3)
     assert first["output"] == (
         "Channel train: 43 records make 3 batches of 7 on each of 2 rank(s); 1 records are left out of an epoch.\n"

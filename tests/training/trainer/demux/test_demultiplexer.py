@@ -112,7 +112,7 @@ def test_a_corrupt_record_fails_its_rank_while_the_stream_continues(
     share: Share, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, records: list[bytes], reader: str
 ) -> None:
     if reader == "python":
-        monkeypatch.setattr(record_reader, "plugin_loaded", lambda: False)
+        monkeypatch.setattr(record_reader, "load_plugin", lambda: False)
     data = bytearray(framed(records))
     data[12 + len(records[0]) // 2] ^= 1
     fed(tmp_path / "train_0", bytes(data))

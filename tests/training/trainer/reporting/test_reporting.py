@@ -14,7 +14,7 @@ from tests.training.fake_s3 import CREDENTIALS, Store
 from training_container.trainer.checkpoints.progress import Progress
 from training_container.trainer.reporting import metric_lines
 from training_container.trainer.reporting.gpu import Gpu
-from training_container.trainer.reporting.reporter import ProgressLines
+from training_container.trainer.reporting.progress_lines import ProgressLines
 from training_container.trainer.reporting.tensorboard import ENVIRONMENT, TensorBoard
 from training_container.trainer.timing import StepTimes
 

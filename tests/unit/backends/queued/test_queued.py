@@ -10,7 +10,7 @@ from botocore.exceptions import ReadTimeoutError
 from tests.support.module_time import replace_time
 from tests.support.sample_deployment import SAMPLE
 from tests.support.service_queue import FakeQueue, FakeTraining, answer
-from traingrid.aws.clients import Maker
+from traingrid.aws.clients import ClientFactory
 from traingrid.backends import describing, inventory_of, launching
 from traingrid.backends.base import LaunchError
 from traingrid.backends.inventory import Details
@@ -59,11 +59,11 @@ def training() -> FakeTraining:
 
 @pytest.fixture
 def backend(aws: None, queues: Deployment, queue: FakeQueue, training: FakeTraining) -> Queued:
-    make = clients(queue, training)
-    return Queued(queues, "us-east-1", make, make)
+    make_client = clients(queue, training)
+    return Queued(queues, "us-east-1", make_client, make_client)
 
 
-def clients(queue: FakeQueue, training: FakeTraining) -> Maker:
+def clients(queue: FakeQueue, training: FakeTraining) -> ClientFactory:
     return lambda service, *_: queue if service == "batch" else training
 
 

@@ -39,14 +39,14 @@ def test_empty_pages_end_at_the_given_time_and_the_newest_jobs_come_first(
 ) -> None:
     found: list[TrainingJob] = []
     with pytest.raises(ListingTimeoutError, match="in us-east-1 is over"):
-        found.extend(inventory_of(history, deployment).listed("InProgress", window=Window(until=history.now + 10)))
+        found.extend(inventory_of(history, deployment).listed("InProgress", window=Window(deadline=history.now + 10)))
     assert (len(found), history.read) == (1, 20)
     assert (history.requests[0]["SortBy"], history.requests[0]["SortOrder"]) == ("CreationTime", "Descending")
 
 
 def test_the_last_page_is_complete_also_after_the_given_time(history: History, deployment: Deployment) -> None:
     history.pages = 1
-    assert len(list(inventory_of(history, deployment).listed("InProgress", window=Window(until=history.now)))) == 1
+    assert len(list(inventory_of(history, deployment).listed("InProgress", window=Window(deadline=history.now)))) == 1
 
 
 def test_a_job_that_moves_to_the_next_page_is_listed_once(history: History, deployment: Deployment) -> None:
@@ -70,7 +70,7 @@ def test_other_backends_are_listed_although_the_list_of_sagemaker_is_late(
     joint = JointInventory({"sagemaker": late, "eks": cluster})
     found: list[TrainingJob] = []
     with pytest.raises(ListingTimeoutError):
-        found.extend(joint.listed(window=Window(until=history.now + 10)))
+        found.extend(joint.listed(window=Window(deadline=history.now + 10)))
     assert len(found) == 2
 
 

@@ -26,5 +26,5 @@ def everything_that_storage_does(storage: Storage, bucket: str) -> list[Any]:
 
 def test_the_model_returns_what_a_bucket_returns(storage: Storage, deployment: Deployment) -> None:
     memory = Bucket()
-    modelled = everything_that_storage_does(Storage(make=lambda *_: memory), deployment.manifest_bucket)
+    modelled = everything_that_storage_does(Storage(make_client=lambda *_: memory), deployment.manifest_bucket)
     assert modelled == everything_that_storage_does(storage, deployment.manifest_bucket)

@@ -1,4 +1,4 @@
-"""Pace: many children together stay below the rate limits of CloudWatch Logs and SageMaker."""
+"""Polling pace: many children together stay below the rate limits of CloudWatch Logs and SageMaker."""
 
 import itertools
 import random
@@ -15,7 +15,7 @@ from traingrid.aws.log_events import LogPosition
 from traingrid.backends.base import LogGoneError, LogUnreadableError
 from traingrid.backends.sagemaker.log import SageMakerLogs
 from traingrid.child.log_following import LogFollower
-from traingrid.child.pace import DESCRIBES_PER_SECOND, LOG_READS_PER_SECOND, Pace, spread
+from traingrid.child.polling_pace import DESCRIBES_PER_SECOND, LOG_READS_PER_SECOND, PollingPace, spread
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.orchestrator import Orchestrator
 from traingrid.job.job import Job
@@ -49,7 +49,7 @@ class FakeAttempt:
         yield "algo-1", "line"
 
 
-def follow(attempt: Any, pace: Pace, time: FakeTime, seconds: float) -> list[tuple[str, str]]:
+def follow(attempt: Any, pace: PollingPace, time: FakeTime, seconds: float) -> list[tuple[str, str]]:
     """Follow a log like a watch, with a read of the ledger every second."""
     follower = LogFollower(attempt=attempt, pace=pace)
     found: list[tuple[str, str]] = []
@@ -61,7 +61,7 @@ def follow(attempt: Any, pace: Pace, time: FakeTime, seconds: float) -> list[tup
 
 @pytest.mark.parametrize(("children", "hosts"), [(1, 1), (16, 1), (256, 1), (256, 8)])
 def test_children_together_read_logs_at_less_than_half_of_the_slowest_regions_rate(children: int, hosts: int) -> None:
-    pace = Pace(children=children)
+    pace = PollingPace(children=children)
     assert children * hosts / pace.log_seconds(hosts) <= LOG_READS_PER_SECOND / 2
     assert pace.log_seconds(hosts) >= 10
     assert children / pace.describe_seconds(0.0) <= DESCRIBES_PER_SECOND / 2
@@ -69,13 +69,13 @@ def test_children_together_read_logs_at_less_than_half_of_the_slowest_regions_ra
 
 def test_only_children_that_can_run_at_once_are_counted() -> None:
     orchestrator = Orchestrator()
-    assert [Pace.of_array(size, orchestrator).children for size in (1, 40, 10_000)] == [1, 40, 256]
+    assert [PollingPace.of_array(size, orchestrator).children for size in (1, 40, 10_000)] == [1, 40, 256]
 
 
 def test_a_log_is_read_at_once_and_then_every_ten_seconds_at_most(job: Job) -> None:
     time = FakeTime()
     attempt = FakeAttempt(job, time)
-    assert len(follow(attempt, Pace(), time, 600)) == len(attempt.looks)
+    assert len(follow(attempt, PollingPace(), time, 600)) == len(attempt.looks)
     moments = [at for at, _ in attempt.looks]
     assert moments[0] == 0
     assert 600 / 12 - 5 <= len(moments) <= 600 / 8
@@ -85,7 +85,7 @@ def test_a_log_is_read_at_once_and_then_every_ten_seconds_at_most(job: Job) -> N
 def test_streams_are_listed_until_all_hosts_have_one_and_rarely_after(job: Job) -> None:
     time = FakeTime()
     attempt = FakeAttempt(job, time)
-    follow(attempt, Pace(), time, 1500)
+    follow(attempt, PollingPace(), time, 1500)
     listed = Counter(how["discover"] for _, how in attempt.looks)
     assert listed[True] == 3, "at first, after ten minutes, and after twenty"
     assert not any(how["to_end"] for _, how in attempt.looks)
@@ -96,7 +96,7 @@ def test_children_that_start_together_read_at_different_times(job: Job) -> None:
     looks: Counter[int] = Counter()
     for _ in range(256):
         attempt = FakeAttempt(job, time := FakeTime())
-        follow(attempt, Pace(children=256), time, 600)
+        follow(attempt, PollingPace(children=256), time, 600)
         looks.update(int(at) for at, _ in attempt.looks)
     assert max(looks.values()) <= 2 * LOG_READS_PER_SECOND
     assert sum(looks.values()) / 600 <= LOG_READS_PER_SECOND / 2
@@ -105,7 +105,7 @@ def test_children_that_start_together_read_at_different_times(job: Job) -> None:
 def test_a_throttled_child_backs_off_and_logs_it_once(job: Job, log: RecordedLog) -> None:
     time = FakeTime()
     attempt = FakeAttempt(job, time, refusals=5)
-    follow(attempt, Pace(), time, 1200)
+    follow(attempt, PollingPace(), time, 1200)
     gaps = [later[0] - earlier[0] for earlier, later in itertools.pairwise(attempt.looks)]
     assert gaps[4] > 60, "the sixth look"
     assert gaps[5] < 15, "after a look that succeeds"
@@ -115,7 +115,7 @@ def test_a_throttled_child_backs_off_and_logs_it_once(job: Job, log: RecordedLog
 def test_the_rest_of_a_log_is_read_although_aws_throttles(job: Job, log: RecordedLog) -> None:
     time = FakeTime()
     attempt = FakeAttempt(job, time, refusals=3)
-    follower: Any = LogFollower(attempt=attempt, pace=Pace())  # type: ignore[arg-type]  # a fake attempt
+    follower: Any = LogFollower(attempt=attempt, pace=PollingPace())  # type: ignore[arg-type]  # a fake attempt
     assert list(follower.rest()) == [("algo-1", "line")]
     assert (len(attempt.looks), log.lines) == (4, [])
     attempt.refusals = 100
@@ -126,7 +126,7 @@ def test_the_rest_of_a_log_is_read_although_aws_throttles(job: Job, log: Recorde
 def test_the_rest_of_a_log_that_is_gone_is_not_waited_for(job: Job, log: RecordedLog) -> None:
     attempt = FakeAttempt(job, FakeTime(), refusals=1)
     attempt.error = LogGoneError("The pods no longer exist.", "Keep logs in CloudWatch Logs.")
-    follower: Any = LogFollower(attempt=attempt, pace=Pace())  # type: ignore[arg-type]  # a fake attempt
+    follower: Any = LogFollower(attempt=attempt, pace=PollingPace())  # type: ignore[arg-type]  # a fake attempt
     assert list(follower.rest()) == []
     assert (len(attempt.looks), len(log.lines)) == (1, 1)
 

@@ -20,7 +20,7 @@ from traingrid.job.state import JobState
 from traingrid.ledger.ledger import Ledger
 from traingrid.manifest.line import jobs_of_lines
 from traingrid.manifest.parse import parse
-from traingrid.metrics.event_files import EventFiles
+from traingrid.metrics.tensorboard_runs import TensorBoardRuns
 from traingrid.submission.files import jobs_key, normalised
 from traingrid.submission.status import JobStatus, SubmissionStatus
 
@@ -72,7 +72,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_files_of_all_regions_are_in_one_folder_and_grow(plane: ControlPlane, jobs: list[Job], tmp_path: Path) -> None:
-    files = EventFiles(plane=plane, submissions=["0123abcd"], folder=tmp_path)
+    files = TensorBoardRuns(plane=plane, submissions=["0123abcd"], folder=tmp_path)
     put(jobs[0], "train/events.1", b"one")
     put(jobs[-1], "events.2", b"two")
     assert files.sync() == 2
@@ -86,12 +86,12 @@ def test_files_of_all_regions_are_in_one_folder_and_grow(plane: ControlPlane, jo
         put(jobs[0], "train/events.1", b"one, and more")
         assert files.sync() == 1
         assert open_in_tensorboard.read() == b", and more"
-    again = EventFiles(plane=plane, submissions=["0123abcd"], folder=tmp_path)
+    again = TensorBoardRuns(plane=plane, submissions=["0123abcd"], folder=tmp_path)
     assert again.sync() == 0, "an interrupted copy continues where it ended"
 
 
 def test_a_shorter_file_replaces_the_local_one(plane: ControlPlane, jobs: list[Job], tmp_path: Path) -> None:
-    files = EventFiles(plane=plane, submissions=["0123abcd"], folder=tmp_path)
+    files = TensorBoardRuns(plane=plane, submissions=["0123abcd"], folder=tmp_path)
     put(jobs[0], "events.1", b"an earlier training")
     files.sync()
     put(jobs[0], "events.1", b"new")
@@ -104,7 +104,7 @@ def test_no_key_leads_outside_of_the_jobs_folder(plane: ControlPlane, jobs: list
     for name in ("../../outside", "a/../../../outside", "/outside", "a//b", "folder/"):
         put(jobs[0], name, b"x")
     put(jobs[0], "events", b"good")
-    assert EventFiles(plane=plane, submissions=["0123abcd"], folder=folder).sync() == 1
+    assert TensorBoardRuns(plane=plane, submissions=["0123abcd"], folder=folder).sync() == 1
     assert list(contents(tmp_path).values()) == [b"good"]
 
 
@@ -132,10 +132,10 @@ def test_an_unknown_submission_and_jobs_without_data_are_errors(
     plane: ControlPlane, jobs: list[Job], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(UsageError, match="There is no submission 77777777"):
-        EventFiles(plane=plane, submissions=["77777777"], folder=tmp_path).sync()
-    monkeypatch.setattr("traingrid.metrics.event_files.last_submitted_jobs", lambda *_: {})
+        TensorBoardRuns(plane=plane, submissions=["77777777"], folder=tmp_path).sync()
+    monkeypatch.setattr("traingrid.metrics.tensorboard_runs.last_submitted_jobs", lambda *_: {})
     with pytest.raises(TraingridError, match="No job of these submissions writes TensorBoard data"):
-        EventFiles(plane=plane, submissions=["0123abcd"], folder=tmp_path).sync()
+        TensorBoardRuns(plane=plane, submissions=["0123abcd"], folder=tmp_path).sync()
     assert contents(tmp_path) == {}
 
 
@@ -147,4 +147,4 @@ def test_a_given_prefix_is_read_instead(plane: ControlPlane, jobs: list[Job], tm
     where = S3Uri(plane.deployment.manifest_bucket, jobs_key("0123abcd"))
     storage.write(where, normalised([given, *jobs[1:]])[0], "application/jsonl")
     boto3.client("s3").put_object(Bucket=bucket, Key="elsewhere/events", Body=b"x")
-    assert EventFiles(plane=plane, submissions=["0123abcd"], folder=tmp_path).sync() == 1
+    assert TensorBoardRuns(plane=plane, submissions=["0123abcd"], folder=tmp_path).sync() == 1

@@ -1,4 +1,4 @@
-"""Places: the Regions in which a manifest line can train, and the cost of bringing its data there."""
+"""Training places: the Regions in which a manifest line can train, and the cost of bringing its data there."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HOURS_OF_MONTH = 730.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class TrainingPlace:
     """A Region in which a line can train.
 
     Attributes:
@@ -56,7 +56,7 @@ class Place:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Places:
+class TrainingPlaces:
     """The places of a line.
 
     Attributes:
@@ -64,11 +64,11 @@ class Places:
         only: Why there are no others; empty if all Regions were considered.
     """
 
-    by_region: dict[str, Place]
+    by_region: dict[str, TrainingPlace]
     only: str = ""
 
 
-def places_of(line: Line, facts: Facts, deployment: Deployment, *, moves: bool, hours: float) -> Places:
+def training_places(line: Line, facts: Facts, deployment: Deployment, *, moves: bool, hours: float) -> TrainingPlaces:
     """Return the places of a line.
 
     Args:
@@ -76,17 +76,17 @@ def places_of(line: Line, facts: Facts, deployment: Deployment, *, moves: bool, 
         hours: The hours for which a copy is stored.
     """
     own = facts.replicas.get((line.region, str(line.data or "").rstrip("/")))
-    places = {line.region: Place(region=line.region, uri=str(line.data or ""), replica=own)}
+    places = {line.region: TrainingPlace(region=line.region, uri=str(line.data or ""), replica=own)}
     if reason := _binding_field(line, deployment):
-        return Places(by_region=places, only=reason)
+        return TrainingPlaces(by_region=places, only=reason)
     for region, data in line.replicas.items():
         uri = str(data)
-        places[region] = Place(region=region, uri=uri, replica=facts.replicas.get((region, uri.rstrip("/"))))
+        places[region] = TrainingPlace(region=region, uri=uri, replica=facts.replicas.get((region, uri.rstrip("/"))))
     if plans := line.settings.training_plan:
         places = {region: place for region, place in places.items() if region in plans}
-        return Places(by_region=places, only="its training plans are of these Regions")
+        return TrainingPlaces(by_region=places, only="its training plans are of these Regions")
     if own is None:
-        return Places(by_region=places, only="the catalog has no replica at its URI")
+        return TrainingPlaces(by_region=places, only="the catalog has no replica at its URI")
     rules, allowed = Rules(deployment), line.settings.residency or ()
     priced = (  # a plan does not write the backend of a line
         region
@@ -99,13 +99,13 @@ def places_of(line: Line, facts: Facts, deployment: Deployment, *, moves: bool, 
     for region in other_regions:
         replica = versions.get(region)
         if replica and _is_readable(replica, rules):
-            places[region] = Place(region=region, uri=replica.uri, replica=replica)
+            places[region] = TrainingPlace(region=region, uri=replica.uri, replica=replica)
     if reason := _copy_problem(line, own, deployment, moves=moves):
-        return Places(by_region=places, only=reason)
+        return TrainingPlaces(by_region=places, only=reason)
     moved = [
         place for region in other_regions if region not in places for place in _copies(region, own, facts, rules, hours)
     ]
-    return Places(by_region=places | {place.region: place for place in moved})
+    return TrainingPlaces(by_region=places | {place.region: place for place in moved})
 
 
 def _binding_field(line: Line, deployment: Deployment) -> str:
@@ -152,7 +152,7 @@ def _is_readable(replica: DatasetReplica, rules: Rules) -> bool:
     return True
 
 
-def _copies(region: str, own: DatasetReplica, facts: Facts, rules: Rules, hours: float) -> Iterator[Place]:
+def _copies(region: str, own: DatasetReplica, facts: Facts, rules: Rules, hours: float) -> Iterator[TrainingPlace]:
     """Yield the cheapest copy of a dataset version to a Region that the grid allows and whose price is known."""
     replicas = facts.versions[own.dataset, own.version].values()
     priced = [
@@ -164,7 +164,7 @@ def _copies(region: str, own: DatasetReplica, facts: Facts, rules: Rules, hours:
     for price, source in sorted(priced, key=lambda pair: (pair[0].dollars, pair[1].region)):
         size = source.size or own.size or 0
         if _is_copyable(source, target, region, rules):
-            yield Place(
+            yield TrainingPlace(
                 region=region,
                 uri=target,
                 source=source,
@@ -190,7 +190,7 @@ def _is_copyable(source: DatasetReplica, target: str, region: str, rules: Rules)
     return True
 
 
-def planned_values(values: dict[str, Any], line: Line, place: Place) -> dict[str, Any]:
+def planned_values(values: dict[str, Any], line: Line, place: TrainingPlace) -> dict[str, Any]:
     """Return the values of a line for a place: Region, data, copy source and replicas; other values are unchanged."""
     if place.region == line.region:
         return dict(values)

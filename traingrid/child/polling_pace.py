@@ -1,4 +1,4 @@
-"""Pace: decides how often a child reads its training job's log and describes its training job.
+"""Polling pace: decides how often a child reads its training job's log and describes its training job.
 
 AWS limits the calls of an account and Region in total, and a child cannot see the other children. It knows how many
 children of its array may run at once, so it takes an equal share, as if all of them trained in its Region.
@@ -19,7 +19,7 @@ LOG_READS_PER_SECOND = 10.0
 
 _SHARE_OF_FOLLOWING = 0.4
 # Half of the quota remains for other readers. The remaining tenth is for reading logs of ended jobs.
-_SHORTEST_LOG_LOOK = 10.0
+_MIN_LOG_LOOK = 10.0
 
 DESCRIBES_PER_SECOND = 10.0
 """Calls of DescribeTrainingJob per second that all children of an array may make. AWS publishes no limit; for
@@ -27,11 +27,11 @@ ListTrainingJobs 2 per second were reported (https://github.com/aws-solutions/de
 
 # The interval between two DescribeTrainingJob calls of a child. Events record every change in the ledger within
 # seconds, so these calls only detect changes whose event was lost.
-_SHORTEST_DESCRIBE, _LONGEST_DESCRIBE, _DESCRIBE_PER_AGE = 5.0, 600.0, 1 / 4
+_MIN_DESCRIBE, _MAX_DESCRIBE, _DESCRIBE_PER_AGE = 5.0, 600.0, 1 / 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pace:
+class PollingPace:
     """The pace of one child.
 
     Attributes:
@@ -48,12 +48,12 @@ class Pace:
     def log_seconds(self, hosts: int) -> float:
         """Return the seconds between two reads of the log of a training job with this number of hosts."""
         share = LOG_READS_PER_SECOND * _SHARE_OF_FOLLOWING / self.children
-        return max(_SHORTEST_LOG_LOOK, hosts / share)
+        return max(_MIN_LOG_LOOK, hosts / share)
 
     def describe_seconds(self, age: float) -> float:
         """Return the seconds until the next DescribeTrainingJob of a job that has been watched for `age` seconds."""
-        shortest = max(_SHORTEST_DESCRIBE, 2 * self.children / DESCRIBES_PER_SECOND)
-        return max(shortest, min(age * _DESCRIBE_PER_AGE, _LONGEST_DESCRIBE))
+        shortest = max(_MIN_DESCRIBE, 2 * self.children / DESCRIBES_PER_SECOND)
+        return max(shortest, min(age * _DESCRIBE_PER_AGE, _MAX_DESCRIBE))
 
     def first_log_look(self, hosts: int) -> float:
         """Return a random delay of the first read, within one interval, so that children do not read at once."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from traingrid.job.job import Job
     from traingrid.submission.status import JobStatus
 
-_LONGEST_NAME = 60
+_MAX_NAME_LENGTH = 60
 _PIECE = 8 * 2**20
 
 
@@ -44,7 +44,7 @@ class _EventFile:
 
 
 @dataclass(kw_only=True)
-class EventFiles:
+class TensorBoardRuns:
     """The TensorBoard data of some submissions, in a local folder with a subfolder for each job.
 
     Attributes:
@@ -75,7 +75,7 @@ class EventFiles:
             raise TraingridError(text, "The grid's own training image does: docs/training.md#logs-metrics-and-results.")
         for region, _, _ in prefixes:
             if region not in self._storages:  # in this thread, because making clients is not thread-safe
-                self._storages[region] = Storage(region, role=self.plane.deployment.acting_in(region))
+                self._storages[region] = Storage(region, role=self.plane.deployment.acting_role_in(region))
         listed = map_in_order(lambda prefix: self._list_files(*prefix), prefixes, CALLS_AT_ONCE)
         return sum(map_in_order(self._update, [file for files in listed for file in files], CALLS_AT_ONCE))
 
@@ -142,7 +142,7 @@ def _prefix(job: Job, region: str) -> S3Uri | None:
 
 def _folder_name(submission: str, status: JobStatus) -> str:
     """Return the name of a job's folder, which TensorBoard shows as the name of the run."""
-    name = re.sub(r"[^\w.-]+", "-", status.name, flags=re.ASCII).strip("-.")[:_LONGEST_NAME]
+    name = re.sub(r"[^\w.-]+", "-", status.name, flags=re.ASCII).strip("-.")[:_MAX_NAME_LENGTH]
     return f"{submission}-{status.index}" + (f"-{name}" if name else "")
 
 

@@ -1,4 +1,4 @@
-"""Exit statuses: describes how a process ended, and the likely cause if a signal killed it."""
+"""Exit descriptions: how a process ended, in words, and the likely cause if a signal killed it."""
 
 import signal
 
@@ -15,7 +15,7 @@ _CAUSES = {
 _FROM_A_SHELL = 128
 
 
-def in_words(status: int) -> str:
+def exit_phrase(status: int) -> str:
     """Return a phrase that describes how a process ended, without a full stop.
 
     Args:
