@@ -124,7 +124,7 @@ def _after_stop(status: int | None) -> int | None:
 def _wait_for(child: int) -> int | None:
     """Forward signals to a child until it ends. Return its waitpid(2) status, or None if `watched` has ended.
 
-    Only the child itself gets them: a data loader fails if one of its processes is terminated by somebody else.
+    Only the child itself gets them: a data loader fails if another program terminates one of its processes.
     """
     while True:
         number = signal.sigwait(_HEARD)

@@ -40,7 +40,7 @@ def _leave_out_horovod() -> None:
 
 def _flush_files() -> None:
     """Write the buffers of all open files; text first, because its buffer is that of a binary file."""
-    files = [thing for thing in gc.get_objects() if isinstance(thing, io.TextIOWrapper | io.BufferedWriter)]
+    files = [file for file in gc.get_objects() if isinstance(file, io.TextIOWrapper | io.BufferedWriter)]
     for file in sorted(files, key=lambda file: isinstance(file, io.BufferedWriter)):
         with suppress(OSError, ValueError):  # the disk is full, or the file is closed
             file.flush()
