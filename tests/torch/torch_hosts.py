@@ -1,4 +1,4 @@
-"""Torch hosts: hosts of a training job that run examples/torch_ddp with torchrun, as processes of this machine."""
+"""Torch hosts: hosts of a training job that run a script with torchrun, as processes of this machine."""
 
 import contextlib
 import json
@@ -27,12 +27,14 @@ class TorchHosts:
         folder: The folder of both hosts.
         data: The folder of the channels.
         hyperparameters: The script's hyperparameters.
+        source: The folder of the script `train.py`.
         trains: The running processes, by host; the names are addresses of this machine.
     """
 
     folder: Path
     data: Path
-    hyperparameters: Mapping[str, str]
+    hyperparameters: Mapping[str, str] = field(default_factory=dict)
+    source: Path = SOURCE
     trains: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
 
     @property
@@ -94,7 +96,7 @@ class TorchHosts:
             "sagemaker_torch_distributed_enabled": "true",
             "sagemaker_mpi_num_of_processes_per_host": str(processes),
             "sagemaker_program": "train.py",
-            "sagemaker_submit_directory": str(SOURCE),
+            "sagemaker_submit_directory": str(self.source),
         }
         resources = {"current_host": host, "hosts": list(hosts), "network_interface_name": "lo"}
         (config / "hyperparameters.json").write_text(json.dumps(launch | dict(self.hyperparameters)))
