@@ -12,6 +12,7 @@ from botocore.exceptions import ClientError
 
 from traingrid import names
 from traingrid.aws.clients import client
+from traingrid.aws.error_codes import PERMISSION_CODES
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import TraingridError, UsageError
@@ -74,6 +75,22 @@ def channels_sentence(deployment: Deployment, region: str, folder: S3Uri) -> str
         return f"A line on this folder would fail: {error}"
     except ClientError as error:
         return f"The channels of this folder are not known, because it cannot be listed: {error}"
+
+
+def other_objects(deployment: Deployment, region: str, folder: Path, target: S3Uri) -> list[str]:
+    """Return the keys below the URI of an uploaded folder that are no file of it: a training reads them, too.
+
+    They are those of an earlier upload. Return none if the caller may not list the bucket.
+    """
+    own_keys = {(target / path.relative_to(folder).as_posix()).key for path in files_below(folder)}
+    storage = Storage(region, role=deployment.acting_role_in(region))
+    try:
+        keys = [key for key, _ in storage.sizes(S3Uri(target.bucket, f"{target.key}/"))]
+    except ClientError as error:
+        if error.response["Error"]["Code"] not in PERMISSION_CODES:
+            raise
+        return []
+    return [key for key in keys if key not in own_keys and not key.endswith("/")]
 
 
 def files_below(folder: Path, above: frozenset[Path] = frozenset()) -> Iterator[Path]:

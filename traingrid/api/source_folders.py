@@ -100,8 +100,13 @@ def packed(manifest: Path, deployment: Deployment, content: bytes | None = None)
         UsageError: An id is not unique.
     """
     content = with_full_ids(manifest, manifest.read_bytes() if content is None else content, deployment)
-    # A row with a Region outside of the grid is left unchanged: it has no bucket, and the manifest check rejects it.
-    local = [row for row in _local_rows(content) if row.values.get("region") in deployment.grid.regions]
+    rows = _local_rows(content)
+    local = [row for row in rows if row.values.get("region") in deployment.grid.regions]
+    # The manifest check rejects a row with a Region outside of the grid, and should name this error alone.
+    outside = [row for row in rows if row not in local]
+    content = _with_sources(
+        content, outside, [_uri(next(iter(deployment.grid.regions)), b"", deployment)] * len(outside)
+    )
     if not local:
         return PackedManifest(content=content)
     try:

@@ -24,7 +24,7 @@ from traingrid.ledger.ledger import Ledger
 from traingrid.manifest.algorithm_resources import wrong_resources
 from traingrid.manifest.errors import ManifestError
 from traingrid.manifest.folder_layouts import wrong_folders
-from traingrid.manifest.hardware_warnings import manifest_warnings, may_warn
+from traingrid.manifest.hardware_warnings import manifest_warnings
 from traingrid.manifest.parse import MAX_BYTES, parse
 from traingrid.manifest.rows import too_large
 from traingrid.models.archives import ModelArchives
@@ -127,20 +127,10 @@ def submit_manifest(
     logger.info(
         "%s has %d bytes and %d source folders", manifest, len(packed_manifest.content), len(packed_manifest.sources)
     )
-    is_read_by_names = (
-        deployment.grid.algorithms and b"algorithm" in packed_manifest.content
-    ) or b"init_from" in packed_manifest.content
-    is_checked = packed_manifest.sources or is_read_by_names or may_warn(deployment.grid)
-    try:
-        lines = parsed(manifest, packed_manifest.content, deployment)
-    except TraingridError:
-        if is_checked:
-            raise  # nothing is uploaded for a manifest that will be rejected
-        lines = []  # the intake rejects it, with a report in S3
-    if is_checked:
-        check_resources(manifest, with_initial_models(manifest, lines, deployment), deployment)
-        for sentence in manifest_warnings(lines, deployment.grid):
-            progress.warn(sentence)
+    lines = parsed(manifest, packed_manifest.content, deployment)  # nothing is uploaded for a manifest with errors
+    check_resources(manifest, with_initial_models(manifest, lines, deployment), deployment)
+    for sentence in manifest_warnings(lines, deployment.grid):
+        progress.warn(sentence)
     check_folders(manifest, lines, deployment)
     packed_manifest.upload(progress.announce)
     return submit_content(manifest, packed_manifest.content, deployment, progress)

@@ -9,7 +9,7 @@ import click
 
 from traingrid import names
 from traingrid.api.control_plane import ControlPlane
-from traingrid.api.data import channels_sentence, download_models, files_below, upload_folder
+from traingrid.api.data import channels_sentence, download_models, files_below, other_objects, upload_folder
 from traingrid.api.deployed import find_deployment
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli.columns import Column, Schema
@@ -20,8 +20,9 @@ from traingrid.cli.parameter_types import REGION, SUBMISSION
 from traingrid.datasets.marker import parse_marker
 from traingrid.errors import TraingridError, UsageError, interrupted
 from traingrid.submission.status import JobStatus
-from traingrid.text import printable
+from traingrid.text import counted, printable
 
+_MAX_SHOWN = 5
 _UPLOADED: Schema[Any] = Schema(
     "folder, always one",
     Column("region", "string: The Region."),
@@ -78,11 +79,24 @@ def upload(  # noqa: PLR0913  # the options of the command
         target = upload_folder(deployment, folder, region, f"{name}/{version}")
         for sentence in registered_sentences(register(deployment, region, target, marker)):
             click.echo(printable(sentence), err=True)
+    if earlier_keys := other_objects(deployment, region, folder, target):
+        click.echo(printable(_earlier_objects_sentence(target, earlier_keys)), err=True)
     click.echo(printable(channels_sentence(deployment, region, target)), err=True)
     if output == "table":
         csv.writer(sys.stdout, lineterminator="\n").writerow([region, str(target)])
     else:
         write_rows([{"region": region, "s3_uri": str(target)}], _UPLOADED, output)
+
+
+def _earlier_objects_sentence(target: S3Uri, earlier_keys: list[str]) -> str:
+    """Return a warning about objects of an earlier upload that the folder does not have."""
+    names_shown = ", ".join(key.removeprefix(f"{target.key}/") for key in earlier_keys[:_MAX_SHOWN])
+    more = f" and {len(earlier_keys) - _MAX_SHOWN:,} more" if len(earlier_keys) > _MAX_SHOWN else ""
+    return (
+        f"warning: {target} also has {counted(len(earlier_keys), 'object')} that the folder does not have: "
+        f"{names_shown}{more}. A training reads them, too. Delete them with `aws s3 rm`, or upload the folder under "
+        "another --name."
+    )
 
 
 def _unmarked(folder: Path) -> list[Path]:

@@ -58,6 +58,8 @@ def retry(grid_file: Path, submission: str, manifest: Path | None, index: int | 
     count = len(done.indices)
     if count:
         echo(f"{count} job{'s' * (count != 1)} retried, Batch job {', '.join(done.batch_jobs)}")
+        if manifest is None:
+            echo(f"The lines and scripts are those that were submitted; others: traingrid retry {submission} MANIFEST")
         echo(f"Track it with: traingrid status {submission} --watch")
     elif not done.late:
         echo(f"Submission {submission} has nothing to retry.")

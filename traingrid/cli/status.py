@@ -57,7 +57,7 @@ def _submissions(folder: str = "") -> Schema[SubmissionItem]:
 
 @click.command()
 @click.argument("submission", required=False, type=SUBMISSION)
-@click.option("--watch", is_flag=True, help="Update the table until every job has ended.")
+@click.option("--watch", is_flag=True, help="Update the table until every job has ended; by default of the newest one.")
 @click.option("--all", "is_complete", is_flag=True, help="Show every job of a large submission.")
 @output_option(_submissions(), JOB_ROWS)
 @click.pass_obj
@@ -70,7 +70,7 @@ def status(grid_file: Path, submission: str | None, *, watch: bool, is_complete:
     plane = ControlPlane.of(grid_file)
     submission = plane.submission_id(submission) if submission is not None else None
     if watch and submission is None:
-        raise UsageError("--watch requires a submission.", "`traingrid status` lists the submissions.")
+        submission = _newest(plane)
     if output != "table":
         if watch:
             raise UsageError(f"--output {output} excludes --watch.", "Omit one of them.")
@@ -95,6 +95,14 @@ def status(grid_file: Path, submission: str | None, *, watch: bool, is_complete:
             out.print(sentence, style="red", markup=False, soft_wrap=True)
     else:
         _print_jobs(plane, submission, out, watch=watch, is_complete=is_complete)
+
+
+def _newest(plane: ControlPlane) -> str:
+    """Return the submission that was claimed last."""
+    items = list(readable(plane.ledger.submissions(), print_damaged))
+    if not items:
+        raise UsageError("This grid has no submission yet.", "Submit a manifest: traingrid submit manifest.csv.")
+    return max(items, key=lambda item: item.claimed_at).submission
 
 
 def _rejections(plane: ControlPlane, submissions: Sequence[SubmissionItem]) -> Iterator[str]:

@@ -11,7 +11,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from traingrid.grid.confinement import NEXT_STEP, RULE, has_internet, unconfined
+from traingrid.grid.confinement import NEXT_STEP, RULE, has_internet
 from traingrid.manifest.line import hyperparameters, is_algorithm
 from traingrid.text import counted
 
@@ -45,18 +45,6 @@ def has_efa(instance_type: str) -> bool:
 def is_newer_than_tensorflow(instance_type: str) -> bool:
     """Return True if TensorFlow 2.15 has no kernels for the GPUs of an instance type, for example of ml.p5.48xlarge."""
     return _NEWER_THAN_TENSORFLOW.match(instance_type) is not None
-
-
-def may_warn(grid: GridSettings) -> bool:
-    """Return True if a line of this grid can have a warning. False for most grids, whose lines need not be read."""
-    types = grid.allowed_instance_types()
-    built = [image for image in grid.images.values() if image.build]
-    without_efa = any(image.has_efa is False for image in built) and any(map(has_efa, types))
-    return (
-        bool(unconfined(grid))
-        or without_efa
-        or (any(map(_is_tensorflow, built)) and any(map(is_newer_than_tensorflow, types)))
-    )
 
 
 def line_warnings(line: Line, grid: GridSettings) -> tuple[str, ...]:

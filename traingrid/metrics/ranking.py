@@ -94,7 +94,10 @@ def explanation(jobs: Collection[RankedJob]) -> str:
         return "No completed job has a model. A script must write it to the folder SM_MODEL_DIR."
     metric = completed[0].metric
     if not metric:
-        return "No completed job with a model has reported a metric. Name the metrics of a script in `metrics`."
+        return (
+            "No completed job with a model has reported a metric. Name the metrics of a script in `metrics` as its "
+            "output has them, for example loss for loss=0.5; `traingrid logs SUBMISSION` prints the output."
+        )
     return (
         f"No completed job with a model has reported a finite {metric}. Compare by another metric with --metric NAME."
     )

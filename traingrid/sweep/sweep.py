@@ -141,7 +141,7 @@ class Sweep:
         different = sorted(key for key in own if own[key] != recorded.get(key))
         if different:
             text = f"The sweep {self.spec.name} exists with other values of {', '.join(different)}."
-            step = "Restore them (also the files of source folders), or give this sweep another name."
+            step = "Restore them (also the files of source folders), or write another `name:` into the spec."
             raise UsageError(text, step)
 
     def _append(self, entry: Entry) -> None:

@@ -1,4 +1,5 @@
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
@@ -6,6 +7,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from localcloud.faults.plan import CallFault, Effect, FaultPlan
 from localcloud.server.local_cloud import LocalCloud
 from tests.integration.control_plane.account import Account
+from traingrid.api.data import other_objects, upload_folder
 from traingrid.aws.clients import client
 from traingrid.aws.s3_uri import S3Uri
 
@@ -34,6 +36,17 @@ def test_an_upload_creates_one_version_despite_faults(account: Account, cloud: L
     uploaded = upload(account, f"manifests/{effect}.csv")
     assert versions(account, f"manifests/{effect}.csv") == [uploaded, previous]
     assert cloud.faults.struck() == {"calls/0": 1}
+
+
+def test_an_upload_of_a_folder_names_the_objects_that_it_does_not_replace(account: Account, tmp_path: Path) -> None:
+    region = account.deployment.grid.home
+    for name in ("a.csv", "b.csv"):
+        (tmp_path / name).write_text("1")
+    target = upload_folder(account.deployment, tmp_path, region, "points")
+    assert other_objects(account.deployment, region, tmp_path, target) == []
+    (tmp_path / "b.csv").unlink()
+    assert upload_folder(account.deployment, tmp_path, region, "points") == target
+    assert other_objects(account.deployment, region, tmp_path, target) == ["points/b.csv"]
 
 
 def test_an_upload_that_s3_rejects_is_not_retried(account: Account, cloud: LocalCloud) -> None:

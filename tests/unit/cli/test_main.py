@@ -296,13 +296,13 @@ def test_a_manifest_of_any_key_can_be_listed(
         "jobs": 1,
         "manifest": f"s3://{deployment.manifest_bucket}/manifests//a/../[red]\x1b[2J.csv",
     }
-    ledger.claim_submission("0123abcd", "request-1", facts)
     plane = ControlPlane(deployment=deployment, ledger=ledger, batch=None, storage=storage)  # type: ignore[arg-type]  # Batch is not called
     monkeypatch.setattr(ControlPlane, "of", lambda _grid: plane)
+    assert run(monkeypatch, "status", "--watch") == 2
+    assert "This grid has no submission yet." in capsys.readouterr().err
+    ledger.claim_submission("0123abcd", "request-1", facts)
     assert run(monkeypatch, "status") == 0
     assert " /a/../[red]\\x1b[2J.csv" in capsys.readouterr().out
-    assert run(monkeypatch, "status", "--watch") == 2
-    assert "--watch requires a submission." in capsys.readouterr().err
 
 
 def test_a_large_submission_is_shown_as_an_overview_unless_all_jobs_are_requested(

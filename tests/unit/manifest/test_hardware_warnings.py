@@ -15,7 +15,7 @@ from traingrid.cli import main
 from traingrid.cli import submit as command
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import GridSettings
-from traingrid.manifest.hardware_warnings import jobs_warnings, manifest_warnings, may_warn
+from traingrid.manifest.hardware_warnings import jobs_warnings, manifest_warnings
 from traingrid.manifest.line import jobs_of_lines
 from traingrid.manifest.parse import parse
 
@@ -49,9 +49,7 @@ def line(instance_type: str, hosts: int = 2, **more: Any) -> str:
 
 def warnings(image: dict[str, Any], *lines: str) -> list[str]:
     deployment = grid_with(image)
-    found = list(manifest_warnings(parse("".join(lines).encode(), deployment), deployment.grid))
-    assert may_warn(deployment.grid) or not found
-    return found
+    return list(manifest_warnings(parse("".join(lines).encode(), deployment), deployment.grid))
 
 
 def test_several_hosts_with_efa_and_an_image_without_it() -> None:
@@ -116,14 +114,6 @@ def test_lines_with_the_same_warning_share_a_sentence() -> None:
     assert rest[0].startswith(f"Warning: line 8: {PTX}")
 
 
-def test_the_lines_of_most_grids_need_not_be_read() -> None:
-    assert not may_warn(sample_deployment().grid)
-    assert not may_warn(grid_with({"repository": "own", "tag": "1"}).grid)
-    without_newer = grid_with(GPU).grid.model_copy(update={"instance_types": ("ml.p4d.24xlarge",)})
-    assert not may_warn(without_newer)
-    assert may_warn(grid_with(GPU).grid)
-
-
 def test_a_residency_without_isolation_is_a_warning_of_each_line() -> None:
     resident = {"residency": ["us"]}
     sample = sample_deployment()
@@ -133,7 +123,6 @@ def test_a_residency_without_isolation_is_a_warning_of_each_line() -> None:
     for training, expected in (({}, 1), ({"network_isolation": True}, 0)):
         grid = GridSettings.model_validate({**described, "training": training})
         deployment = replace(sample, grid=grid)
-        assert may_warn(grid) is bool(expected)
         found = list(manifest_warnings(parse(only.encode(), deployment), grid))
         assert len([text for text in found if "can connect to the internet" in text]) == expected
 

@@ -175,8 +175,12 @@ def test_a_submission_checks_the_data_before_anything_is_uploaded(
     assert "x.csv:3: s3_uri 's3://ragab-ml/none': no data found under s3://ragab-ml/none/. Upload" in third
     assert uploaded == []
     manifest.write_text(f"{resized}us-west-2,s3://no-such-bucket/x\n")
+    with pytest.raises(TraingridError, match=r"x\.csv:2: s3_uri 's3://no-such-bucket/x'"):
+        submit_manifest(manifest, deployment)
+    assert uploaded == []
+    manifest.write_text(resized)
     submit_manifest(manifest, deployment)
-    assert uploaded == ["submitted"], "the intake rejects other mistakes, with a report in S3"
+    assert uploaded == ["submitted"]
 
 
 ELSEWHERE = '{"region": "us-east-1", "s3_uri": "s3://ragab-ml/imagenet2012/tf-imagenet/resized", %s}\n'
