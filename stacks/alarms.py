@@ -11,7 +11,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sqs as sqs
 
-from stacks.alarm_topic import AlarmTopic
+from stacks.alarm_actions import AlarmTopic
 from stacks.dead_letters import retain_events
 from traingrid.aws.embedded_metrics import NAMESPACE, STOPPED_JOBS, SWEPT, UNREACHABLE, WAITING_LINES
 from traingrid.job.failures import PERMISSION, SERVICE_ERROR, THROTTLED

@@ -185,7 +185,7 @@ def undelivered_event_is_a_dead_letter(aws: Aws) -> None:
 
 @claim(
     model("cloudwatch", "SetAlarmState", "the action configured for the appropriate state is invoked"),
-    used_by="stacks/alarm_topic.py docs/alarms.md",
+    used_by="stacks/alarm_actions.py docs/alarms.md",
     not_modelled="alarms: their state changes, but no action follows",
 )
 def alarm_that_is_set_tells_its_topic(aws: Aws) -> None:

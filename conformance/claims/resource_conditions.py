@@ -49,7 +49,7 @@ def bucket_knows_the_transport(aws: Aws) -> None:
             s3.get_object(Bucket=name, Key="denied/x")
 
 
-@claim(_TRANSPORT, used_by="stacks/dead_letters.py stacks/alarm_topic.py")
+@claim(_TRANSPORT, used_by="stacks/dead_letters.py stacks/alarm_actions.py")
 def queue_and_topic_know_the_transport(aws: Aws) -> None:
     """SQS and SNS compare aws:SecureTransport of a request, so a denial of plain HTTP admits TLS."""
     sqs, sns, name = aws.client("sqs"), aws.client("sns"), aws.name("transport")

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from botocore.exceptions import ClientError
+
 from traingrid.aws.console import cluster_address, console_address
+from traingrid.aws.s3 import Storage
+from traingrid.errors import TraingridError
+from traingrid.job.data_layout import inputs_as_trained
 from traingrid.job.failures import FAILURES
+from traingrid.job.job import job_in_region
 from traingrid.ledger.damage import warn
 from traingrid.submission.submitted_jobs import last_submitted_jobs
 
@@ -20,6 +27,8 @@ if TYPE_CHECKING:
     from traingrid.ledger.items import RecordedAttempt
     from traingrid.submission.status import JobStatus
 
+logger = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, kw_only=True)
 class JobDescription:
@@ -29,8 +38,8 @@ class JobDescription:
         status: The current status.
         manifest: The S3 URI of the manifest.
         line: The number of its line in the manifest; 0 if it is not known.
-        fields: The line with all defaults applied, as it was submitted last; empty for a manifest that a user
-            submitted to Batch.
+        fields: The line with all defaults applied, as it was submitted last, with the channels that a training found
+            in its folder; empty if the line cannot be read.
         attempts: The attempts, oldest first; none before a child has opened the job.
         failure: The name of the failure class of the last attempt; empty if it has not failed.
         advice: The next step after that failure; empty if none is needed.
@@ -66,12 +75,27 @@ def describe(plane: ControlPlane, submission: str, index: int) -> JobDescription
         status=status,
         manifest=submission_item.manifest,
         line=job.line if job else item.line if item else 0,
-        fields=_set_fields(job) if job else {},
+        fields=_set_fields(_with_found_channels(plane, job, status)) if job else {},
         attempts=tuple(attempt for _, attempt in sorted(item.attempts().items())) if item else (),
         failure=failure,
         advice=FAILURES[failure].next_step if failure in FAILURES else "",
         console=console_of(plane.deployment.grid, status.region, status.backend, status.training_job),
     )
+
+
+def _with_found_channels(plane: ControlPlane, job: Job, status: JobStatus) -> Job:
+    """Return a job with the channels that its training found in its folder, if the caller may read them."""
+    if not job.by_layout or not status.training_job or status.region not in job.regions:
+        return job
+    deployment = plane.deployment
+    regional = job_in_region(job, status.region)
+    try:
+        storage = Storage(status.region, role=deployment.acting_role_in(status.region))
+        inputs = inputs_as_trained(storage, regional, status.training_job)
+    except (TraingridError, ClientError) as error:
+        logger.info("the channels of %s are not known: %s", status.training_job, error)
+        return job
+    return job.model_copy(update={"inputs": inputs})
 
 
 def console_of(grid: GridSettings, region: str, backend: BackendName, training_job: str) -> str:

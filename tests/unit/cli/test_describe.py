@@ -2,8 +2,10 @@
 
 import json
 import webbrowser
+from pathlib import Path
 from typing import Any
 
+import boto3
 import pytest
 from click.testing import CliRunner
 
@@ -11,10 +13,12 @@ import traingrid as tg
 from tests.support.ledger_items import job_key
 from tests.support.sample_deployment import SAMPLE
 from traingrid.api.control_plane import ControlPlane
+from traingrid.api.description import describe
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli.main import cli
 from traingrid.grid.deployment import Deployment
+from traingrid.job.channels import manifest_uri
 from traingrid.job.facts import JobFacts
 from traingrid.job.job import Job
 from traingrid.job.state import JobState
@@ -117,3 +121,16 @@ def test_open_prints_the_address_and_opens_it(failed: None, monkeypatch: pytest.
     result = CliRunner().invoke(cli, ["open", "0123abcd", "1"])
     assert "has no training job: it is Pending" in str(result.exception)
     assert opened == [CONSOLE]
+
+
+def test_the_channels_are_those_that_the_training_found_in_its_folder(
+    job: Job, storage: Storage, ledger: Ledger, deployment: Deployment
+) -> None:
+    ledger.open_job("0123abcd", job)
+    ledger.record_job(job_key(attempt=1), {"training_job": "traingrid-0123abcd-0-1"})
+    plane = ControlPlane.of(Path("grid.yaml"))
+    assert set(describe(plane, "0123abcd", 0).fields["inputs"]) == {"train", "validation"}, "nothing is recorded yet"
+    boto3.client("s3").create_bucket(Bucket=S3Uri.parse(job.output).bucket)
+    agreed = manifest_uri(job, "traingrid-0123abcd-0-1", "channels")
+    storage.write(agreed, b'{"train": ""}', "application/json")
+    assert list(describe(plane, "0123abcd", 0).fields["inputs"]) == ["train"]

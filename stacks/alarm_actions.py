@@ -1,4 +1,4 @@
-"""Alarm topic: the SNS topic of a stack's alarms, and a method that adds an alarm to it."""
+"""Alarm actions: the SNS topic of a stack's alarms, and a method that adds an alarm that publishes to it."""
 
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
