@@ -114,7 +114,7 @@ def shown_keys() -> list[dict[str, object]]:
     ]
 
 
-def let_follow(role: iam.Role, bucket: s3.Bucket, ledger: dynamodb.ITable, cluster: CatalogCluster) -> None:
+def allow_copying_ledger(role: iam.Role, bucket: s3.Bucket, ledger: dynamodb.ITable, cluster: CatalogCluster) -> None:
     """Allow a role to read the ledger, its stream and submissions, and to connect to the catalog.
 
     The actions on the stream, and the pattern of its name, are those of

@@ -14,7 +14,7 @@ from stacks.buckets import private_bucket, send_object_events
 from stacks.budget import budget
 from stacks.builds_stack import BuildsStack
 from stacks.catalog_cluster import CatalogCluster
-from stacks.catalog_follower import CatalogFollower, let_follow
+from stacks.catalog_follower import CatalogFollower, allow_copying_ledger
 from stacks.dashboard import Dashboard
 from stacks.dataset_registration import DatasetRegistration, let_read_datasets, let_register
 from stacks.eks_access import let_find_clusters
@@ -103,7 +103,7 @@ class ControlStack(Stack):
         follower = CatalogFollower(
             self, "CatalogFollower", grid=self._grid, cluster=cluster, layer=layer, runtime=runtime
         )
-        let_follow(follower.role, self.manifests, self.ledger, cluster)
+        allow_copying_ledger(follower.role, self.manifests, self.ledger, cluster)
         return follower
 
     def _notifications(self) -> NotificationTopic | None:

@@ -5,7 +5,7 @@ from constructs import Construct
 
 from stacks.accounts import region_environment
 from stacks.registry import registry
-from stacks.replication import ReplicationPermission, let_builds_look
+from stacks.replication import ReplicationPermission, allow_image_checks
 from traingrid import names
 from traingrid.grid.model import GridSettings
 
@@ -31,4 +31,4 @@ class RegistryStack(Stack):
         if region in grid.other_accounts():
             ReplicationPermission(self, "Replication", grid=grid, region=region)
             for repository in repositories:
-                let_builds_look(repository, grid)
+                allow_image_checks(repository, grid)

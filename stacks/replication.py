@@ -75,11 +75,11 @@ class ReplicationPermission(Construct):
             CfnOutput(scope, "ReplicationPermission", value=json.dumps(statement))
 
 
-def let_builds_look(repository: ecr.Repository, grid: GridSettings) -> None:
+def allow_image_checks(repository: ecr.Repository, grid: GridSettings) -> None:
     """Let the home account check which images have arrived in a repository of another account.
 
-    A condition names the single role that checks. IAM would replace a role that is the principal itself by its unique
-    id, which a new role of the same name does not have
+    The principal is the whole home account, and a condition limits it to the role that checks. If the role were the
+    principal, IAM would store its unique id, and a role that is created again under the same name would have no access
     (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_principal.html#principal-roles).
     """
     role = names.role_arn(grid.account or "", names.replication_role(grid.name))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 R = TypeVar("R")
-_LOOK_SECONDS = 0.5
+_POLL_SECONDS = 0.5
 
 
 def map_in_order(
@@ -61,8 +61,8 @@ class Workers(Generic[T]):
         self, work: Callable[[T], None], values: Iterable[T], threads: int, stopped: Callable[[], bool] = lambda: False
     ) -> None:
         self._work, self._values, self._stopped = work, iter(values), stopped
-        self._lock, self._running, self._ended = threading.Lock(), threading.Event(), threading.Event()
-        self._running.set()
+        self._lock, self._not_held, self._ended = threading.Lock(), threading.Event(), threading.Event()
+        self._not_held.set()
         self._error: BaseException | None = None
         self._exhausted = False
         self._threads, self._left = threads, threads
@@ -75,7 +75,7 @@ class Workers(Generic[T]):
     def run(self) -> bool:
         """Start the threads, and wait until they end; return True if the function has returned for every value."""
         self.start()
-        while not self.wait(_LOOK_SECONDS):
+        while not self.wait(_POLL_SECONDS):
             pass
         return self._exhausted
 
@@ -96,13 +96,13 @@ class Workers(Generic[T]):
     def hold(self, *, on: bool) -> None:
         """Let the threads take no further values until this is called with False."""
         if on:
-            self._running.clear()
+            self._not_held.clear()
         else:
-            self._running.set()
+            self._not_held.set()
 
     def _loop(self) -> None:
         try:
-            while self._take():
+            while self._process_next():
                 pass
         except BaseException as error:  # noqa: BLE001  # raised again by `wait`
             with self._lock:
@@ -113,9 +113,10 @@ class Workers(Generic[T]):
             if self._left == 0:
                 self._ended.set()
 
-    def _take(self) -> bool:
+    def _process_next(self) -> bool:
         """Process the next value; return False if there is none."""
-        while not self._running.wait(_LOOK_SECONDS):
+        # While the threads are held, a stop or an error must still end them.
+        while not self._not_held.wait(_POLL_SECONDS):
             if self._stopped() or self._error:
                 return False
         with self._lock:

@@ -7,7 +7,7 @@ from moto.ecr.models import ecr_backends
 
 from localcloud.ecr import process_images
 from localcloud.ecr.process_images import ImageUri, ProcessImage
-from localcloud.iam.resource_policies import lets
+from localcloud.iam.resource_policies import allows_principal
 
 
 class ImageNotFoundError(LookupError):
@@ -58,14 +58,14 @@ def _may_pull(account: str, uri: ImageUri) -> bool:
     if uri.account not in ecr_backends or uri.region not in ecr_backends[uri.account]:
         return False
     repository = ecr_backends[uri.account][uri.region].repositories.get(uri.repository)
-    return bool(repository) and lets_account(repository.policy, "ecr:BatchGetImage", account)
+    return bool(repository) and allows_account(repository.policy, "ecr:BatchGetImage", account)
 
 
-def lets_account(policy: str | None, action: str, account_id: str) -> bool:
+def allows_account(policy: str | None, action: str, account_id: str) -> bool:
     """Return True if a policy allows an account; conditions are ignored, because the caller's role is unknown."""
     statements = json.loads(policy or "{}").get("Statement", [])
     plain = [{**statement, "Condition": {}} for statement in statements]
-    return lets({"Statement": plain}, action, f"arn:aws:iam::{account_id}:root")
+    return allows_principal({"Statement": plain}, action, f"arn:aws:iam::{account_id}:root")
 
 
 def _process(image_uri: str, manifest: str) -> ProcessImage:

@@ -10,7 +10,7 @@ from moto.ecr import urls
 from moto.ecr.exceptions import ImageAlreadyExistsException, RepositoryNotFoundException
 from moto.ecr.models import ECRBackend, Image, ecr_backends
 
-from localcloud.ecr.pulls import lets_account
+from localcloud.ecr.pulls import allows_account
 
 if TYPE_CHECKING:
     from localcloud.server.local_cloud import LocalCloud
@@ -78,7 +78,7 @@ class Registry(ECRBackend):
         owner = self if registry_id in (None, self.account_id) else ecr_backends[registry_id][self.region_name]
         repository = owner.repositories.get(repository_name)
         if owner is not self and not (
-            repository and lets_account(repository.policy, "ecr:DescribeImages", self.account_id)
+            repository and allows_account(repository.policy, "ecr:DescribeImages", self.account_id)
         ):
             raise RepositoryNotFoundException(repository_name, registry_id)
         images: Iterable[Image] = ECRBackend.describe_images(owner, repository_name, registry_id, image_ids)
@@ -104,7 +104,7 @@ class Registry(ECRBackend):
         destination = ecr_backends[account_id][region]
         if account_id != self.account_id and not (
             repository_name in destination.repositories
-            and lets_account(destination.registry_policy, "ecr:ReplicateImage", self.account_id)
+            and allows_account(destination.registry_policy, "ecr:ReplicateImage", self.account_id)
         ):
             return
         if repository_name not in destination.repositories:

@@ -13,7 +13,7 @@ from moto.core.exceptions import JsonRESTError
 from moto.events.models import EventBus, EventsBackend, events_backends
 
 from localcloud.credentials.arn import name_of_arn
-from localcloud.iam.resource_policies import lets
+from localcloud.iam.resource_policies import allows_principal
 
 MAX_TARGETS = 5
 """Targets of a rule (https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-quota.html)."""
@@ -30,7 +30,7 @@ def accepts_events_of(bus: EventBus, sender: str, role: str) -> bool:
     """
     if bus.name == "default" and bus.account_id == sender:
         return True
-    return lets(json.loads(bus.policy or "{}"), "events:PutEvents", role or f"arn:aws:iam::{sender}:root")
+    return allows_principal(json.loads(bus.policy or "{}"), "events:PutEvents", role or f"arn:aws:iam::{sender}:root")
 
 
 def put_targets(backend: EventsBackend, name: str, event_bus_arn: str | None, targets: list[dict[str, Any]]) -> None:

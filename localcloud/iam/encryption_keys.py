@@ -17,7 +17,7 @@ from moto.sqs.models import sqs_backends
 
 from localcloud.credentials.arn import name_of_arn
 from localcloud.iam.request_keys import Context
-from localcloud.iam.resource_policies import lets
+from localcloud.iam.resource_policies import allows_principal
 
 
 def keys_of(service: str, operation: str, parameters: Mapping[str, Any], region: str, account: str) -> Iterator[str]:
@@ -66,7 +66,7 @@ def key_context(key: str, service: str) -> Context:
     return context | ({"kms:ViaService": f"{service}.{region}.amazonaws.com"} if service != "kms" else {})
 
 
-def key_policy_lets(key: str, action: str, principal: str, context: Context) -> bool:
+def key_policy_allows(key: str, action: str, principal: str, context: Context) -> bool:
     """Return True if a key's policy allows an action to a principal, or to its account, whose IAM then decides.
 
     Args:
@@ -76,7 +76,7 @@ def key_policy_lets(key: str, action: str, principal: str, context: Context) -> 
         context: The condition keys of the request.
     """
     policy = key_policy(key, *key.split(":")[3:5])
-    return policy is None or lets(policy, action, principal, context)
+    return policy is None or allows_principal(policy, action, principal, context)
 
 
 def key_policy(key: str, region: str, account: str) -> dict[str, Any] | None:

@@ -16,12 +16,12 @@ from werkzeug.wrappers import Response
 
 from localcloud.credentials import access_keys
 from localcloud.credentials.arn import account_of_arn, name_of_arn
-from localcloud.iam.encryption_keys import key_policy_lets
+from localcloud.iam.encryption_keys import key_policy_allows
 from localcloud.iam.evaluation import Verdict, verdict
 from localcloud.iam.named_resources import Asked
 from localcloud.iam.required_permissions import Permission, required_permissions
 from localcloud.iam.resource_denials import POLICIES, resource_denies
-from localcloud.iam.resource_policies import lets
+from localcloud.iam.resource_policies import allows_principal
 from localcloud.iam.roles import policies_of, trust_of
 from localcloud.wire.protocols import read_call
 from localcloud.wire.record import StartResponse, WsgiApp, buffered
@@ -101,7 +101,7 @@ def _decision(principal: str, documents: list[dict[str, Any]] | None, need: Perm
     decision = "Allowed" if documents is None else verdict(documents, need.action, need.resource, need.context)
     if decision == "Allowed" and need.action == "sts:AssumeRole" and not _is_trusted(principal, need.resource):
         return "ImplicitlyDenied"  # AWS returns the same error for a role that does not exist
-    if decision == "Allowed" and need.action.startswith("kms:") and not _key_lets(principal, need):
+    if decision == "Allowed" and need.action.startswith("kms:") and not _key_policy_allows(principal, need):
         return KEY_POLICY
     return decision
 
@@ -137,7 +137,8 @@ def _policies(principal: str) -> list[dict[str, Any]] | None:
 
 def _is_trusted(principal: str, role_arn: str) -> bool:
     """Return True if a principal may assume a role; a session counts as its role (aws:PrincipalArn, IAM User Guide)."""
-    return lets(trust_of(name_of_arn(role_arn), account_of_arn(role_arn)), "sts:AssumeRole", _role_of(principal))
+    trust_policy = trust_of(name_of_arn(role_arn), account_of_arn(role_arn))
+    return allows_principal(trust_policy, "sts:AssumeRole", _role_of(principal))
 
 
 def _role_of(principal: str) -> str:
@@ -151,12 +152,13 @@ def _role_name(session: str) -> str:
     return role
 
 
-def _key_lets(principal: str, need: Permission) -> bool:
-    """Return True if the key's policy allows the action; otherwise identity-based policies have no effect.
+def _key_policy_allows(principal: str, need: Permission) -> bool:
+    """Return True if the key's policy allows the action to the principal or to its account.
 
-    Source: https://docs.aws.amazon.com/kms/latest/developerguide/key-policy-overview.html
+    If it does not, a policy of the principal cannot allow it. Source:
+    https://docs.aws.amazon.com/kms/latest/developerguide/key-policy-overview.html
     """
-    return key_policy_lets(need.resource, need.action, _role_of(principal), need.context)
+    return key_policy_allows(need.resource, need.action, _role_of(principal), need.context)
 
 
 def _may_list(documents: list[dict[str, Any]], object_arn: str) -> bool:

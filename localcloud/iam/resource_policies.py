@@ -9,7 +9,7 @@ from localcloud.iam.evaluation import listed, matches
 from localcloud.iam.request_keys import Context
 
 
-def lets(document: Mapping[str, Any], action: str, principal: str, keys: Context | None = None) -> bool:
+def allows_principal(document: Mapping[str, Any], action: str, principal: str, keys: Context | None = None) -> bool:
     """Return True if a policy allows a principal by its ARN or its account, whose IAM must agree.
 
     Args:
@@ -49,10 +49,10 @@ def allows_service(
 
 
 def denies(document: Mapping[str, Any], action: str, principal: str, keys: Context) -> bool:
-    """Return True if a statement of a policy denies a principal an action; takes the arguments of `lets`."""
+    """Return True if a statement of a policy denies a principal an action, like `allows_principal`."""
     statements = [statement for statement in listed(document.get("Statement", [])) if statement["Effect"] == "Deny"]
     allowing = [{**statement, "Effect": "Allow"} for statement in statements]
-    return bool(allowing) and lets({"Statement": allowing}, action, principal, keys)
+    return bool(allowing) and allows_principal({"Statement": allowing}, action, principal, keys)
 
 
 def names_service(document: Mapping[str, Any], action: str, service: str) -> bool:

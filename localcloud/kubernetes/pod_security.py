@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _LABEL = "pod-security.kubernetes.io/enforce"
 _HOST_NAMESPACES = ("hostNetwork", "hostPID", "hostIPC")
-_CAPABILITIES = frozenset(
+_ALLOWED_CAPABILITIES = frozenset(
     {
         *("AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "SETFCAP"),
         *("SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"),
@@ -55,15 +55,16 @@ def check(namespace: Object, pod: Object) -> None:
 
 
 def _baseline(spec: dict[str, Any]) -> Iterator[str]:
+    """Yield the violations of the level `baseline`, in the words of Kubernetes."""
     shared = [f"{name}=true" for name in _HOST_NAMESPACES if spec.get(name)]
     if shared:
         yield f"host namespaces ({', '.join(shared)})"
-    if names := _named(spec, lambda container: bool(_context(container).get("privileged"))):
-        yield f"privileged ({names} must not set securityContext.privileged=true)"
-    if names := _named(spec, lambda container: not _added(container) <= _CAPABILITIES):
-        capabilities = {name for container in _containers(spec) for name in _added(container) - _CAPABILITIES}
+    if containers := _violators(spec, lambda container: bool(_context(container).get("privileged"))):
+        yield f"privileged ({containers} must not set securityContext.privileged=true)"
+    if containers := _violators(spec, lambda container: bool(_forbidden_capabilities(container))):
+        capabilities = {name for container in _containers(spec) for name in _forbidden_capabilities(container)}
         added = ", ".join(f'"{name}"' for name in sorted(capabilities))
-        yield f"non-default capabilities ({names} must not include {added} in securityContext.capabilities.add)"
+        yield f"non-default capabilities ({containers} must not include {added} in securityContext.capabilities.add)"
     if hosts := [volume["name"] for volume in spec.get("volumes") or [] if "hostPath" in volume]:
         yield f"hostPath volumes ({_quoted('volume', hosts)})"
 
@@ -72,36 +73,42 @@ def _restricted(spec: dict[str, Any]) -> Iterator[str]:
     pod = spec.get("securityContext") or {}
     if volumes := [volume["name"] for volume in spec.get("volumes") or [] if _ALLOWED_VOLUME_TYPES.isdisjoint(volume)]:
         yield f"restricted volume types ({_quoted('volume', volumes)} uses a restricted volume type)"
-    if names := _named(spec, lambda container: _context(container).get("allowPrivilegeEscalation") is not False):
-        yield (f"allowPrivilegeEscalation != false ({names} must set securityContext.allowPrivilegeEscalation=false)")
-    if names := _named(
+    if containers := _violators(
+        spec, lambda container: _context(container).get("allowPrivilegeEscalation") is not False
+    ):
+        yield (
+            f"allowPrivilegeEscalation != false ({containers} must set securityContext.allowPrivilegeEscalation=false)"
+        )
+    if containers := _violators(
         spec, lambda container: "ALL" not in ((_context(container).get("capabilities") or {}).get("drop") or [])
     ):
-        yield f'unrestricted capabilities ({names} must set securityContext.capabilities.drop=["ALL"])'
-    if names := _named(
+        yield f'unrestricted capabilities ({containers} must set securityContext.capabilities.drop=["ALL"])'
+    if containers := _violators(
         spec, lambda container: _context(container).get("runAsNonRoot", pod.get("runAsNonRoot")) is not True
     ):
-        yield f"runAsNonRoot != true (pod or {names} must set securityContext.runAsNonRoot=true)"
+        yield f"runAsNonRoot != true (pod or {containers} must set securityContext.runAsNonRoot=true)"
     if pod.get("runAsUser") == 0:
         yield "runAsUser=0 (pod must not set runAsUser=0)"
-    elif names := _named(spec, lambda container: _context(container).get("runAsUser") == 0):
-        yield f"runAsUser=0 ({names} must not set runAsUser=0)"
+    elif containers := _violators(spec, lambda container: _context(container).get("runAsUser") == 0):
+        yield f"runAsUser=0 ({containers} must not set runAsUser=0)"
     profile = pod.get("seccompProfile")
-    if names := _named(spec, lambda container: not _is_confined(_context(container).get("seccompProfile") or profile)):
+    if containers := _violators(
+        spec, lambda container: not _is_confined(_context(container).get("seccompProfile") or profile)
+    ):
         kinds = '"RuntimeDefault" or "Localhost"'
-        yield f"seccompProfile (pod or {names} must set securityContext.seccompProfile.type to {kinds})"
+        yield f"seccompProfile (pod or {containers} must set securityContext.seccompProfile.type to {kinds})"
 
 
 def _is_confined(profile: dict[str, Any] | None) -> bool:
     return (profile or {}).get("type") in ("RuntimeDefault", "Localhost")
 
 
-def _added(container: dict[str, Any]) -> set[str]:
-    return set((_context(container).get("capabilities") or {}).get("add") or [])
+def _forbidden_capabilities(container: dict[str, Any]) -> set[str]:
+    return set((_context(container).get("capabilities") or {}).get("add") or []) - _ALLOWED_CAPABILITIES
 
 
-def _named(spec: dict[str, Any], violates: Callable[[dict[str, Any]], bool]) -> str:
-    """Return the names of the containers that violate a rule; empty if there is none."""
+def _violators(spec: dict[str, Any], violates: Callable[[dict[str, Any]], bool]) -> str:
+    """Return the containers that violate a rule, as a part of a sentence; empty if there is none."""
     names = [container["name"] for container in _containers(spec) if violates(container)]
     return _quoted("container", names) if names else ""
 

@@ -42,7 +42,7 @@ class Algorithms:
         self._hold(self._arn(name), {member: request[member] for member in members if member in request})
         return self._arn(name)
 
-    def hold(self, name_or_arn: str, training: Mapping[str, Any]) -> None:
+    def add(self, name_or_arn: str, training: Mapping[str, Any]) -> None:
         """Create an algorithm without checks; with the ARN of another account, as a subscription.
 
         Args:

@@ -35,12 +35,11 @@ def search(jobs: Sequence[TrainingJob], request: Mapping[str, Any]) -> tuple[lis
     for name in ("NestedFilters", "SubExpressions"):
         if expression.get(name):
             raise AWSValidationException(f"{name} is not supported by localcloud; use Filters")
-    filters, every = expression.get("Filters") or [], expression.get("Operator", "And") == "And"
+    filters = expression.get("Filters") or []
+    combine = all if expression.get("Operator", "And") == "And" else any
     records = [{**job.response_object, "Tags": list(job.tags)} for job in jobs]
     matching = [
-        record
-        for record in records
-        if not filters or (all if every else any)(_passes(record, condition) for condition in filters)
+        record for record in records if not filters or combine(_passes(record, condition) for condition in filters)
     ]
     key = request.get("SortBy", "LastModifiedTime")
     matching = [record for record in matching if _value(record, key) is not None]
@@ -48,7 +47,8 @@ def search(jobs: Sequence[TrainingJob], request: Mapping[str, Any]) -> tuple[lis
         key=lambda record: _value(record, key), reverse=request.get("SortOrder", "Descending") == "Descending"
     )
     start, size = int(request.get("NextToken") or 0), int(request.get("MaxResults") or PAGE)
-    return matching[start : start + size], str(start + size) if start + size < len(matching) else None
+    end = start + size
+    return matching[start:end], str(end) if end < len(matching) else None
 
 
 def _passes(record: Mapping[str, Any], condition: Mapping[str, Any]) -> bool:

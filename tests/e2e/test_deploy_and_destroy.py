@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from localcloud.faults.plan import FaultPlan, Stub
-from localcloud.sagemaker.assumed_data import hold_object
+from localcloud.sagemaker.initial_content import create_object
 from localcloud.server.local_cloud import LocalCloud
 from tests.e2e.deployed import ACCOUNT, empty_cloud
 from tests.support import deployment
@@ -104,7 +104,7 @@ def trained(cdk: Cdk, grid: Path) -> str:
     assert [*push_images(cdk.cloud.endpoint_url, load_grid(grid))]
     bucket = names.data_bucket("traingrid", ACCOUNT, HOME)
     for channel in ("train", "validation"):
-        hold_object(ACCOUNT, HOME, bucket, f"campaign/{channel}/part-0", b"x")
+        create_object(ACCOUNT, HOME, bucket, f"campaign/{channel}/part-0", b"x")
     cdk.cloud.faults.set(FaultPlan(stubs=(Stub(seconds=0.2),)))
     manifest = cdk.work / "line.csv"
     manifest.write_text(f"{HOME},s3://{bucket}/campaign/\n")

@@ -19,7 +19,7 @@ _PRIVILEGES = {
 """The privileges of `follow`, by table. It cannot read or write how far syncs have read the ledger."""
 
 
-def let_follow(catalog: Catalog, iam_role: str) -> None:
+def grant_privileges(catalog: Catalog, iam_role: str) -> None:
     """Let an IAM role connect as the function's role, and give that role its privileges; repeat it after migrations.
 
     Each statement is a transaction, as in migrations, and does nothing if its result exists.

@@ -93,7 +93,7 @@ def refresh(grid_file: Path, manifest: Path | None, url: str | None, *, output: 
 
 def _rows(read: CapacityRead, needs: Iterable[Need]) -> Iterator[dict[str, Any]]:
     """Yield quotas and plans; needs concern quotas, because a plan is used only by lines that name it."""
-    needed = {(need.region, need.instance_type, need.spot): need.together for need in needs}
+    needed = {(need.region, need.instance_type, need.spot): need.all_jobs_instances for need in needs}
     for row in read.quotas:
         key = row["region"], row["instance_type"], row["purchase_option"] == "spot"
         yield {**dict.fromkeys(_ROWS.names), **row, "training_plan": "", "needed": needed.get(key)}

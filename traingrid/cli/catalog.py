@@ -84,7 +84,7 @@ def init(grid_file: Path, url: str | None, *, output: Output) -> None:
     changed = database.create()
     text = "has its tables now" if changed else "already has the tables of this version"
     if not url:
-        _let_function_follow(database, grid_file)
+        _grant_follower_privileges(database, grid_file)
     write_rows([{"catalog": database.name, "changed": changed}], _TABLES_MADE, output)
     sentence_printer(output)(f"The catalog {database.name} {text}.")
 
@@ -211,14 +211,14 @@ def parameters_of(words: tuple[str, ...]) -> dict[str, str]:
     return parameters
 
 
-def _let_function_follow(database: Catalog, grid_file: Path) -> None:
-    """Allow the function of `catalog: dsql` to write to the catalog; without it, do nothing."""
+def _grant_follower_privileges(database: Catalog, grid_file: Path) -> None:
+    """Allow lambda/follow_ledger to copy the ledger's changes to the catalog, if grid.yaml has `catalog: dsql`."""
     if not grid_file.exists() or load_grid(grid_file).catalog != DSQL_CATALOG:
         return
-    from traingrid.catalog.roles import let_follow
+    from traingrid.catalog.roles import grant_privileges
 
     deployment = find_deployment(grid_file)
-    let_follow(database, names.role_arn(deployment.account, names.follower_role(deployment.grid.name)))
+    grant_privileges(database, names.role_arn(deployment.account, names.follower_role(deployment.grid.name)))
 
 
 def _records(grid_file: Path) -> GridRecords:

@@ -89,9 +89,7 @@ def _print_script(script: Script) -> None:
     from verification.rehearsal.report import asked_table
 
     count, orchestrator = len(script.jobs), script.grid.orchestrator
-    click.echo(
-        f"{script.manifest.name}: {count:,} job{'s' * (count != 1)}, account {script.account}. In AWS it asks for:"
-    )
+    click.echo(f"{script.manifest.name}: {counted(count, 'job')}, account {script.account}. In AWS it asks for:")
     console().print(asked_table(script.jobs))
     hourly = dollars(orchestrator, 3600) * count
     click.echo(f"and one Batch child for each job, ${hourly:,.2f} for every hour in which all of them run.\n")

@@ -179,7 +179,7 @@ def _attributes(item: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _replica(item: Mapping[str, Any], replica: Mapping[str, Any]) -> Replica:
     """Return a replica of a stored item."""
-    check_types(item, _REPLICA_TYPES, replica, at="replicas[].", required=_REPLICA_TYPES)
+    check_types(item, _REPLICA_TYPES, replica, prefix="replicas[].", required=_REPLICA_TYPES)
     return Replica(uri=replica["uri"], registered_at=replica["registered_at"])
 
 

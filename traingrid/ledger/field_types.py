@@ -111,12 +111,12 @@ def optional(kind: Kind) -> Kind:
     return f"{name} or null", lambda value: value is None or is_valid(value)
 
 
-def check_types(  # one keyword for each independent option
+def check_types(
     item: Mapping[str, Any],
     types: Mapping[str, Kind],
     entry: Mapping[str, Any] | None = None,
     *,
-    at: str = "",
+    prefix: str = "",
     required: Collection[str] = (),
 ) -> None:
     """Check that an item has the required fields, and that fields have their types.
@@ -124,7 +124,7 @@ def check_types(  # one keyword for each independent option
     Args:
         types: The type of each field.
         entry: The part of the item that has the fields; by default the item.
-        at: The name of that part.
+        prefix: The path of that part with a final dot, for the message.
         required: The fields that every version of traingrid writes.
 
     Raises:
@@ -133,10 +133,13 @@ def check_types(  # one keyword for each independent option
     fields = item if entry is None else entry
     for name in required:
         if name not in fields:
-            raise ItemError(item, f"{at}{name}")
+            raise ItemError(item, f"{prefix}{name}")
     for name, value in fields.items():
-        kind = types.get(name)
-        if kind is not None and not kind[1](value):
+        if name not in types:
+            continue
+        type_name, is_valid = types[name]
+        if not is_valid(value):
+            field = f"{prefix}{name}"
             value_text = repr(value)
             value_text = value_text if len(value_text) <= _SHOWN else f"{value_text[:_SHOWN]}..."
-            raise ItemError(item, name, f"has the field {f'{at}{name}'!r} with {value_text}, which is not {kind[0]}")
+            raise ItemError(item, name, f"has the field {field!r} with {value_text}, which is not {type_name}")

@@ -141,7 +141,7 @@ class RecordedAttempt:
         Raises:
             ItemError: A required field is missing, or a field has another type.
         """
-        check_types(item, _ATTEMPT_TYPES, entry, at="tried[].", required=("attempt", "region", "state"))
+        check_types(item, _ATTEMPT_TYPES, entry, prefix="tried[].", required=("attempt", "region", "state"))
         return cls(
             attempt=entry["attempt"],
             region=entry["region"],

@@ -60,7 +60,7 @@ def notice_in(item: Mapping[str, Any], field: str) -> Notice | None:
     """
     if field not in item:
         return None
-    check_types(item, _TYPES, item[field], at=f"{field}.", required=("occurrence", "claimed_at"))
+    check_types(item, _TYPES, item[field], prefix=f"{field}.", required=("occurrence", "claimed_at"))
     return Notice.from_field(item[field])
 
 

@@ -63,7 +63,7 @@ class Array:
         Raises:
             ItemError: A required field is missing, or a field has another type.
         """
-        check_types(item, _ARRAY_TYPES, entry, at="arrays[].", required=("batch_job", "file", "count"))
+        check_types(item, _ARRAY_TYPES, entry, prefix="arrays[].", required=("batch_job", "file", "count"))
         job, file = entry["batch_job"], entry["file"]
         return cls(batch_job=job, file=file, count=entry["count"], version=entry.get("version"))
 

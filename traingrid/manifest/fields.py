@@ -233,7 +233,7 @@ class LineSettings:
         readers.retries, "0 to 30: how often a job is retried after failures that it did not cause"
     )
 
-    def over(self, defaults: JobDefaults) -> JobDefaults:
+    def applied_to(self, defaults: JobDefaults) -> JobDefaults:
         """Return the grid's job defaults, with the settings of the line in place of those that it sets.
 
         The program of an algorithm resource cannot read one stream per rank, so its streams are always by host.

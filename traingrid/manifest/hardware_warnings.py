@@ -56,7 +56,7 @@ def line_warnings(line: Line, grid: GridSettings) -> tuple[str, ...]:
 
 def _hardware_warnings(line: Line, grid: GridSettings) -> tuple[str, ...]:
     settings = line.settings
-    defaults = settings.over(grid.job)
+    defaults = settings.applied_to(grid.job)
     alias = defaults.image
     if alias not in grid.images or is_algorithm(settings, grid):
         return ()

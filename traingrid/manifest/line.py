@@ -101,7 +101,7 @@ def iter_jobs(lines: Sequence[Line], deployment: Deployment, submission: str) ->
 def job_of_line(line: Line, index: int, deployment: Deployment, submission: str) -> Job:
     """Return the job of one line; `index` is its index in the submission."""
     grid, settings = deployment.grid, line.settings
-    defaults = settings.over(grid.job)
+    defaults = settings.applied_to(grid.job)
     algorithm = is_algorithm(settings, grid)
     sites = {region: _site(line, region, data, deployment, (submission, index)) for region, data in line.places.items()}
     backends = [name for site in sites.values() for name in site["backends"]]
@@ -128,8 +128,8 @@ def job_of_line(line: Line, index: int, deployment: Deployment, submission: str)
         built_in=algorithm and not settings.algorithm,
         hyperparameters=hyperparameters(settings, grid),
         metrics={} if algorithm else settings.metrics or default_metrics(grid.job),
-        tensorboard=is_ours(settings, grid),
-        metric_history=is_ours(settings, grid),
+        tensorboard=uses_grid_image(settings, grid),
+        metric_history=uses_grid_image(settings, grid),
         retries=defaults.retries,
         launch=defaults.launch,
         share=defaults.share or "",
@@ -146,7 +146,7 @@ def image_of(settings: LineSettings, grid: GridSettings) -> Image | None:
     return None if settings.algorithm else grid.images.get(settings.image or grid.job.image)
 
 
-def is_ours(settings: LineSettings, grid: GridSettings) -> bool:
+def uses_grid_image(settings: LineSettings, grid: GridSettings) -> bool:
     """Return True if a job uses the grid's own training image, which writes TensorBoard data to a configured path."""
     image = image_of(settings, grid)
     return image is not None and names.TRAINING_REPOSITORY in (image.build, image.repository)
@@ -154,7 +154,7 @@ def is_ours(settings: LineSettings, grid: GridSettings) -> bool:
 
 def uses_own_trainer(settings: LineSettings, grid: GridSettings) -> bool:
     """Return True if a job runs the trainer of the grid's own training image, not a script."""
-    return is_ours(settings, grid) and not settings.source
+    return uses_grid_image(settings, grid) and not settings.source
 
 
 def is_algorithm(settings: LineSettings, grid: GridSettings) -> bool:
@@ -198,7 +198,7 @@ def _site(
         checkpoints = f"{folder}checkpoints/"
     algorithm = (settings.algorithm or "").replace("{region}", region)
     return {
-        "inputs": channels(data, settings.over(grid.job)),
+        "inputs": channels(data, settings.applied_to(grid.job)),
         "output": output,
         "image": "" if algorithm else deployment.image_uri(settings.image or grid.job.image, region),
         "algorithm": algorithm,

@@ -86,7 +86,7 @@ def _check_whole_file(rows: Rows, lines: list[Line], grid: GridSettings, *, to_p
         return of_several
     if not to_plan and (of_budget := unenforceable_budget(lines, grid)):
         return of_budget
-    jobs = [line.settings.over(grid.job) for line in lines]
+    jobs = [line.settings.applied_to(grid.job) for line in lines]
     totals = {
         "instances": sum(job.instance_count for job in jobs),
         "accelerators": sum(

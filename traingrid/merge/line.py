@@ -15,7 +15,7 @@ from traingrid.errors import UsageError
 from traingrid.grid.residency import is_resident
 from traingrid.job.accelerators import accelerators
 from traingrid.manifest.fields import LineSettings
-from traingrid.manifest.line import is_ours
+from traingrid.manifest.line import uses_grid_image
 from traingrid.merge.models import shape_of
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def merge_line(  # noqa: PLR0913  # one argument for each independent value
         UsageError: The grid has no instance type without accelerators, or no training image; or there is no data.
     """
     grid = deployment.grid
-    if not is_ours(LineSettings(image=request.image or None), grid):
+    if not uses_grid_image(LineSettings(image=request.image or None), grid):
         text = f"The image {request.image or grid.job.image} is not the grid's training image, which has the merge."
         raise UsageError(text, "Give the alias of that image in grid.yaml: --image ALIAS.")
     line: dict[str, Any] = {

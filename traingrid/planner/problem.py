@@ -64,13 +64,15 @@ class PlacementProblem:
 
     def usage(self, chosen: NDArray[Any]) -> Usage:
         """Return how much of each limit some choices use together."""
-        pools, windows = self.capacity.shape
-        pool, window = self.pool[chosen], self.window[self.job[chosen]]
-        hours = np.zeros((pools + 1, windows))
-        np.add.at(hours, (pool, window), self.hours[chosen])
-        accelerators = np.bincount(window, self.accelerator_hours[chosen], windows)
+        pool_count, window_count = self.capacity.shape
+        pools, windows = self.pool[chosen], self.window[self.job[chosen]]
+        # The pool of an unplaced choice is -1, so its hours are added to the last row, which is dropped below.
+        hours = np.zeros((pool_count + 1, window_count))
+        np.add.at(hours, (pools, windows), self.hours[chosen])
+        accelerators = np.bincount(windows, self.accelerator_hours[chosen], window_count)
+        # A limit applies until the end of each window, so the hours of earlier windows count, too.
         return Usage(
-            hours=np.cumsum(hours, axis=1)[:pools],
+            hours=np.cumsum(hours, axis=1)[:pool_count],
             accelerators=np.cumsum(accelerators),
             dollars=float(self.dollars[chosen].sum()),
         )

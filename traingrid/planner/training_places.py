@@ -125,7 +125,7 @@ def _binding_field(line: Line, deployment: Deployment) -> str:
     for name, is_bound in fields.items():
         if is_bound:
             return f"its {name} is for its Region"
-    if settings.over(deployment.grid.job).launch == "queued":
+    if settings.applied_to(deployment.grid.job).launch == "queued":
         return "it waits in the service queue of its Region"
     if image and image not in deployment.grid.images and "{region}" not in image:
         return "its image is in its Region"

@@ -26,9 +26,9 @@ INTERVAL_SECONDS = 1.0
 (https://coredns.io/plugins/kubernetes/, option ttl), so most of these look-ups are answered from its cache."""
 MISSING_PER_LOOK = 4
 """The names without an address after which a look ends, because a hundred hosts look for a hundred names."""
-INDEPENDENT_SECONDS = 600.0
+WAIT_SECONDS_WITHOUT_JOIN = 600.0
 """The time that a host waits if the launcher of its job does not make all hosts wait for each other."""
-JOINING = ("sagemaker_mpi_enabled", "sagemaker_torch_distributed_enabled")
+JOINING_LAUNCHERS = ("sagemaker_mpi_enabled", "sagemaker_torch_distributed_enabled")
 """The hyperparameters of the launchers that make all hosts wait for each other (`traingrid.job.launchers`)."""
 _LOG_SECONDS = 600.0
 
@@ -84,12 +84,13 @@ class Peers:
 def wait_limit(host: Host) -> float | None:
     """Return the seconds after which a host starts without the others; None for no limit.
 
-    With MPI and torchrun, no host ends before all have joined. Otherwise the program of one may end before another one
-    has looked for it, whose wait must then end by itself.
+    With MPI and torchrun there is no limit, because the launcher ends no host before all hosts have joined. With other
+    launchers a host may end, and its name with it, before another host has found it; the other host would wait forever
+    without a limit.
     """
     hyperparameters = host.request.get("HyperParameters") or {}
-    joined = any(hyperparameters.get(name) == "true" for name in JOINING)
-    return None if joined else INDEPENDENT_SECONDS
+    launcher_joins_hosts = any(hyperparameters.get(name) == "true" for name in JOINING_LAUNCHERS)
+    return None if launcher_joins_hosts else WAIT_SECONDS_WITHOUT_JOIN
 
 
 def resolves_now(name: str) -> bool:

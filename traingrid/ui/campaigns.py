@@ -90,7 +90,7 @@ class Campaigns:
         """Read the catalog once; an error becomes a marker beside the last campaigns."""
         try:
             facts = self._read_facts()
-            self.value = None if facts is None else self._value(facts)
+            self.value = None if facts is None else self._page_data(facts)
         except (TraingridError, BotoCoreError, ClientError) as error:
             self._mark(str(error))
         except Exception as error:  # an unknown error of the database's driver must not end the thread
@@ -107,20 +107,24 @@ class Campaigns:
             self.read()
             seconds = SECONDS if self._view.heads else 1.0
 
-    def _value(self, facts: CampaignFacts) -> dict[str, Any]:
-        heads = dict(self._view.heads)
-        self._jobs = {name: cached for name, cached in self._jobs.items() if name in heads}
-        labels = {name: self._labels(submission_item, facts) for name, submission_item in heads.items()}
-        used = {name for of in labels.values() for name in of.campaigns.values()}
-        names = sorted((used | set(facts.runs)) - {""})
-        numbers = {name: number for number, name in enumerate(names)}
+    def _page_data(self, facts: CampaignFacts) -> dict[str, Any]:
+        items = dict(self._view.heads)
+        self._jobs = {submission: cached for submission, cached in self._jobs.items() if submission in items}
+        labels_by_submission = {submission: self._labels(item, facts) for submission, item in items.items()}
+        used = {campaign for labels in labels_by_submission.values() for campaign in labels.campaigns.values()}
+        campaigns = sorted((used | set(facts.runs)) - {""})
+        # "jobs" refers to campaigns by their position in "names".
+        numbers = {campaign: number for number, campaign in enumerate(campaigns)}
         return {
-            "names": names,
-            "jobs": {submission: _compact(of.campaigns, numbers) for submission, of in labels.items()},
-            "runs": {
-                name: {"runs": runs, "dollars": round(dollars, 4)} for name, (runs, dollars) in facts.runs.items()
+            "names": campaigns,
+            "jobs": {
+                submission: _compact(labels.campaigns, numbers) for submission, labels in labels_by_submission.items()
             },
-            "moves": self._planned_moves(labels, facts),
+            "runs": {
+                campaign: {"runs": runs, "dollars": round(dollars, 4)}
+                for campaign, (runs, dollars) in facts.runs.items()
+            },
+            "moves": self._planned_moves(labels_by_submission.values(), facts),
             "error": "",
         }
 
@@ -145,11 +149,11 @@ class Campaigns:
         row = self._view.rows.get(submission, {}).get(f"{submission}/{index}")
         return row is not None and row["state"] in FINAL_STATES
 
-    def _planned_moves(self, labels: Mapping[str, _Labels], facts: CampaignFacts) -> list[dict[str, Any]]:
+    def _planned_moves(self, labels_of_submissions: Iterable[_Labels], facts: CampaignFacts) -> list[dict[str, Any]]:
         """Return the copies that open jobs need, by campaign."""
         jobs_by_target: dict[str, list[Job]] = defaultdict(list)
-        for of in labels.values():
-            for job in of.copying:
+        for labels in labels_of_submissions:
+            for job in labels.copying:
                 jobs_by_target[job.copy_to].append(job)
         if not jobs_by_target:
             return []

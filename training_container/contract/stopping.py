@@ -8,6 +8,7 @@ script that does not check for the file get the signal (launcher/stop_limit.py).
 import os
 import signal
 import threading
+import time
 from pathlib import Path
 from types import FrameType
 
@@ -63,10 +64,10 @@ def end_with(launcher: int, seconds: float = 1.0) -> None:
     """
 
     def watch() -> None:
-        pause = threading.Event()
-        while not pause.wait(seconds):
+        while True:
+            time.sleep(seconds)
             try:
-                os.kill(launcher, 0)
+                os.kill(launcher, 0)  # signal 0 only checks that the process exists
             except ProcessLookupError:
                 os._exit(1)
 

@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 from localcloud.ecr.process_images import InvalidImageError
-from localcloud.sagemaker.assumed_data import hold_algorithm, hold_image, hold_object
+from localcloud.sagemaker.initial_content import create_algorithm, create_image, create_object
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.job.channels import channels_split_by_rank
 from traingrid.job.job import Job, job_in_region
@@ -22,13 +22,13 @@ def create_placeholders(jobs: Iterable[Job], account_of: Callable[[str], str]) -
     """
     jobs_by_region = [(job, region) for job in jobs for region in job.regions]
     for region, bucket, key in dict.fromkeys(_objects(jobs_by_region)):
-        hold_object(account_of(region), region, bucket, key, content=b".")
+        create_object(account_of(region), region, bucket, key, content=b".")
     for region, image in dict.fromkeys((region, job_in_region(job, region).image) for job, region in jobs_by_region):
         with suppress(InvalidImageError, KeyError):
             if image:
-                hold_image(account_of(region), image)
+                create_image(account_of(region), image)
     for (region, algorithm), users in _algorithms(jobs_by_region).items():
-        hold_algorithm(account_of(region), region, algorithm, _training_of(users))
+        create_algorithm(account_of(region), region, algorithm, _training_of(users))
 
 
 def _algorithms(jobs_in_regions: Iterable[tuple[Job, str]]) -> Mapping[tuple[str, str], Sequence[Job]]:

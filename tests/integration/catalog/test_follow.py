@@ -22,7 +22,7 @@ from traingrid.catalog.database import Catalog
 from traingrid.catalog.dsql import ROWS_OF_A_TRANSACTION
 from traingrid.catalog.engines import catalog_url
 from traingrid.catalog.follow import Changes
-from traingrid.catalog.roles import let_follow
+from traingrid.catalog.roles import grant_privileges
 from traingrid.catalog.sync import GridRecords, sync
 from traingrid.catalog.tables import replicas, runs, transfers
 from traingrid.cli import catalog as commands
@@ -57,7 +57,7 @@ def deliver(catalog: Catalog, url: str, account: Account, monkeypatch: pytest.Mo
     monkeypatch.setenv("TRAINGRID_IMAGES", json.dumps(dict(there.images)))
     monkeypatch.setenv("TRAINGRID_CATALOG", url.replace("dsql://", f"dsql://{names.CATALOG_FOLLOWER}@"))
     if url.startswith("dsql"):
-        let_follow(catalog, ROLE)
+        grant_privileges(catalog, ROLE)
     module = importlib.reload(importlib.import_module("lambda.follow_ledger"))
 
     def invoke(*keys: tuple[str, str]) -> dict[str, int]:
@@ -276,7 +276,7 @@ def test_items_that_the_catalog_does_not_show_are_left_out() -> None:
 )
 def test_the_functions_role_may_only_write_what_it_follows(url: str, catalog: Catalog, statement: str) -> None:
     for _ in range(2):  # again after a migration
-        let_follow(catalog, ROLE)
+        grant_privileges(catalog, ROLE)
     role = Catalog(catalog_url(url.replace("dsql://", f"dsql://{names.CATALOG_FOLLOWER}@")))
     with role.engine.connect() as connection, pytest.raises(ProgrammingError, match=r"permission denied|must be owner"):
         connection.execute(text(statement))
@@ -286,7 +286,7 @@ def test_the_functions_role_may_only_write_what_it_follows(url: str, catalog: Ca
 def test_the_iam_role_of_the_function_is_granted_once(catalog: Catalog) -> None:
     role = "arn:aws:iam::210987654321:role/traingrid-follower"
     for _ in range(2):
-        let_follow(catalog, role)
+        grant_privileges(catalog, role)
     with catalog.read_only() as connection:
         found = connection.execute(
             text("SELECT pg_role_name FROM sys.iam_pg_role_mappings WHERE arn = :arn"), {"arn": role}

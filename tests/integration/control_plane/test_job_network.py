@@ -27,7 +27,8 @@ def where(cloud: LocalCloud, monkeypatch: pytest.MonkeyPatch) -> Network:
 
 
 def need(kind: str, largest: int = 2, together: int = 0) -> Need:
-    return Need(region=REGION, instance_type=kind, spot=False, largest=largest, together=together or largest)
+    instances = {"largest_job_instances": largest, "all_jobs_instances": together or largest}
+    return Need(region=REGION, instance_type=kind, spot=False, **instances)
 
 
 def checked(where: Network, *needs: Need, groups: tuple[str, ...] = ()) -> dict[str, Finding]:

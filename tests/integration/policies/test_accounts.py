@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from localcloud.iam.evaluation import verdict as localcloud_verdict
-from localcloud.iam.resource_policies import lets
+from localcloud.iam.resource_policies import allows_principal
 from tests.integration.policies.account_cases import AT_HOME, CASES, HOME_ROLES, HOMES, acting_role, two_accounts
 from tests.integration.policies.case import ACTION, ALLOWED, IMPLICITLY, RESOURCE, Case
 from tests.integration.policies.grid import ACCOUNT, INSIDE, PARTS, Document, roles, the_templates
@@ -131,11 +131,11 @@ def test_only_the_right_role_of_the_control_plane_can_assume_each_role(
             asked.append(_becoming(stranger, part, "everything", trusts[part]))
             expected.append(IMPLICITLY)
     assert verdicts(named, asked) == expected
-    by_localcloud = [lets(one["trust"], "sts:AssumeRole", one["context"]["aws:PrincipalArn"]) for one in asked]
-    trusted = [
-        one["context"]["aws:PrincipalArn"].endswith(f":role/traingrid-{HOME_ROLES[_part(one)]}") for one in asked
-    ]
-    ours = [HOMES in one["context"]["aws:PrincipalArn"] for one in asked]
+    principals = [one["context"]["aws:PrincipalArn"] for one in asked]
+    pairs = list(zip(asked, principals, strict=True))
+    by_localcloud = [allows_principal(one["trust"], "sts:AssumeRole", principal) for one, principal in pairs]
+    trusted = [principal.endswith(f":role/traingrid-{HOME_ROLES[_part(one)]}") for one, principal in pairs]
+    ours = [HOMES in principal for principal in principals]
     assert by_localcloud == [a and b for a, b in zip(trusted, ours, strict=True)]
 
 

@@ -64,7 +64,7 @@ def _capacity(replace: Replace) -> None:
     row = {"region": "us-east-1", "instance_type": "ml.m5.large", "instances": 4, "as_of": date(2026, 1, 2)}
     quotas = [row | {"purchase_option": option, "training_plan": ""} for option in ("on_demand", "spot")]
     plans = [row | {"purchase_option": "plan", "training_plan": "arn:plan/p-1", "starts_at": NOW, "ends_at": None}]
-    needs = [SimpleNamespace(region="us-east-1", instance_type="ml.m5.large", spot=False, together=2)]
+    needs = [SimpleNamespace(region="us-east-1", instance_type="ml.m5.large", spot=False, all_jobs_instances=2)]
     _grid(replace, "capacity", existing_catalog=None, needs_of=SimpleNamespace(instances=needs))
     read = SimpleNamespace(quotas=quotas, plans=plans, problems=["eu-west-1"])
     replace("traingrid.catalog.refresh_capacity.read_capacity", returns(read))

@@ -36,7 +36,7 @@ def instances(deployment: Deployment, *lines: dict[str, Any]) -> dict[str, tuple
     """Return the instances for the largest job, and for all jobs, by Region."""
     content = "\n".join(map(json.dumps, lines)).encode()
     needs = job_needs(iter_jobs(parse(content, deployment), deployment, NO_SUBMISSION))
-    return {need.region: (need.largest, need.together) for need in needs}
+    return {need.region: (need.largest_job_instances, need.all_jobs_instances) for need in needs}
 
 
 def test_a_region_that_trains_on_eks_by_default_needs_no_quota_of_sagemaker(deployment: Deployment) -> None:

@@ -19,10 +19,10 @@ def test_every_optional_field_has_a_reader() -> None:
 
 def test_settings_replace_the_defaults_of_the_grid() -> None:
     defaults = JobDefaults(image="resnet", instance_type="ml.g5.xlarge", instance_count=2, streams="rank")
-    job = LineSettings(instance_count=4, retries=0).over(defaults)
+    job = LineSettings(instance_count=4, retries=0).applied_to(defaults)
     assert (job.instance_count, job.retries, job.streams, job.instance_type) == (4, 0, "rank", "ml.g5.xlarge")
-    assert NO_SETTINGS.over(defaults) is defaults
-    assert LineSettings(algorithm="resnet-scan").over(defaults).streams == "host"
+    assert NO_SETTINGS.applied_to(defaults) is defaults
+    assert LineSettings(algorithm="resnet-scan").applied_to(defaults).streams == "host"
 
 
 def test_attributes_of_the_sdk_become_known_fields() -> None:

@@ -111,11 +111,11 @@ def test_only_hosts_that_join_each_other_wait_without_a_limit(
     host: Make, hyperparameters: dict[str, str], limit: float | None
 ) -> None:
     assert wait_limit(host(request(HyperParameters=hyperparameters))) == limit
-    assert peers.JOINING == (MPI_ENABLED, TORCHRUN_ENABLED)
+    assert peers.JOINING_LAUNCHERS == (MPI_ENABLED, TORCHRUN_ENABLED)
 
 
 def test_independent_hosts_start_after_the_limit(host: Make, monkeypatch: pytest.MonkeyPatch, log: RecordedLog) -> None:
-    monkeypatch.setattr(peers, "INDEPENDENT_SECONDS", 0.2)
+    monkeypatch.setattr(peers, "WAIT_SECONDS_WITHOUT_JOIN", 0.2)
     Peers(host(), Names().resolves).wait()
     assert any(f"Start without {name(1)}" in message for message in log.messages)
 

@@ -18,8 +18,8 @@ _ADDRESSES, _ADDRESSES_WITH_EFA = 2, 5
 "Ensure That Subnets Have Enough IP Addresses")."""
 _ALL = "-1"
 """The protocol of a rule for all traffic (https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_IpPermission.html)."""
-_GROUPS = "security groups for EFA"
-_FREE = "free addresses of subnets"
+_EFA_GROUPS = "security groups for EFA"
+_FREE_ADDRESSES = "free addresses of subnets"
 
 
 def job_network(
@@ -33,40 +33,43 @@ def job_network(
     """
     if not settings.subnets or not needs:
         return
-    yield run_check(region, _FREE, partial(_free_addresses, settings, region, needs, role), "ec2:DescribeSubnets")
+    look = partial(_check_free_addresses, settings, region, needs, role)
+    yield run_check(region, _FREE_ADDRESSES, look, "ec2:DescribeSubnets")
     types = sorted({need.instance_type for need in needs if has_efa(need.instance_type)})
     if types:
         look = partial(_group_for_efa, settings.security_groups, region, ", ".join(types), role)
-        yield run_check(region, _GROUPS, look, "ec2:DescribeSecurityGroupRules")
+        yield run_check(region, _EFA_GROUPS, look, "ec2:DescribeSecurityGroupRules")
 
 
-def _free_addresses(settings: Region, region: str, needs: Sequence[Need], role: ActingRole | None) -> Finding:
+def _check_free_addresses(settings: Region, region: str, needs: Sequence[Need], role: ActingRole | None) -> Finding:
     """Compare the free addresses with the hosts of the largest job, and with those of all jobs.
 
     Hosts with EFA must be in one Availability Zone (https://docs.aws.amazon.com/parallelcluster/latest/ug/efa-v3.html).
     Jobs that run at present use addresses, too, so the numbers may rise later.
     """
     subnets = file_systems.subnets(settings.subnets, region, role)
-    zones: Counter[str] = Counter()
+    free_by_zone: Counter[str] = Counter()
     for subnet in subnets:
-        zones[subnet.zone] += subnet.free_addresses
-    total = zones.total()
-    for need in sorted(needs, key=_of_one_job, reverse=True):
-        needed, free = _of_one_job(need), max(zones.values()) if has_efa(need.instance_type) else total
+        free_by_zone[subnet.zone] += subnet.free_addresses
+    total = free_by_zone.total()
+    for need in sorted(needs, key=_addresses_of_largest_job, reverse=True):
+        needed = _addresses_of_largest_job(need)
+        free = max(free_by_zone.values()) if has_efa(need.instance_type) else total
         if free < needed:
             place = "in one zone" if free < total else f"in {counted(len(subnets), 'subnet')}"
             reason = f"at most {free} {place}, but the hosts of one job with {need.instance_type} need {needed}"
             fix = f"add a subnet of {subnets[0].vpc} with {needed} free addresses to subnets of {region} in grid.yaml"
-            return Finding(region=region, subject=_FREE, verdict=Verdict.WRONG, reason=reason, fix=fix)
-    together = sum(need.together * _addresses(need) for need in needs)
-    reason = f"{total} in {counted(len(subnets), 'subnet')}, {max(map(_of_one_job, needs))} needed for one job"
-    if total < together:
-        reason += f", {together} for all at once: some could fail to start"
-    return Finding(region=region, subject=_FREE, verdict=Verdict.GOOD, reason=reason)
+            return Finding(region=region, subject=_FREE_ADDRESSES, verdict=Verdict.WRONG, reason=reason, fix=fix)
+    needed_for_all_jobs = sum(need.all_jobs_instances * _addresses(need) for need in needs)
+    needed = max(map(_addresses_of_largest_job, needs))
+    reason = f"{total} in {counted(len(subnets), 'subnet')}, {needed} needed for one job"
+    if total < needed_for_all_jobs:
+        reason += f", {needed_for_all_jobs} for all at once: some could fail to start"
+    return Finding(region=region, subject=_FREE_ADDRESSES, verdict=Verdict.GOOD, reason=reason)
 
 
-def _of_one_job(need: Need) -> int:
-    return need.largest * _addresses(need)
+def _addresses_of_largest_job(need: Need) -> int:
+    return need.largest_job_instances * _addresses(need)
 
 
 def _addresses(need: Need) -> int:
@@ -86,12 +89,12 @@ def _group_for_efa(groups: Sequence[str], region: str, types: str, role: ActingR
     group = min(groups, key=lambda name: len(missing[name]))
     if not missing[group]:
         reason = f"{group} allows all traffic of {types}"
-        return Finding(region=region, subject=_GROUPS, verdict=Verdict.GOOD, reason=reason)
+        return Finding(region=region, subject=_EFA_GROUPS, verdict=Verdict.GOOD, reason=reason)
     ways = " and ".join("inbound" if way == "ingress" else "outbound" for way in missing[group])
     rule = f"{types} has EFA, which needs a group that allows all traffic from and to itself; {group} lacks the {ways}"
     fix = " && ".join(_command(way, group, region) for way in missing[group])
     reason = f"{rule} rule{'s' * (len(missing[group]) > 1)}"
-    return Finding(region=region, subject=_GROUPS, verdict=Verdict.WRONG, reason=reason, fix=fix)
+    return Finding(region=region, subject=_EFA_GROUPS, verdict=Verdict.WRONG, reason=reason, fix=fix)
 
 
 def _allows(rules: Iterable[GroupRule], group: str, way: str) -> bool:

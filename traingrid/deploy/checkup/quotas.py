@@ -26,15 +26,15 @@ class Need:
 
     Attributes:
         spot: Whether they are spot instances, which have separate quotas.
-        largest: The number for the largest job; with a smaller quota it can never start.
-        together: The number for all jobs at once; with a smaller quota some jobs wait for others.
+        largest_job_instances: The number for the largest job; with a smaller quota it can never start.
+        all_jobs_instances: The number for all jobs at once; with a smaller quota some jobs wait for others.
     """
 
     region: str
     instance_type: str
     spot: bool
-    largest: int
-    together: int
+    largest_job_instances: int
+    all_jobs_instances: int
 
     @property
     def quota(self) -> str:
@@ -72,8 +72,8 @@ def grid_needs(grid: GridSettings) -> list[Need]:
             region=region,
             instance_type=job.instance_type,
             spot=False,
-            largest=job.instance_count,
-            together=job.instance_count,
+            largest_job_instances=job.instance_count,
+            all_jobs_instances=job.instance_count,
         )
         for region, settings in grid.regions.items()
         if settings.backend == "sagemaker"
@@ -91,7 +91,13 @@ def job_needs(jobs: Iterable[Job]) -> list[Need]:
         largest[key] = max(largest.get(key, 0), job.instance_count)
         together[key] += job.instance_count
     return [
-        Need(region=region, instance_type=kind, spot=spot, largest=count, together=together[region, kind, spot])
+        Need(
+            region=region,
+            instance_type=kind,
+            spot=spot,
+            largest_job_instances=count,
+            all_jobs_instances=together[region, kind, spot],
+        )
         for (region, kind, spot), count in sorted(largest.items())
     ]
 
@@ -110,21 +116,20 @@ def check_quotas(region: str, needs: list[Need], role: ActingRole | None = None)
 
 
 def _finding(need: Need, quota: dict[str, Any] | None) -> Finding:
+    finding = partial(Finding, region=need.region, subject=need.quota)
     if quota is None:
         fix = "choose another instance type, or remove the Region from grid.yaml"
         reason = "SageMaker has no such quota: the Region does not offer the instance type"
-        return Finding(region=need.region, subject=need.quota, verdict=Verdict.WRONG, reason=reason, fix=fix)
-    value = int(quota["Value"])
-    raise_it = (
+        return finding(verdict=Verdict.WRONG, reason=reason, fix=fix)
+    value, needed = int(quota["Value"]), need.all_jobs_instances
+    increase_command = (
         f"aws service-quotas request-service-quota-increase --region {need.region} --service-code sagemaker "
-        f"--quota-code {quota['QuotaCode']} --desired-value {need.together}"
+        f"--quota-code {quota['QuotaCode']} --desired-value {needed}"
     )
-    if value < need.largest:
-        reason = f"{value} granted, but one job needs {need.largest}: it could never start"
-        return Finding(region=need.region, subject=need.quota, verdict=Verdict.WRONG, reason=reason, fix=raise_it)
-    if value < need.together:
-        reason = f"{value} granted, but all jobs at once need {need.together}: some wait for others"
-        return Finding(region=need.region, subject=need.quota, verdict=Verdict.GOOD, reason=reason, fix=raise_it)
-    return Finding(
-        region=need.region, subject=need.quota, verdict=Verdict.GOOD, reason=f"{value} granted, {need.together} needed"
-    )
+    if value < need.largest_job_instances:
+        reason = f"{value} granted, but one job needs {need.largest_job_instances}: it could never start"
+        return finding(verdict=Verdict.WRONG, reason=reason, fix=increase_command)
+    if value < needed:
+        reason = f"{value} granted, but all jobs at once need {needed}: some wait for others"
+        return finding(verdict=Verdict.GOOD, reason=reason, fix=increase_command)
+    return finding(verdict=Verdict.GOOD, reason=f"{value} granted, {needed} needed")

@@ -52,15 +52,16 @@ def _check_offers(algorithm: BuiltIn, line: Line, grid: GridSettings) -> Iterato
 
 
 def violations_of(job: Job, grid: GridSettings, line: Line) -> list[BrokenRule]:
-    """Return the rules of its built-in algorithm that a job breaks, for each of the line's instance types."""
-    algorithm = algorithm_of_line(line, grid)
-    if algorithm is None:
+    """Return the rules that a job breaks of its built-in algorithm, checked with each instance type of the line."""
+    built_in_algorithm = algorithm_of_line(line, grid)
+    if built_in_algorithm is None:
         return []
     if job.streams == "rank":
         reason = "the program of an algorithm does not support one stream per rank"
         return [BrokenRule(field="streams", value="rank", reason=reason, next_step="Write streams host.")]
+    rules = built_in_algorithm.algorithm
     types = dict.fromkeys((job.instance_type, *(line.settings.instance_types or ())))
-    return [violation for name in types for violation in algorithm.algorithm.violations(use_of(job, name))]
+    return [broken for instance_type in types for broken in rules.violations(use_of(job, instance_type))]
 
 
 def algorithm_of_line(line: Line, grid: GridSettings) -> BuiltIn | None:

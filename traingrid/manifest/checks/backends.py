@@ -104,7 +104,7 @@ def _check_data_and_launch(
                 reason = f"the channel {name} is on a file system, which SageMaker mounts only through a VPC"
                 step = f"Write backend eks, or set subnets and security_groups of {region} in grid.yaml and deploy."
                 yield Problem("inputs", channel.location, reason, step)
-    if line.settings.capacity_wait is not None and line.settings.over(grid.job).launch == "queued":
+    if line.settings.capacity_wait is not None and line.settings.applied_to(grid.job).launch == "queued":
         reason = "a service queue keeps its jobs until it has room"
         yield Problem("capacity_wait", "", reason, "Write launch direct, or remove capacity_wait.")
 

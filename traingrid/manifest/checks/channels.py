@@ -35,7 +35,7 @@ def check(line: Line, rules: Rules) -> Iterator[Problem]:
 
 def _check_region(data: S3Uri | Inputs, settings: LineSettings, rules: Rules) -> Iterator[Problem]:
     """Yield the errors of the channels in one Region."""
-    grid, defaults = rules.grid, settings.over(rules.grid.job)
+    grid, defaults = rules.grid, settings.applied_to(rules.grid.job)
     inputs, field = channels(data, defaults), "inputs" if isinstance(data, dict) else "s3_uri"
     yield from _check_stream_support(inputs, settings)
     for name, channel in inputs.items():

@@ -9,7 +9,7 @@ from traingrid.job.launchers import ADDED
 from traingrid.job.ownership import tags_of
 from traingrid.manifest.fields import NO_SETTINGS
 from traingrid.manifest.limits import most
-from traingrid.manifest.line import hyperparameters, is_algorithm, is_ours
+from traingrid.manifest.line import hyperparameters, is_algorithm, uses_grid_image
 from traingrid.manifest.problem import Problem
 
 if TYPE_CHECKING:
@@ -29,19 +29,15 @@ _PROGRAM = 2
 
 
 def check(line: Line, rules: Rules) -> Iterator[Problem]:
-    """Yield the fields of a line that do not go together, and mappings with too many entries."""
+    """Yield the fields of a line that cannot be combined, a too long output URI, and mappings with too many entries."""
     settings = line.settings
     if settings is NO_SETTINGS:
         return
-    rules_of_fields = (*_programs(line, rules.grid), *_times(line, rules.grid), _plan(line))
+    rules_of_fields = (*_programs(line, rules.grid), *_times(line, rules.grid), _training_plan_rule(line))
     for field, is_wrong, reason, next_step in rules_of_fields:
-        if is_wrong and getattr(settings, field):
+        if is_wrong and getattr(settings, field):  # a rule applies only to a field that the line has
             yield Problem(field, None, reason, next_step)
-    most_characters = _most_output_characters()
-    is_too_long = settings.output and rules.output_uri_characters(settings.output) > most_characters
-    if is_too_long and is_ours(settings, rules.grid):
-        reason = f"its URI has more than {most_characters} characters, too many for a variable of the grid's image"
-        yield Problem("output", None, reason, "Write a shorter folder.")
+    yield from _too_long_output(line, rules)
     yield from _too_many_entries(line, rules.grid)
 
 
@@ -56,7 +52,7 @@ def _programs(line: Line, grid: GridSettings) -> Iterator[_Rule]:
     yield "entry_point", "source" not in fields, "entry_point requires source", "Name the program's archive."
 
 
-def _plan(line: Line) -> _Rule:
+def _training_plan_rule(line: Line) -> _Rule:
     """Return the rule of training plans, whose instances are reserved and paid in advance.
 
     SageMaker's service model lists training plans beside on-demand capacity and excludes managed spot training
@@ -70,17 +66,25 @@ def _plan(line: Line) -> _Rule:
 def _times(line: Line, grid: GridSettings) -> Iterator[_Rule]:
     """Yield the rules of a line's durations."""
     settings, longest = line.settings, grid.training.max_runtime
-    runtime = settings.over(grid.job).max_runtime
+    runtime = settings.applied_to(grid.job).max_runtime
     next_step = "Reduce it; the limit is max_runtime of `training` in grid.yaml."
     yield "max_runtime", runtime > longest, f"must be at most {longest} s, the limit of this grid", next_step
     yield "max_wait", not settings.spot, "only valid for spot jobs", "Write spot true, or remove max_wait."
     yield "max_wait", (settings.max_wait or 0) < runtime, "must be at least max_runtime", "Increase max_wait."
 
 
+def _too_long_output(line: Line, rules: Rules) -> Iterator[Problem]:
+    max_characters, output = _max_output_characters(), line.settings.output
+    is_too_long = output and rules.output_uri_characters(output) > max_characters
+    if is_too_long and uses_grid_image(line.settings, rules.grid):
+        reason = f"its URI has more than {max_characters} characters, too many for a variable of the grid's image"
+        yield Problem("output", None, reason, "Write a shorter folder.")
+
+
 def _too_many_entries(line: Line, grid: GridSettings) -> Iterator[Problem]:
     settings = line.settings
-    variables = len(settings.environment) + is_ours(settings, grid) + ("profile" in line.fields)
-    of_launcher = 0 if is_algorithm(settings, grid) else ADDED[settings.over(grid.job).launcher]
+    variables = len(settings.environment) + uses_grid_image(settings, grid) + ("profile" in line.fields)
+    of_launcher = 0 if is_algorithm(settings, grid) else ADDED[settings.applied_to(grid.job).launcher]
     of_program = _PROGRAM * (settings.source is not None)
     numbers = (
         ("hyperparameters", len(hyperparameters(settings, grid)) + of_program + of_launcher, most("HyperParameters")),
@@ -94,6 +98,6 @@ def _too_many_entries(line: Line, grid: GridSettings) -> Iterator[Problem]:
 
 
 @cache
-def _most_output_characters() -> int:
+def _max_output_characters() -> int:
     """Return the maximum length of an output URI that is the beginning of TRAINGRID_TENSORBOARD."""
     return most("TrainingEnvironmentValue") - len("tensorboard/")

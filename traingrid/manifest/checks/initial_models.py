@@ -25,7 +25,7 @@ training", https://docs.aws.amazon.com/sagemaker/latest/dg/incremental-training.
 
 def check(line: Line, rules: Rules) -> Iterator[Problem]:
     """Yield the errors of a line's initial model."""
-    model, defaults = str(line.settings.init_from), line.settings.over(rules.grid.job)
+    model, defaults = str(line.settings.init_from), line.settings.applied_to(rules.grid.job)
     if line.settings.init_from is None:
         return
     if any(MODEL_CHANNEL in channels(data, defaults) for data in line.places.values()):

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from traingrid.manifest.allowed import Rules
     from traingrid.manifest.line import Line
 
-_REMOVE = "Remove keep_alive, or {}."
+_REMOVE_KEEP_ALIVE_OR = "Remove keep_alive, or {}."
 
 
 def check(line: Line, rules: Rules) -> Iterator[Problem]:
-    """Yield the reasons why the instances of a line's job are not kept.
+    """Yield the errors of a line's keep_alive: the instances of some jobs cannot be kept.
 
     Spot instances are not kept (https://docs.aws.amazon.com/sagemaker/latest/dg/train-warm-pools.html, Considerations).
     A budget counts the time of trainings only, so it would not limit the cost of kept instances. No documentation
@@ -28,23 +28,17 @@ def check(line: Line, rules: Rules) -> Iterator[Problem]:
     longest = grid.training.max_keep_alive
     deploy = "set max_keep_alive of `training` in grid.yaml and deploy"
     limit = "Reduce it; the limit is max_keep_alive of `training` in grid.yaml."
-    is_queued = line.settings.over(grid.job).launch == "queued"
+    is_queued = line.settings.applied_to(grid.job).launch == "queued"
+    has_budget, has_plan = "budget_dollars" in line.fields, "training_plan" in line.fields
     too_long = longest is not None and seconds > longest
-    for is_wrong, reason, next_step in (
-        (longest is None, "this grid keeps no instances", _REMOVE.format(deploy)),
+    rules_of_field = (
+        (longest is None, "this grid keeps no instances", _REMOVE_KEEP_ALIVE_OR.format(deploy)),
         (too_long, f"must be at most {longest} s, the limit of this grid", limit),
-        (line.settings.spot, "SageMaker keeps no spot instances", _REMOVE.format("spot")),
-        (
-            "budget_dollars" in line.fields,
-            "a budget does not count the cost of kept instances",
-            _REMOVE.format("the budget"),
-        ),
-        (is_queued, "not supported in a service queue", _REMOVE.format("write launch direct")),
-        (
-            "training_plan" in line.fields,
-            "the instances of a training plan are reserved anyway",
-            _REMOVE.format("the plan"),
-        ),
-    ):
+        (line.settings.spot, "SageMaker keeps no spot instances", _REMOVE_KEEP_ALIVE_OR.format("spot")),
+        (has_budget, "a budget does not count the cost of kept instances", _REMOVE_KEEP_ALIVE_OR.format("the budget")),
+        (is_queued, "not supported in a service queue", _REMOVE_KEEP_ALIVE_OR.format("write launch direct")),
+        (has_plan, "the instances of a training plan are reserved anyway", _REMOVE_KEEP_ALIVE_OR.format("the plan")),
+    )
+    for is_wrong, reason, next_step in rules_of_field:
         if is_wrong:
             yield Problem("keep_alive", None, reason, next_step)

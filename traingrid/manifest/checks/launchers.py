@@ -26,7 +26,7 @@ def check(line: Line, rules: Rules) -> Iterator[Problem]:
         if settings.launcher not in (None, "mpi"):
             yield Problem("launcher", settings.launcher, "an algorithm starts its own processes", "Remove launcher.")
         return
-    launcher = settings.over(grid.job).launcher
+    launcher = settings.applied_to(grid.job).launcher
     if launcher == "mpi":
         yield from _mpi(settings, grid)
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traingrid.manifest.line import is_ours
+from traingrid.manifest.line import uses_grid_image
 from traingrid.manifest.problem import Problem
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ def check(line: Line, rules: Rules) -> Iterator[Problem]:
     steps = line.settings.profile
     if steps is None:
         return
-    if not is_ours(line.settings, rules.grid):
+    if not uses_grid_image(line.settings, rules.grid):
         reason = "only the grid's own training image writes a profile"
         yield Problem("profile", steps, reason, "Remove profile, or use an image with build.")
     elif rules.grid.training.network_isolation:

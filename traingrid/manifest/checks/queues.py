@@ -29,7 +29,7 @@ _LATEST = names.TrainingJobName(submission="0" * 8, index=49_999, attempt=999)
 def check(line: Line, rules: Rules) -> Iterator[Problem]:
     """Yield the errors of a line's share and launch; its other fields are valid."""
     grid = rules.grid
-    defaults = line.settings.over(grid.job)
+    defaults = line.settings.applied_to(grid.job)
     share, launch = defaults.share, defaults.launch
     if share is None and grid.shares:
         next_step = f"Write {', '.join(grid.shares)}, or set `share` in grid.yaml."
@@ -44,7 +44,7 @@ def check(line: Line, rules: Rules) -> Iterator[Problem]:
 
 def different_shares(lines: Sequence[Line], grid: GridSettings) -> list[LineError]:
     """Return an error if the lines have more than one share, because a submission is queued as one array job."""
-    shares = dict.fromkeys(line.settings.over(grid.job).share for line in lines) if grid.shares else {}
+    shares = dict.fromkeys(line.settings.applied_to(grid.job).share for line in lines) if grid.shares else {}
     if len(shares) < 2:
         return []
     reason = f"its lines have the shares {', '.join(map(str, shares))}, and a submission may have only one share"
@@ -58,7 +58,7 @@ def _wrong_in(region: str, line: Line, share: str, deployment: Deployment) -> It
         next_step = f"Write direct, or give {region} a service_queue in grid.yaml and deploy."
         yield Problem("launch", "queued", f"{region} has no service queue", next_step)
         return
-    defaults = line.settings.over(grid.job)
+    defaults = line.settings.applied_to(grid.job)
     most = queue.most(share, defaults.instance_type)
     if defaults.instance_count > most:
         reason = f"the service queue of {region} runs at most {most} of {defaults.instance_type} at once for this job"
@@ -75,7 +75,7 @@ def too_large_with_model(line: Line, deployment: Deployment) -> Iterator[Problem
     Args:
         line: The line, with the Region and the URI of its model.
     """
-    if line.settings.over(deployment.grid.job).launch == "queued":
+    if line.settings.applied_to(deployment.grid.job).launch == "queued":
         for region in line.places:
             yield from _too_large(region, line, deployment)
 

@@ -39,7 +39,7 @@ def check(line: Line, rules: Rules) -> Iterator[Problem]:
 
 def _other_types(line: Line, rules: Rules) -> Iterator[Problem]:
     """Yield each of a line's `instance_types` that has another number of accelerators than its own type."""
-    job = line.settings.over(rules.grid.job)
+    job = line.settings.applied_to(rules.grid.job)
     number = accelerators(job.instance_type, job.processes_per_host)
     for alternative in line.settings.instance_types or ():
         if (accelerators_of_it := accelerators(alternative, job.processes_per_host)) != number:

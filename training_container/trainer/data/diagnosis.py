@@ -21,15 +21,15 @@ from training_container.trainer.demux.framing import FOOTER, HEADER, masked_crc
 SEARCH_PART = 3
 """A search for the invalid record may take stall_seconds divided by this, because the other ranks wait meanwhile."""
 # TensorFlow's texts for a CRC that does not match, and for a record that exceeds its file (lib/io/record_reader.cc).
-_AT_BYTE = re.compile(r"(?:corrupted|truncated) record at (\d+)")
+_CORRUPT_POSITION = re.compile(r"(?:corrupted|truncated) record at (\d+)")
 # Our own errors, which TensorFlow returns inside its own.
-_OWN = re.compile(r"(Channel [\w.-]+: .*?)\s*(?:\[Op:|\[\[|$)", re.MULTILINE)
-_CORRUPT = (
+_OUR_ERROR = re.compile(r"(Channel [\w.-]+: .*?)\s*(?:\[Op:|\[\[|$)", re.MULTILINE)
+_CORRUPT_TEXT = (
     "is corrupt: a CRC does not match, or it is truncated there. Rewrite the object, or allow some corrupt records "
     "with the hyperparameter tolerate_corrupt_records."
 )
 # Details about the graph.
-_CLUTTER = re.compile(r"\{\{function_node .*?\}\}|\[\[\{\{.*|\[Op:.*", re.DOTALL)
+_GRAPH_DETAILS = re.compile(r"\{\{function_node .*?\}\}|\[\[\{\{.*|\[Op:.*", re.DOTALL)
 
 
 def explained(error: Exception, channel: FileChannel | PipeChannel, config: Config, epoch: int, records: range) -> str:
@@ -129,30 +129,31 @@ def _run_within(seconds: float | None, search: Callable[[], str | None]) -> str 
 
 def _find_problem(message: str, channel: FileChannel, config: Config, epoch: int, records: range) -> str | None:
     """Find the invalid record by reading the data again. Return a description of the record and its error, or None."""
-    if match := _AT_BYTE.search(message):
+    if match := _CORRUPT_POSITION.search(message):
         files = list(dict.fromkeys(part.path for part in channel.segments(epoch)))
         return _corrupt_file(files, int(match[1]))
     return _problem_in(channel, config, epoch, records)
 
 
 def _description(message: str, channel: FileChannel | PipeChannel, epoch: int, records: range) -> str:
-    """Return a description of the error from its own text."""
-    if own := _OWN.search(message):
+    """Return a description of an error from its text alone, without reading the data again."""
+    if our_error := _OUR_ERROR.search(message):
+        # A stream that does not even begin with a record (demux/framing.py) probably contains raw images.
         hint = (
             " Raw images cannot be streamed without labels: set their channel's input mode to File or FastFile, or "
             "list them with their labels in an augmented manifest."
         )
-        return own[1] + (hint if "header of record 0 at byte 0 " in own[1] else "")
-    if isinstance(channel, PipeChannel) and (match := _AT_BYTE.search(message)):
+        return our_error[1] + (hint if "header of record 0 at byte 0 " in our_error[1] else "")
+    if isinstance(channel, PipeChannel) and (match := _CORRUPT_POSITION.search(message)):
         # The plugin has checked the headers, so TensorFlow's position is that of the data after the header.
-        return f"Channel {channel.name}: the record at byte {int(match[1]) - HEADER:,} of {channel.path} {_CORRUPT}"
-    words = " ".join(_CLUTTER.sub("", message).split())[:300]
+        return (
+            f"Channel {channel.name}: the record at byte {int(match[1]) - HEADER:,} of {channel.path} {_CORRUPT_TEXT}"
+        )
+    words = " ".join(_GRAPH_DETAILS.sub("", message).split())[:300]
     description = f"an image cannot be decoded: {words}" if "decode_" in message else words
-    return (
-        f"Channel {channel.name}: {description} (batch {records.start // len(records)} of epoch {epoch + 1} "
-        "on this rank, "
-        "counted from 0)."
-    )
+    batch = records.start // len(records)  # all batches have the same size
+    place = f"batch {batch} of epoch {epoch + 1} on this rank, counted from 0"
+    return f"Channel {channel.name}: {description} ({place})."
 
 
 def _problem_in(channel: FileChannel, config: Config, epoch: int, records: range) -> str | None:
@@ -186,7 +187,7 @@ def _corrupt_file(files: Sequence[Path], position: int) -> str:
     for path in files:
         for start in (position - HEADER, position):
             if start in record_starts(path, start) and not _is_sound(path, start):
-                return f"the record at byte {start:,} of {path.name} {_CORRUPT}"
+                return f"the record at byte {start:,} of {path.name} {_CORRUPT_TEXT}"
     return (
         f"corrupted record at byte {position:,} of one of: {', '.join(path.name for path in files)}. If the index "
         "_records.json beside the data, or records-train.json beside the checkpoints, is of other files, delete it."

@@ -239,12 +239,15 @@ def _reading(config: Config, *, train: bool) -> ReadOptions:
 
 
 def _dataset(config: Config, channel: Channel, classes: tuple[str, ...], corrupt: CorruptRecords) -> ImageDataset:
+    """Return the channel's images: streamed, or, with `cache`, decoded once now and kept in memory."""
     streaming = StreamingDataset(channel, config, hvd.rank(), corrupt, classes)
     if not config.cache:
         return streaming
-    batches = iter(streaming.images(0, 0, repeat=False, train=False).batch(_CACHE_BATCH).prefetch(1))
-    cached = CachedDataset(corrupt.checked(batches, epoch=0, first=0, size=_CACHE_BATCH), config, hvd.rank())
-    corrupt.report(0)
+    images = streaming.images(epoch=0, first=0, repeat=False, train=False)
+    batches = iter(images.batch(_CACHE_BATCH).prefetch(1))
+    checked = corrupt.checked(batches, epoch=0, first=0, size=_CACHE_BATCH)
+    cached = CachedDataset(checked, config, hvd.rank())  # reads all batches
+    corrupt.report(epoch=0)
     return cached
 
 

@@ -9,8 +9,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 from localcloud.faults.plan import FaultPlan, Stub
-from localcloud.sagemaker.assumed_data import hold_image, hold_object
 from localcloud.sagemaker.backend import TrainingBackend
+from localcloud.sagemaker.initial_content import create_image, create_object
 from localcloud.sagemaker.training_plans import PAGE, Plan
 from localcloud.server.local_cloud import LocalCloud
 from localcloud.server.page_client import ask
@@ -39,8 +39,8 @@ def plan(name: str, *, starts: float = -1, ends: float = 1, **others: Any) -> st
 
 
 def create(client: Client, name: str, arn: str, *, hosts: int = 1, kind: str = KIND, **others: Any) -> None:
-    hold_image(ACCOUNT, IMAGE)
-    hold_object(ACCOUNT, "us-east-1", "campaigns", "a/train/part-0")
+    create_image(ACCOUNT, IMAGE)
+    create_object(ACCOUNT, "us-east-1", "campaigns", "a/train/part-0")
     role(client("iam"), "trains", "sagemaker.amazonaws.com")
     resources = {"InstanceType": kind, "InstanceCount": hosts, "VolumeSizeInGB": 1, "TrainingPlanArn": arn}
     wait = {"MaxWaitTimeInSeconds": 60} if others.get("EnableManagedSpotTraining") else {}

@@ -6,7 +6,7 @@ from botocore.exceptions import ClientError
 
 from localcloud.ecr.pulls import ImageNotFoundError, resolve
 from localcloud.faults.plan import FaultPlan, Stub
-from localcloud.sagemaker.assumed_data import hold_image, hold_object
+from localcloud.sagemaker.initial_content import create_image, create_object
 from localcloud.server.local_cloud import LocalCloud
 from tests.integration.localcloud.compute import role
 
@@ -43,16 +43,16 @@ def create(client: Client, name: str, specification: dict[str, str]) -> None:
 def test_a_training_job_finds_only_the_created_image_and_objects(cloud: LocalCloud, client: Client) -> None:
     with pytest.raises(ClientError, match="Cannot find repository: tensorflow-training in registry ID: 763104351884"):
         create(client, "no-image", {"TrainingImage": IMAGE})
-    hold_image(ACCOUNT, IMAGE)
+    create_image(ACCOUNT, IMAGE)
     with pytest.raises(ClientError, match="No S3 objects found"):
         create(client, "no-data", {"TrainingImage": IMAGE})
-    hold_object(ACCOUNT, "us-east-1", "campaigns", "a/train/part-0")
+    create_object(ACCOUNT, "us-east-1", "campaigns", "a/train/part-0")
     create(client, "all", {"TrainingImage": IMAGE})
     assert client("s3").list_objects_v2(Bucket="campaigns")["KeyCount"] == 1
 
 
 def test_a_stub_accepts_features_that_real_training_jobs_lack(cloud: LocalCloud, client: Client) -> None:
-    hold_object(ACCOUNT, "us-east-1", "campaigns", "a/train/part-0")
+    create_object(ACCOUNT, "us-east-1", "campaigns", "a/train/part-0")
     create(client, "algorithm", {"AlgorithmName": "my-algorithm"})
     cloud.faults.set(FaultPlan())
     with pytest.raises(ClientError, match="Requested resource not found"):
@@ -63,7 +63,7 @@ def test_images_with_tags_and_digests_exist_in_one_repository(cloud: LocalCloud,
     registry = f"{ACCOUNT}.dkr.ecr.us-east-1.amazonaws.com/grid/training"
     held = [f"{registry}:1", f"{registry}:2", f"{registry}@sha256:{'a' * 64}"]
     for uri in (*held, held[0]):
-        hold_image(ACCOUNT, uri)
+        create_image(ACCOUNT, uri)
     for uri in held:
         assert resolve(ACCOUNT, uri).command == ("true",)
     images = client("ecr").describe_images(repositoryName="grid/training")["imageDetails"]
@@ -71,6 +71,6 @@ def test_images_with_tags_and_digests_exist_in_one_repository(cloud: LocalCloud,
 
 
 def test_another_accounts_image_requires_pull_permission(cloud: LocalCloud) -> None:
-    hold_image(AWS, IMAGE.replace("tensorflow", "private"))
+    create_image(AWS, IMAGE.replace("tensorflow", "private"))
     with pytest.raises(ImageNotFoundError, match=f"no such repository from which {ACCOUNT} may pull"):
         resolve(ACCOUNT, IMAGE.replace("tensorflow", "private"))

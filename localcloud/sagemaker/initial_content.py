@@ -20,9 +20,10 @@ from localcloud.ecr.process_images import MEDIA_TYPE, ImageUri, ProcessImage
 if TYPE_CHECKING:
     from localcloud.sagemaker.backend import TrainingBackend
 
-_NOTHING = {"schemaVersion": 2, "mediaType": MEDIA_TYPE, "process": asdict(ProcessImage(command=("true",)))}
+_NO_OP_MANIFEST = {"schemaVersion": 2, "mediaType": MEDIA_TYPE, "process": asdict(ProcessImage(command=("true",)))}
+"""The manifest of an image whose program does nothing."""
 # As in the repositories of AWS's own deep-learning containers, other accounts may pull.
-_EVERYBODY_PULLS = json.dumps(
+_PUBLIC_PULL_POLICY = json.dumps(
     {
         "Version": "2012-10-17",
         "Statement": [
@@ -36,7 +37,7 @@ _EVERYBODY_PULLS = json.dumps(
 )
 
 
-def hold_object(account: str, region: str, bucket: str, key: str, content: bytes = b"") -> None:
+def create_object(account: str, region: str, bucket: str, key: str, content: bytes = b"") -> None:
     """Create an object and, if necessary, its bucket, without sending an event.
 
     Args:
@@ -50,7 +51,7 @@ def hold_object(account: str, region: str, bucket: str, key: str, content: bytes
     s3.put_object(bucket, key, content, disable_notification=True)
 
 
-def hold_algorithm(account: str, region: str, name_or_arn: str, training: Mapping[str, Any]) -> None:
+def create_algorithm(account: str, region: str, name_or_arn: str, training: Mapping[str, Any]) -> None:
     """Create an algorithm resource, or a subscription to one.
 
     Args:
@@ -58,10 +59,10 @@ def hold_algorithm(account: str, region: str, name_or_arn: str, training: Mappin
         name_or_arn: Its name in this account, or its ARN.
         training: Its TrainingSpecification.
     """
-    cast("TrainingBackend", sagemaker_backends[account][region]).algorithms.hold(name_or_arn, training)
+    cast("TrainingBackend", sagemaker_backends[account][region]).algorithms.add(name_or_arn, training)
 
 
-def hold_image(account: str, image_uri: str) -> None:
+def create_image(account: str, image_uri: str) -> None:
     """Create an image and its repository. A repository in another account's registry allows everyone to pull.
 
     An existing image is not replaced.
@@ -75,12 +76,13 @@ def hold_image(account: str, image_uri: str) -> None:
     """
     uri = ImageUri.parse(image_uri)
     registry = ecr_backends[uri.account][uri.region]
+    encryption = {"encryptionType": "AES256"}
     with suppress(RepositoryAlreadyExistsException):
-        registry.create_repository(uri.repository, uri.account, {"encryptionType": "AES256"}, None, "MUTABLE", [])
+        registry.create_repository(uri.repository, uri.account, encryption, None, "MUTABLE", tags=[])
         if uri.account != account:
-            registry.set_repository_policy(uri.account, uri.repository, _EVERYBODY_PULLS)
+            registry.set_repository_policy(uri.account, uri.repository, _PUBLIC_PULL_POLICY)
     image_id = {"imageDigest": uri.digest} if uri.digest else {"imageTag": uri.tag}
     if not registry.batch_get_image(uri.repository, uri.account, [image_id])["images"]:
         # ECR treats pushes with the same manifest as one image; this annotation makes the image distinct.
-        manifest = json.dumps({**_NOTHING, "annotations": image_id})
+        manifest = json.dumps({**_NO_OP_MANIFEST, "annotations": image_id})
         registry.put_image(uri.repository, manifest, uri.tag, MEDIA_TYPE, uri.digest)
