@@ -194,7 +194,7 @@ def follow(job: TrainingJob, config: Config | None, stop_file: Path, connected: 
         status = forward_output(command, environment, readers)
         if silence.stalled:
             return fail(job.folders, silence.reason(job.current_host))
-        if stop.exceeded:
+        if stop.exceeded or (job.launch.script and stop_file.exists()):
             return STOPPED_STATUS
         if status == 0:
             return STOPPED_STATUS if stop_file.exists() else 0
@@ -233,7 +233,7 @@ def forward_output(command: list[str], environment: dict[str, str], readers: Rea
         start_new_session=True,
     ) as ranks:
         readers.silence.watch(ranks, lambda: end_launcher(ranks))
-        readers.stop.watch(ranks, lambda: end_launcher(ranks))
+        readers.stop.watch(ranks, lambda: end_launcher(ranks, _PEER_SECONDS))  # its ranks had their time after the stop
         if readers.others:
             readers.others.watch(lambda: end_launcher(ranks), readers.silence.heard)
         spared = readers.feed.process if readers.feed else None
@@ -253,12 +253,12 @@ def forward_output(command: list[str], environment: dict[str, str], readers: Rea
     return ranks.returncode
 
 
-def end_launcher(launcher: "subprocess.Popen[bytes]") -> None:
+def end_launcher(launcher: "subprocess.Popen[bytes]", ending_seconds: float = _ENDING_SECONDS) -> None:
     """End the launcher of this host's ranks: another host failed, no rank prints, or they continue after a stop.
 
-    First it may end by itself.
+    First it may end by itself; then it has some seconds to end its ranks.
     """
-    for seconds, end in ((_PEER_SECONDS, launcher.terminate), (_ENDING_SECONDS, launcher.kill)):
+    for seconds, end in ((_PEER_SECONDS, launcher.terminate), (ending_seconds, launcher.kill)):
         try:
             launcher.wait(seconds)
         except subprocess.TimeoutExpired:

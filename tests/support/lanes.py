@@ -42,6 +42,7 @@ REST = (
     "tests/training/runs/test_modes.py",
     "tests/training/runs/test_resume.py",
     "tests/training/runs/test_runs.py",
+    "tests/training/runs/test_stops_of_scripts.py",
     "tests/training/trainer/data/test_lockstep.py",
 )
 """Folders and files of the rest lane: localcloud's own tests and claims about AWS, the fault suite, other kinds of
