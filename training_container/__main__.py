@@ -25,7 +25,7 @@ from pathlib import Path
 from types import TracebackType
 
 from training_container.contract.missing_gpus import refuse_missing_gpus
-from training_container.contract.stopping import LAUNCHER, STOP_FILE, STOPPED_STATUS, polled_file
+from training_container.contract.stopping import LAUNCHER, STOP_FILE, STOPPED_STATUS
 from training_container.contract.training_job import ContractError, Folders, TrainingJob, read_training_job
 from training_container.launcher import (
     connected_hosts,
@@ -90,8 +90,8 @@ def stop_file_of(job: TrainingJob, scratch: Path) -> Path:
     if job.launch.launcher != "mpi" or len(job.hosts) == 1:
         return scratch / "stop"
     stop_file = job.folders.base / "stop-requested"
-    for earlier in (stop_file, polled_file(stop_file)):
-        earlier.unlink(missing_ok=True)
+    for earlier_file in stop_file.parent.glob(f"{stop_file.name}*"):
+        earlier_file.unlink()
     return stop_file
 
 
@@ -194,7 +194,8 @@ def follow(job: TrainingJob, config: Config | None, stop_file: Path, connected: 
         status = forward_output(command, environment, readers)
         if silence.stalled:
             return fail(job.folders, silence.reason(job.current_host))
-        if stop.exceeded or (job.launch.script and stop_file.exists()):
+        has_failed = connected is not None and connected.failure
+        if stop.exceeded or (job.launch.script and stop_file.exists() and not has_failed):
             return STOPPED_STATUS
         if status == 0:
             return STOPPED_STATUS if stop_file.exists() else 0

@@ -103,7 +103,7 @@ def packed(manifest: Path, deployment: Deployment, content: bytes | None = None)
     rows = _local_rows(content)
     local = [row for row in rows if row.values.get("region") in deployment.grid.regions]
     # The manifest check rejects a row with a Region outside of the grid, and should name this error alone.
-    outside = [row for row in rows if row not in local]
+    outside = [row for row in rows if row.values.get("region") not in deployment.grid.regions]
     content = _with_sources(
         content, outside, [_uri(next(iter(deployment.grid.regions)), b"", deployment)] * len(outside)
     )

@@ -76,7 +76,12 @@ def compare(
     for sentence in _exclusions(comparison):
         click.echo(printable(sentence))
     if best := comparison.best:
-        tied = [job for job in comparison.jobs if not job.exclusion and job.values[-1:] == best.values[-1:]]
+        tied = [
+            job
+            for job in comparison.jobs
+            if not job.exclusion
+            and job.status.metrics.get(comparison.metric) == best.status.metrics.get(comparison.metric)
+        ]
         if len(tied) > 1:
             click.echo(f"{len(tied)} jobs have the best {comparison.metric}; the first of them is named")
         click.echo(f"the best model: traingrid download {best.submission} {best.status.index}")

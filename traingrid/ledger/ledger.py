@@ -511,8 +511,13 @@ class Ledger:
         return list(each(Shortage.from_item, self._table.query(SHORTAGES, "#item >= :value", " ")))
 
     def record_rejection(self, rejection: Rejection) -> None:
-        """Record a manifest that was not accepted, unless an earlier try of the same event has recorded it."""
-        self._table.put_new(rejection.stored())
+        """Record a manifest that was not accepted, once for all tries of its event.
+
+        A try that reads the manifest replaces the reason of an earlier one that could not read it.
+        """
+        if not self._table.put_new(rejection.stored()) and rejection.errors:
+            changes: Item = {"errors": rejection.errors, "reason": rejection.reason}
+            self._table.update(rejection.key, changes, "#errors = :none", {":none": 0})
 
     def rejections(self) -> list[Rejection | Damaged]:
         """Return the rejections of the last week, including those of manifests that were corrected since."""

@@ -43,7 +43,7 @@ class Run:
     Attributes:
         status: Its state and last metrics.
         item: Its item of the ledger; None if no child has opened it.
-        job: Its line with all defaults, as it was submitted last; None for a manifest that a user submitted to Batch.
+        job: Its line with all defaults, as it was submitted last; None if it cannot be read.
         curves: The values of each metric in the last attempt, by the metric's name; only of the best jobs.
         differing: Those hyperparameters in which the jobs differ.
         exclusion: Why it cannot be the best job, as a phrase; empty if it can.

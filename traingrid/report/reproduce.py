@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _MAX_LINES, _MAX_BYTES = 1000, 200_000
 _MAX_ROWS = 200
 _BY_TAG = "by its tag; the repository may have another image with this tag now"
-_NO_LINES = "The user submitted this manifest to AWS Batch, so its lines with their defaults are not stored."
+_NO_LINES = "The lines of this submission, with their defaults, cannot be read."
 
 
 def reproduce_section(content: Content) -> Markup:

@@ -61,7 +61,7 @@ def retry(plane: ControlPlane, request: RetryRequest, by: str) -> dict[str, Any]
         by: The person who retries, as the ledger records it.
 
     Raises:
-        TraingridError: The submission does not exist, is not submitted yet, or was submitted without the intake.
+        TraingridError: The submission does not exist, or is not submitted yet.
         UsageError: The job does not exist, or has not failed or stopped.
     """
     done = plane.retrier.retry(request.submission, by, index=request.index)

@@ -9,6 +9,8 @@ import os
 import signal
 import threading
 import time
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from types import FrameType
 
@@ -18,9 +20,27 @@ LAUNCHER = "TRAINGRID_LAUNCHER_PID"
 STOPPED_STATUS = 143
 
 
+def ended_file(stop_file: Path, local_rank: int) -> Path:
+    """Return the file that exists once a rank of this host has ended after the stop."""
+    return stop_file.with_name(f"{stop_file.name}-ended-{local_rank}")
+
+
 def polled_file(stop_file: Path) -> Path:
     """Return the file that exists once a rank of this host has checked for the stop file: it needs no signal."""
     return stop_file.with_name(f"{stop_file.name}-polled")
+
+
+def ask_for_stop() -> bool:
+    """Return True if the training was asked to stop, for a script, whose ranks then get no signal."""
+    _record_that_it_asks()
+    return is_stopping()
+
+
+@cache
+def _record_that_it_asks() -> None:
+    if STOP_FILE in os.environ:
+        with suppress(OSError):  # a signal is then sent all the same
+            polled_file(Path(os.environ[STOP_FILE])).touch()
 
 
 def is_stopping() -> bool:

@@ -19,11 +19,11 @@ from typing import Any
 
 REQUIREMENTS = "requirements.txt"
 _FOLDER = "packages"
-_NAME = re.compile(r"\s*[\w.-]+")  # of a requirement such as "setuptools>=61"
+_MINIMUM = re.compile(r"([\w.-]+)(?:\s*>=\s*([\d.]+))?")  # a requirement such as setuptools>=61
 
 
 def install(code: Path, constraints: Path, base: Path) -> "subprocess.CompletedProcess[str]":
-    """Install a folder's requirements.txt and its package into the job's environment, as far as it has them.
+    """Install a folder's requirements.txt and its package into the job's environment; it has at least one of them.
 
     pip skips packages that the image already has.
 
@@ -41,14 +41,20 @@ def install(code: Path, constraints: Path, base: Path) -> "subprocess.CompletedP
     (_packages(environment) / "image.pth").write_text(
         "".join(f"import site; site.addsitedir({folder!r})\n" for folder in site.getsitepackages())
     )
-    pip: Sequence[str] = (
-        *(sys.executable, "-m", "pip", "--python", str(environment / "bin" / "python")),
-        *("install", "--disable-pip-version-check", "--no-color"),
-        *("--constraint", str(constraints)),
-        *(("--requirement", REQUIREMENTS) if (code / REQUIREMENTS).is_file() else ()),
-        *((*_build_options(code), ".") if is_package(code) else ()),
-    )
-    return subprocess.run(pip, cwd=code, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    pip = [sys.executable, "-m", "pip", "--python", str(environment / "bin" / "python"), "install"]
+    pip += ["--disable-pip-version-check", "--no-color", "--constraint", str(constraints)]
+    installs = [["--requirement", REQUIREMENTS]] * (code / REQUIREMENTS).is_file()
+    installs += [[*_build_options(code), "."]] * is_package(code)
+    output = ""
+    for install_arguments in installs:  # separately, because the options of a build apply to all that a call builds
+        result = subprocess.run(
+            [*pip, *install_arguments], cwd=code, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        )
+        output += result.stdout
+        if result.returncode:
+            break
+    result.stdout = output
+    return result
 
 
 def is_package(code: Path) -> bool:
@@ -72,13 +78,22 @@ def _build_system(code: Path) -> dict[str, Any]:
 
 def _build_options(code: Path) -> Sequence[str]:
     """Return pip's option for a build with the image's packages if these are enough, for hosts without an index."""
-    names = [_NAME.match(str(text)) for text in _build_system(code).get("requires", ["setuptools"])]
+    requirements = [str(text) for text in _build_system(code).get("requires", ["setuptools"])]
+    return ("--no-build-isolation",) if all(map(_is_met, requirements)) else ()
+
+
+def _is_met(requirement: str) -> bool:
+    """Return True if the image has a package that a build requires; False if pip should decide."""
+    match = _MINIMUM.fullmatch(requirement.strip())
     try:
-        for name in names:
-            importlib.metadata.version(name[0] if name else "")
-    except (importlib.metadata.PackageNotFoundError, ValueError):
-        return ()
-    return ("--no-build-isolation",)
+        version = importlib.metadata.version(match[1]) if match else ""
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return match is not None and _numbers(version) >= _numbers(match[2] or "0")
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", version)]
 
 
 def use(base: Path) -> None:

@@ -22,12 +22,13 @@ import resource
 import signal
 import sys
 import time
+from pathlib import Path
 from typing import NoReturn
 
 import psutil
 
 from training_container.contract.rank_variables import position
-from training_container.contract.stopping import is_stopping
+from training_container.contract.stopping import STOP_FILE, ended_file, is_stopping
 from training_container.launcher.exit_description import exit_phrase
 from training_container.ranks.marked_output import MarkedOutput
 
@@ -112,13 +113,27 @@ def _after_stop(status: int | None) -> int | None:
     """Return a rank's waitpid(2) status, which is 0 for any end after a stop: launchers kill all ranks if one fails.
 
     So a rank that ends at once, because it has nothing to save, does not interrupt the checkpoint of another one, nor
-    does a rank that fails because the other one has stopped before it.
+    does a rank that fails because the other one has stopped before it. mpirun also kills all ranks if one ends without
+    MPI_Finalize, so this process waits for the other ranks of its host.
     """
-    if not status or not is_stopping():
+    if not is_stopping():
         return status
-    ended = exit_phrase(os.waitstatus_to_exitcode(status))
-    print(f"Rank {position(os.environ).rank} {ended} after the stop.", flush=True)
+    if status:
+        ended = exit_phrase(os.waitstatus_to_exitcode(status))
+        print(f"Rank {position(os.environ).rank} {ended} after the stop.", flush=True)
+    _wait_for_other_ranks()
     return 0
+
+
+def _wait_for_other_ranks() -> None:
+    """Wait until all ranks of this host have ended, or until the launcher ends them."""
+    stop_file, here = Path(os.environ[STOP_FILE]), position(os.environ)
+    with contextlib.suppress(OSError):
+        ended_file(stop_file, here.local_rank).touch()
+        while not all(ended_file(stop_file, local_rank).exists() for local_rank in range(here.local_size)):
+            received = signal.sigtimedwait(_PASSED_ON, 0.1)
+            if received is not None:
+                return
 
 
 def _wait_for(child: int) -> int | None:

@@ -10,6 +10,7 @@ import runpy
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import TracebackType
 
@@ -21,7 +22,7 @@ from training_container.launcher import script_packages, scripts
 from training_container.launcher.exit_description import exit_phrase, likely_cause
 from training_container.ranks import leftovers, rank_process
 from training_container.ranks.marked_output import MarkedOutput
-from training_container.ranks.script_end import report_and_end
+from training_container.ranks.script_end import end_stopped, report_and_end
 
 
 class ScriptError(RuntimeError):
@@ -33,6 +34,8 @@ def main() -> None:
     marked = MARK_OUTPUT in os.environ
     leftovers.keep(MarkedOutput(rank_process.rank_number(), os.environ["SM_CURRENT_HOST"]) if marked else None)
     rank_process.begin(report_and_end)
+    if is_stopping():
+        return  # the signal was sent before this rank existed
     job = read_training_job(Folders.from_environment(os.environ), sys.argv[1:])
     if job.launch.launcher != "mpi":
         check_position(job)
@@ -88,13 +91,17 @@ def run_python(program: Path, arguments: list[str]) -> None:
     try:
         runpy.run_path(str(program), run_name="__main__")
     except SystemExit as ended:
-        if ended.code not in (None, 0) and not is_stopping():
+        if is_stopping():
+            end_stopped()
+        elif ended.code not in (None, 0):
             report_and_end(ScriptError, _ended(program, ended.code), None)
         raise
     except Exception as error:  # noqa: BLE001  # any exception of a script is reported, from the script's first line
         own_trace = _own_lines(error.__traceback__, program.parent)
         sys.excepthook(type(error), error, own_trace)  # a logger of the script may have wrapped it
         report_and_end(type(error), error, own_trace)
+    if is_stopping():
+        end_stopped()
 
 
 def run_shell(program: Path, arguments: list[str]) -> None:
@@ -105,6 +112,8 @@ def run_shell(program: Path, arguments: list[str]) -> None:
             for passed_on in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):  # also to its programs, as a terminal does
                 signal.signal(passed_on, lambda number, _frame: os.killpg(process.pid, number))
             status = process.wait()
+            while is_stopping() and _has_processes(process.pid):  # a shell without a trap ends before its programs
+                time.sleep(0.1)
     except OSError as error:
         ended = f"{program.name} names {shell[0]} in its first line, which this image cannot run: {error.strerror}."
     else:
@@ -112,6 +121,14 @@ def run_shell(program: Path, arguments: list[str]) -> None:
             return
         ended = f"{program.name} {exit_phrase(status)}.{likely_cause(status)}"
     report_and_end(ScriptError, ScriptError(ended), None)
+
+
+def _has_processes(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def shell_of(program: Path) -> list[str]:

@@ -12,14 +12,11 @@ Example:
 
 import os
 import sys
-from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 from training_container.contract.rank_variables import position
-from training_container.contract.stopping import STOP_FILE, is_stopping, polled_file
+from training_container.contract.stopping import ask_for_stop
 from training_container.contract.training_job import Folders
 
 
@@ -52,8 +49,7 @@ class Ranks:
         each rank only knows about its own host. The script should then write its checkpoint and end. A host whose ranks
         call this sends them no SIGTERM.
         """
-        _record_that_it_polls()
-        requested = is_stopping()
+        requested = ask_for_stop()
         # A script that uses torch.distributed has imported it; this module must not import PyTorch.
         distributed = sys.modules.get("torch.distributed")
         if distributed is None or not (distributed.is_available() and distributed.is_initialized()):
@@ -64,13 +60,6 @@ class Ranks:
 def current() -> Ranks:
     """Return the position of this process; the only rank if no launcher has started it."""
     return Ranks(**position(os.environ)._asdict(), folders=Folders.from_environment(os.environ))
-
-
-@cache
-def _record_that_it_polls() -> None:  # private
-    if STOP_FILE in os.environ:
-        with suppress(OSError):  # a signal is then sent all the same
-            polled_file(Path(os.environ[STOP_FILE])).touch()
 
 
 def _any_rank(distributed: Any, requested: bool) -> bool:  # private

@@ -11,14 +11,13 @@ Example:
 
 import os
 from dataclasses import dataclass
-from pathlib import Path
 
 import horovod.tensorflow as hvd
 import tensorflow as tf
 
 from training_container.contract.launch_options import ALLOW_CPU
 from training_container.contract.missing_gpus import may_use_cpu
-from training_container.contract.stopping import STOP_FILE
+from training_container.contract.stopping import ask_for_stop
 from training_container.contract.training_job import Folders, TrainingJob, read_training_job
 
 
@@ -48,10 +47,10 @@ class Cluster:
     def stop_requested(self) -> bool:
         """Return True if any rank was asked to stop, for example before SageMaker reclaims a Spot Instance.
 
-        All ranks must call this together, and get the same result. A script should then write its checkpoint and end.
+        All ranks must call this together, and get the same result. A script should then write its checkpoint and end. A
+        host whose ranks call this sends them no SIGTERM.
         """
-        path = os.environ.get(STOP_FILE)
-        return any_rank(path is not None and Path(path).exists())
+        return any_rank(ask_for_stop())
 
 
 def start(job: TrainingJob | None = None) -> Cluster:

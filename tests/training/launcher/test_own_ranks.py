@@ -209,7 +209,8 @@ def test_the_error_text_of_argparse_is_in_the_reason(run: Run, tmp_path: Path, l
 @pytest.mark.parametrize("launcher", [NONE, TWO])
 def test_a_stop_request_reaches_the_program_as_a_file(run: Run, launcher: Mapping[str, str]) -> None:
     text = """
-import os, time
+import os, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
 print("running", flush=True)
 while not os.path.exists(os.environ["TRAINGRID_STOP_FILE"]):
     time.sleep(0.05)

@@ -5,6 +5,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
+
 from tests.training.launcher.test_own_ranks import NONE, Run, failure, finished, launcher, line_with, run
 
 __all__ = ["launcher", "run"]  # the fixtures
@@ -89,15 +91,17 @@ time.sleep(2)
     assert (status, "got a signal" in output) == (143, False), output
 
 
+@pytest.mark.parametrize("trap", ["", "trap 'echo trapped > $SM_MODEL_DIR/trapped; exit 143' TERM"])
 def test_the_programs_of_a_shell_script_get_the_signal_too(
-    run: Run, tmp_path: Path, launcher: Mapping[str, str]
+    run: Run, tmp_path: Path, launcher: Mapping[str, str], trap: str
 ) -> None:
     text = """#!/bin/bash
-trap 'echo trapped > $SM_MODEL_DIR/trapped; exit 143' TERM
+%s
 python3 - <<'END'
 import os, signal, sys, time
 from pathlib import Path
 def save(number, frame):
+    time.sleep(3)
     Path(os.environ["SM_MODEL_DIR"], "saved").write_text("x")
     sys.exit(0)
 signal.signal(signal.SIGTERM, save)
@@ -105,12 +109,12 @@ print("running", flush=True)
 time.sleep(600)
 END
 """
-    (train,) = run(text, launcher, program="train.sh")
+    (train,) = run(text % trap, launcher, program="train.sh")
     line_with("running", train)
     train.send_signal(signal.SIGTERM)
     status, output = finished(train)
     assert status == 143, output
-    assert {"saved", "trapped"} <= {path.name for path in model(tmp_path).iterdir()}
+    assert {path.name for path in model(tmp_path).iterdir()} == ({"saved", "trapped"} if trap else {"saved"})
 
 
 FAILS = """
@@ -153,6 +157,23 @@ def test_a_script_that_ends_with_another_status_does_so_too(run: Run, tmp_path: 
     assert status == 1, output
     assert [(model(tmp_path) / name).read_text() for name in ("metrics-0.csv", "exit-0")] == ["loss,0.5", "called"]
     assert "ended with exit status 3" in failure(tmp_path)
+
+
+def test_a_script_that_has_replaced_its_streams_ends_like_others(run: Run, tmp_path: Path) -> None:
+    text = """
+import sys
+class Tee:
+    def write(self, text):
+        sys.__stderr__.write(text)
+    def flush(self):
+        pass
+sys.stderr = Tee()
+raise ValueError("bad label")
+"""
+    (train,) = run(text, NONE)
+    status, output = finished(train)
+    assert status == 1, output
+    assert "ValueError: bad label" in failure(tmp_path)
 
 
 def test_an_exit_function_that_never_ends_does_not_keep_a_failed_script(run: Run, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from tests.training.fake_s3 import CREDENTIALS, Store
 FAILS = "echo epoch=1 loss=0.5; echo epoch=2 loss=nan; exit 3"
 WAITS = """
 echo epoch=1 loss=0.5
+trap '' TERM  # the signal would end the script
 while [ ! -e "$TRAINGRID_STOP_FILE" ]; do sleep 0.1; done
 echo epoch=2 loss=0.25
 while [ ! -e "$SM_OUTPUT_DIR/go" ]; do sleep 0.1; done
