@@ -25,7 +25,7 @@ from traingrid.job.job import Job
 from traingrid.ledger.damage import intact
 from traingrid.ledger.ledger import Ledger
 from traingrid.ledger.rejections import unresolved
-from traingrid.ledger.timestamps import timestamp
+from traingrid.ledger.timestamps import now, timestamp
 from traingrid.manifest.errors import ManifestError
 from traingrid.manifest.parse import MAX_BYTES
 from traingrid.submission.files import chunks, read_job, submission_id
@@ -180,14 +180,20 @@ def test_a_manifest_that_cannot_be_read_is_recorded_with_the_next_step(
     def denied(*_: Any) -> None:
         raise ClientError({"Error": {"Code": "AccessDenied", "Message": "no kms:Decrypt"}}, "GetObject")
 
+    pieces = intake.storage.pieces
     monkeypatch.setattr(intake.storage, "pieces", denied)
-    source = upload(intake, SAMPLE)
-    with pytest.raises(ClientError):
-        intake.accept(source, owner="request-1")
+    source = replace(upload(intake, SAMPLE + "mars,s3://ragab-ml/x\n"), uploaded_at=now())
+    for number in range(3):  # Lambda's tries of one event
+        with pytest.raises(ClientError):
+            intake.accept(source, owner=f"request-{number}")
     (rejection,) = intact(intake.ledger.rejections())
     assert rejection.sentence.startswith(f"{source.uri} could not be read at {rejection.at}. AWS request failed: ")
     assert "no kms:Decrypt" in rejection.sentence
     assert "The intake tries three times within four minutes." in rejection.sentence
+    monkeypatch.setattr(intake.storage, "pieces", pieces)
+    intake.accept(source, owner="request-3")
+    (rejection,) = intact(intake.ledger.rejections())
+    assert (rejection.errors, "region 'mars'" in rejection.sentence) == (1, True)
 
 
 def test_repeated_events_submit_a_version_once(intake: Intake, batch: RecordingQueue) -> None:
