@@ -2,6 +2,7 @@
 
 from conformance.aws import Aws, refused
 from conformance.claim import claim, documented
+from conformance.resources.identity import acting_with, allow
 from conformance.resources.storage import shared_bucket
 from conformance.sources import model, page
 
@@ -72,12 +73,20 @@ def list_continues_after_a_key(aws: Aws) -> None:
         "https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html",
         "the write operation fails, resulting in a 412 Precondition Failed response",
     ),
-    used_by="traingrid/aws/s3.py traingrid/api/source_folders.py",
+    page(
+        "https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes-enforce.html",
+        "if the request includes the if-none-match header",
+    ),
+    used_by="traingrid/aws/s3.py traingrid/api/source_folders.py stacks/child_permissions.py",
 )
 def write_if_none_is_refused_if_there_is_one(aws: Aws) -> None:
-    """PutObject with If-None-Match: * is refused with PreconditionFailed if the object exists."""
-    s3, bucket, key = aws.client("s3"), shared_bucket(aws), aws.name("if-none")
-    s3.put_object(Bucket=bucket, Key=key, Body=b"one", IfNoneMatch="*")
+    """PutObject with If-None-Match: * is refused if the object exists, and a policy may require the header."""
+    bucket, key = shared_bucket(aws), aws.name("if-none")
+    new = allow("s3:PutObject", f"arn:aws:s3:::{bucket}/*", Null={"s3:if-none-match": "false"})
+    s3, writer = aws.client("s3"), acting_with(aws, new)("s3")
+    with refused("AccessDenied", text="s3:PutObject"):
+        writer.put_object(Bucket=bucket, Key=key, Body=b"one")
+    writer.put_object(Bucket=bucket, Key=key, Body=b"one", IfNoneMatch="*")
     with refused("PreconditionFailed"):
         s3.put_object(Bucket=bucket, Key=key, Body=b"two", IfNoneMatch="*")
     assert s3.get_object(Bucket=bucket, Key=key)["Body"].read() == b"one"

@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,6 +23,8 @@ SECONDS = 120.0
 VARIABLE = "TRAINGRID_STOP_SECONDS"
 """An environment variable with another limit."""
 _STEP_SECONDS = 1.0
+_ASKING_SECONDS = 3.0
+"""The time in which a script may ask for the first time, for example if its training has just begun."""
 
 
 class StopLimit:
@@ -57,13 +60,17 @@ class StopLimit:
 
 
 def ask_ranks_to_stop(top: int, stop_file: Path) -> None:
-    """Send SIGTERM to the ranks of a script on this host, unless one of them asks for the stop by itself.
+    """Send SIGTERM to the ranks of a script on this host, unless one of them asks for the stop, now or in a moment.
 
     Args:
         top: A process from which the ranks descend.
     """
-    if not polled_file(stop_file).exists():
-        signal_ranks(top, signal.SIGTERM)
+    deadline = time.monotonic() + _ASKING_SECONDS
+    while not polled_file(stop_file).exists():
+        if time.monotonic() > deadline:
+            signal_ranks(top, signal.SIGTERM)
+            return
+        time.sleep(0.1)
 
 
 def _has_ended(launcher: "subprocess.Popen[bytes]", seconds: float) -> bool:

@@ -23,6 +23,7 @@ AREAS = (
     "permission_conditions",
     "resource_conditions",
     "role_conditions",
+    "storage",
     "trust_conditions",
 )
 _PATIENCE = 2.0
