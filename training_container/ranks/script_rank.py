@@ -34,8 +34,6 @@ def main() -> None:
     marked = MARK_OUTPUT in os.environ
     leftovers.keep(MarkedOutput(rank_process.rank_number(), os.environ["SM_CURRENT_HOST"]) if marked else None)
     rank_process.begin(report_and_end)
-    if is_stopping():
-        return  # the signal was sent before this rank existed
     job = read_training_job(Folders.from_environment(os.environ), sys.argv[1:])
     if job.launch.launcher != "mpi":
         check_position(job)
