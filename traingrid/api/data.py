@@ -90,9 +90,9 @@ def other_objects(deployment: Deployment, region: str, folder: Path, target: S3U
         if error.response["Error"]["Code"] not in PERMISSION_CODES:
             raise
         return []
-    own_names = {names.DATASET_MARKER, ""}
-    by_name = {key.removeprefix(f"{target.key}/"): key for key in keys if key not in own_keys and not key.endswith("/")}
-    return [key for name, key in by_name.items() if name not in own_names and not names.is_hidden(name)]
+    own_keys.add((target / names.DATASET_MARKER).key)
+    candidates = (key for key in keys if key not in own_keys and not key.endswith("/"))
+    return [key for key in candidates if not names.is_hidden(key.removeprefix(f"{target.key}/"))]
 
 
 def files_below(folder: Path, above: frozenset[Path] = frozenset()) -> Iterator[Path]:

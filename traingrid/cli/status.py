@@ -57,7 +57,7 @@ def _submissions(folder: str = "") -> Schema[SubmissionItem]:
 
 @click.command()
 @click.argument("submission", required=False, type=SUBMISSION)
-@click.option("--watch", is_flag=True, help="Update the table until every job has ended; by default of the newest one.")
+@click.option("--watch", is_flag=True, help="Update the table until every job has ended. [default: newest submission]")
 @click.option("--all", "is_complete", is_flag=True, help="Show every job of a large submission.")
 @output_option(_submissions(), JOB_ROWS)
 @click.pass_obj
