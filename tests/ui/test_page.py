@@ -392,7 +392,7 @@ def test_campaigns_of_the_catalog_have_jobs_planned_copies_and_a_filter(
     value["runs"] = {"oslo": {"runs": 12, "dollars": 3.5}}
     move = {"campaign": "oslo", "source": "s3://a/b", "target": "s3://c/d", "from": "us-east-1", "to": "eu-west-1"}
     value["moves"] = [{**move, "bytes": 512 * 10**9, "dollars": 10.24, "state": "copying", "percent": 40, "jobs": 2}]
-    monkeypatch.setattr(Campaigns, "_value", lambda *_: value)
+    monkeypatch.setattr(Campaigns, "_page_data", lambda *_: value)
     answers: list[CampaignFacts | None] = [None, CampaignFacts()]
     with running_page(local.plane, read_facts=lambda: answers[0]) as page:
         tab.goto(page.address)
