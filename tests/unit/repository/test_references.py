@@ -1,4 +1,4 @@
-"""References: dotted names in backticks, and paths of modules, exist.
+"""References: dotted names in backticks, paths of modules, and attributes that tests replace, exist.
 
 A dotted name begins with a package (`traingrid.names.is_hidden`), a class of the same package (`Storage.sizes`), or a
 module that the file imports or whose constant it names (`names.is_hidden`, `retry.SLICE_SECONDS`). Any other, such as
@@ -98,6 +98,29 @@ def exists(reference: str, path: Path) -> bool:
     if name.isupper() or (is_imported and modules(first)):
         return any(name in defined(tree(module)) for module in modules(first))
     return True
+
+
+def replaced(path: Path) -> Iterator[str]:
+    """Yield the dotted names that a test replaces by `monkeypatch.setattr`, of what it imports from a package."""
+    statements = [node for node in ast.walk(tree(path)) if isinstance(node, ast.ImportFrom)]
+    imported = {
+        alias.asname or alias.name: f"{node.module}.{alias.name}" for node in statements for alias in node.names
+    }
+    for call in ast.walk(tree(path)):
+        match call:
+            case ast.Call(ast.Attribute(attr="setattr"), [ast.Constant(str(dotted)), *_]):
+                yield dotted
+            case ast.Call(ast.Attribute(attr="setattr"), [ast.Name(name), ast.Constant(str(attribute)), *_]):
+                yield f"{imported.get(name, '')}.{attribute}"
+
+
+def test_what_tests_replace_exists() -> None:
+    """Tests that need a browser or a container would otherwise be the first to notice a rename."""
+    names = [(path, name) for path in sources() if ROOT / "tests" in path.parents for name in replaced(path)]
+    own = [(path, name) for path, name in names if name.partition(".")[0] in PACKAGES]
+    assert len(own) > 100
+    stale = [f"{path.relative_to(ROOT)}: {name}" for path, name in own if not is_in_package(name.split("."))]
+    assert not stale
 
 
 def test_dotted_names_in_backticks_exist() -> None:
