@@ -9,10 +9,11 @@ lanes-of-test:
 
 lanes-of-test-all:
 	$(LANE) set-up-of-the-rest -- $(MAKE) --no-print-directory --jobs=3 setup-test setup-notebook setup-torch setup/ui/node_modules/.installed .venv-bench/.installed
-	@status=0; $(AT_ONCE) lane-rest lane-ranks lane-containers lane-notebook lane-torch lane-ui lane-tiny || status=$$?; \
+	@status=0; $(AT_ONCE) lane-rest lane-ui lane-torch lane-notebook lane-ranks lane-containers lane-tiny || status=$$?; \
 		$(ONE_BY_ONE) lane-guard || status=$$?; exit $$status
 
-# All lanes run, also after one has failed. Two at a time, because tests often wait; a comparison runs alone.
+# All lanes run, also after one has failed. Two at a time, because tests often wait; a comparison runs alone. In this
+# order, the longest lane starts first, and what a slow machine leaves out is last.
 ONE_BY_ONE = $(MAKE) --no-print-directory --keep-going
 AT_ONCE = $(ONE_BY_ONE) --jobs=2 --output-sync=line
 lane-control:

@@ -1,12 +1,15 @@
 """Shared models: botocore's models, client classes and endpoint rules, built once per process for all its sessions.
 
 botocore builds the class and the rules again for each client, which takes most of the time of a test with moto
-(https://github.com/boto/botocore/issues/3078).
+(https://github.com/boto/botocore/issues/3078). moto builds the policies of AWS, of which it has more than a thousand,
+again for each account, and at a reset each backend before it removes it.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import copy
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 import botocore.regions
@@ -14,11 +17,13 @@ import botocore.session
 import pytest
 from botocore.client import ClientCreator
 from botocore.endpoint_provider import EndpointProvider
+from botocore.loaders import Loader
 from botocore.model import ServiceModel
 
 _loader = cache(botocore.session.create_loader)
 _create_class: Any = vars(ClientCreator)["_create_client_class"]
 _load_model: Any = vars(ClientCreator)["_load_service_model"]
+_load_data: Any = vars(Loader)["load_data_with_path"]
 _classes: dict[int, tuple[ServiceModel, type]] = {}
 _providers: dict[int, tuple[Any, EndpointProvider]] = {}
 
@@ -26,6 +31,11 @@ _providers: dict[int, tuple[Any, EndpointProvider]] = {}
 @cache
 def _model(loader: Any, service: str, version: str | None) -> ServiceModel:
     return ServiceModel(loader.load_service_model(service, "service-2", api_version=version), service_name=service)
+
+
+@cache
+def _data(name: str) -> Any:
+    return _load_data(_loader(), name)
 
 
 def _class(creator: ClientCreator, service: str, model: ServiceModel) -> type:
@@ -51,9 +61,46 @@ def shared_models() -> Iterator[None]:
         yield
 
 
+@cache
+def _create_policies() -> Any:
+    from moto.iam.models import IAMBackend  # noqa: PLC0415  # takes a second
+
+    return IAMBackend._init_aws_policies
+
+
+@cache
+def _policies(account: str, region: str) -> list[Any]:
+    return list(_create_policies()(SimpleNamespace(account_id=account, region_name=region)))
+
+
+def _remove_backends() -> None:
+    """Do as moto's `BackendDict.reset`, without building each backend again before it is removed."""
+    from moto.core.base_backend import BackendDict, BaseBackend, backend_lock  # noqa: PLC0415
+
+    with backend_lock:
+        for service in BackendDict._instances:
+            for backend in [backend for regions in service.values() for backend in regions.values()]:
+                if type(backend).reset is not BaseBackend.reset:  # it has files or processes
+                    backend.reset()
+            service.clear()
+        BackendDict._instances.clear()
+
+
+def _faster_moto(patch: pytest.MonkeyPatch) -> None:
+    """Let accounts share the policies of AWS, and remove backends at once."""
+    from moto.core.base_backend import BackendDict  # noqa: PLC0415
+    from moto.iam.models import IAMBackend  # noqa: PLC0415
+
+    _create_policies()  # before it is replaced
+    patch.setattr(
+        IAMBackend, "_init_aws_policies", lambda self: [*map(copy, _policies(self.account_id, self.region_name))]
+    )
+    patch.setattr(BackendDict, "reset", _remove_backends)
+
+
 @contextmanager
 def shared_models_beside_localcloud() -> Iterator[None]:
-    """Let all sessions share the models and classes of all services but S3.
+    """Let all sessions share the endpoints, and the models and classes of all services but S3.
 
     Clients of S3 change the paths of their model, from which localcloud learns the operation of a request
     (`remove_bucket_from_url_paths_from_model` in botocore/handlers.py).
@@ -65,9 +112,16 @@ def shared_models_beside_localcloud() -> Iterator[None]:
     def create(creator: ClientCreator, service: str, model: ServiceModel) -> Any:
         return _create_class(creator, service, model) if service == "s3" else _class(creator, service, model)
 
+    def load_data(loader: Loader, name: str) -> Any:
+        is_of_endpoints = name in ("endpoints", "partitions") or name.endswith("endpoint-rule-set-1")
+        return _data(name) if is_of_endpoints else _load_data(loader, name)
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ClientCreator, "_load_service_model", load)
         patch.setattr(ClientCreator, "_create_client_class", create)
+        patch.setattr(Loader, "load_data_with_path", load_data)
+        patch.setattr(botocore.regions, "EndpointProvider", _provider)
+        _faster_moto(patch)
         yield
 
 

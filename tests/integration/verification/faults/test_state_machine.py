@@ -43,9 +43,8 @@ def put_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Attempt, "is_cancelled", Attempt.is_cancelled)
 
 
-@pytest.mark.parametrize("safeguard", ["attach", "check after create"])
-def test_a_missing_safeguard_is_detected(put_back: None, safeguard: str) -> None:
-    disabled_safeguards.SAFEGUARDS[safeguard]()
+def test_a_create_without_a_check_after_it_is_detected(put_back: None) -> None:
+    disabled_safeguards.SAFEGUARDS["check after create"]()
     with pytest.raises(AssertionError):
         played(examples=MAX_EXAMPLES, steps=30, number=1, shortest=False)
 
@@ -94,6 +93,28 @@ def play(*steps: Callable[[GridMachine], None], under_way: str = "submitted") ->
             machine.nothing_is_wrong()
     finally:
         machine.teardown()
+
+
+def killed_after(turns: int) -> None:
+    """Kill a child after some turns; Batch starts it again."""
+    play(
+        lambda grid: grid.act(0, turns),
+        lambda grid: grid.kill(0, for_good=False),
+        lambda grid: grid.start_children(1, 60),
+    )
+
+
+def killed_at_any_turn() -> None:
+    for turns in range(1, 40):
+        killed_after(turns)
+
+
+def test_a_child_that_does_not_find_its_training_job_is_detected(put_back: None) -> None:
+    """Random kills strike between the create and its record once in thousands of examples."""
+    killed_at_any_turn()
+    disabled_safeguards.SAFEGUARDS["attach"]()
+    with pytest.raises(AssertionError):
+        killed_at_any_turn()
 
 
 def test_no_create_long_after_a_cancel_when_sagemaker_is_throttled() -> None:

@@ -90,7 +90,7 @@ def test_all_lines_of_a_users_manifest_complete_despite_faults(tmp_path: Path) -
             "quota used up",
         )
     }
-    assert all(struck.values()), struck
+    assert all(struck.values()), f"{struck}\n{result.output}"
     ends = re.findall(r"^(Completed|Failed|Stopped) +\d+ +(\d+)$", result.output, re.MULTILINE)
     assert sum(int(lines) for _, lines in ends) == 6
     assert {state for state, _ in ends} == {"Completed"}, result.output
