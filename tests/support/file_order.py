@@ -1,11 +1,18 @@
-"""File order: a plugin of pytest that starts with the longest file, or runs the files in a random order."""
+"""File order: a plugin of pytest that starts with the longest files, or runs the files in a random order."""
 
 import random
 
 import pytest
 
-FIRST = "tests/integration/verification/faults/test_suite.py"
-"""The file that takes longest of all. It starts first; otherwise its worker ends minutes after the others."""
+FIRST = (
+    "tests/integration/verification/faults/test_suite.py",
+    "tests/integration/verification/rehearsal/test_rehearsal.py",
+    "tests/integration/verification/faults/test_clusters.py",
+    "tests/e2e/test_deploy_and_destroy.py",
+    "tests/integration/setup/test_extras.py",
+    "tests/integration/conformance/test_mutations.py",
+)
+"""The files that take longest. They start first; otherwise their workers end minutes after the others."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -20,10 +27,10 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Shuffle the files, or move the tests of `FIRST` to the start."""
+    """Shuffle the files, or move those of `FIRST` to the start."""
     seed = config.getoption("order_seed")
     if seed is None:
-        items.sort(key=lambda item: not item.nodeid.startswith(FIRST))
+        items.sort(key=lambda item: [not item.nodeid.startswith(file) for file in FIRST])
         return
     files = sorted({item.path for item in items})
     random.Random(seed).shuffle(files)

@@ -17,25 +17,27 @@ import botocore.session
 import pytest
 from botocore.client import ClientCreator
 from botocore.endpoint_provider import EndpointProvider
+from botocore.hooks import EventAliaser
 from botocore.loaders import Loader
 from botocore.model import ServiceModel
 
 _loader = cache(botocore.session.create_loader)
 _create_class: Any = vars(ClientCreator)["_create_client_class"]
-_load_model: Any = vars(ClientCreator)["_load_service_model"]
 _load_data: Any = vars(Loader)["load_data_with_path"]
+_alias: Any = vars(EventAliaser)["_alias_event_name"]
+_aliases: dict[str, str] = {}
 _classes: dict[int, tuple[ServiceModel, type]] = {}
 _providers: dict[int, tuple[Any, EndpointProvider]] = {}
 
 
 @cache
-def _model(loader: Any, service: str, version: str | None) -> ServiceModel:
-    return ServiceModel(loader.load_service_model(service, "service-2", api_version=version), service_name=service)
+def _model(service: str, version: str | None) -> ServiceModel:
+    return ServiceModel(_loader(None).load_service_model(service, "service-2", api_version=version), service_name=service)
 
 
 @cache
 def _data(name: str) -> Any:
-    return _load_data(_loader(), name)
+    return _load_data(_loader(None), name)
 
 
 def _class(creator: ClientCreator, service: str, model: ServiceModel) -> type:
@@ -50,14 +52,44 @@ def _provider(ruleset_data: Any, partition_data: Any, **options: Any) -> Endpoin
     return _providers[id(ruleset_data)][1]
 
 
+def _aliased(aliaser: EventAliaser, event: str) -> str:
+    if event not in _aliases:
+        _aliases[event] = _alias(aliaser, event)
+    return _aliases[event]
+
+
+def _share(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ClientCreator, "_load_service_model", lambda _, *of: _model(*of))
+    patch.setattr(ClientCreator, "_create_client_class", _class)
+    patch.setattr(botocore.regions, "EndpointProvider", _provider)
+    patch.setattr(EventAliaser, "_alias_event_name", _aliased)
+
+
 @contextmanager
 def shared_models() -> Iterator[None]:
     """Let all sessions share them, in a process without a localcloud."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(botocore.session, "create_loader", _loader)
-        patch.setattr(ClientCreator, "_load_service_model", lambda self, *of: _model(self._loader, *of))
-        patch.setattr(ClientCreator, "_create_client_class", _class)
-        patch.setattr(botocore.regions, "EndpointProvider", _provider)
+        _share(patch)
+        yield
+
+
+@contextmanager
+def shared_models_beside_localcloud() -> Iterator[None]:
+    """Let the clients of all sessions share them, but not the sessions themselves.
+
+    Clients of S3 change the paths of their model (`remove_bucket_from_url_paths_from_model` in botocore/handlers.py),
+    and localcloud learns the operation of a request from the paths of the model of a session.
+    """
+
+    def load_data(loader: Loader, name: str) -> Any:
+        is_of_endpoints = name in ("endpoints", "partitions") or name.endswith("endpoint-rule-set-1")
+        return _data(name) if is_of_endpoints else _load_data(loader, name)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Loader, "load_data_with_path", load_data)
+        _share(patch)
+        _faster_moto(patch)
         yield
 
 
@@ -96,33 +128,6 @@ def _faster_moto(patch: pytest.MonkeyPatch) -> None:
         IAMBackend, "_init_aws_policies", lambda self: [*map(copy, _policies(self.account_id, self.region_name))]
     )
     patch.setattr(BackendDict, "reset", _remove_backends)
-
-
-@contextmanager
-def shared_models_beside_localcloud() -> Iterator[None]:
-    """Let all sessions share the endpoints, and the models and classes of all services but S3.
-
-    Clients of S3 change the paths of their model, from which localcloud learns the operation of a request
-    (`remove_bucket_from_url_paths_from_model` in botocore/handlers.py).
-    """
-
-    def load(creator: Any, service: str, version: str | None = None) -> Any:
-        return _load_model(creator, service, version) if service == "s3" else _model(_loader(), service, version)
-
-    def create(creator: ClientCreator, service: str, model: ServiceModel) -> Any:
-        return _create_class(creator, service, model) if service == "s3" else _class(creator, service, model)
-
-    def load_data(loader: Loader, name: str) -> Any:
-        is_of_endpoints = name in ("endpoints", "partitions") or name.endswith("endpoint-rule-set-1")
-        return _data(name) if is_of_endpoints else _load_data(loader, name)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ClientCreator, "_load_service_model", load)
-        patch.setattr(ClientCreator, "_create_client_class", create)
-        patch.setattr(Loader, "load_data_with_path", load_data)
-        patch.setattr(botocore.regions, "EndpointProvider", _provider)
-        _faster_moto(patch)
-        yield
 
 
 @pytest.fixture(scope="module", autouse=True)
