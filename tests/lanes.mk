@@ -28,14 +28,16 @@ lane-rest:
 	$(LANE) "rest of the control plane" -- .venv/bin/python -m pytest $(PARALLEL) --lane rest
 lane-ranks:
 	$(LANE) "training image on several ranks" -- $(MAKE) --no-print-directory test-training TESTS=rest
-lane-containers lane-ui lane-notebook lane-torch: lane-%:
+lane-ui lane-notebook lane-torch: lane-%:
 	$(LANE) $* -- $(MAKE) --no-print-directory test-$*
-# Where time is limited, tests come first: a benchmark that would start after this Unix time is left out, and named.
-BENCHMARKS_UNTIL ?= inf
+# Where time is limited, one of these last lanes that would start after this Unix time is left out, and named.
+LAST_LANES_UNTIL ?= inf
+lane-containers:
+	$(LANE) containers --until $(LAST_LANES_UNTIL) -- $(MAKE) --no-print-directory test-containers
 lane-tiny:
-	$(LANE) "benchmarks at a tiny size" --until $(BENCHMARKS_UNTIL) -- $(MAKE) --no-print-directory bench-tiny
+	$(LANE) "benchmarks at a tiny size" --until $(LAST_LANES_UNTIL) -- $(MAKE) --no-print-directory bench-tiny
 lane-guard:
-	$(LANE) "benchmarks beside the last release" --until $(BENCHMARKS_UNTIL) -- $(MAKE) --no-print-directory bench-guard
+	$(LANE) "benchmarks beside the last release" --until $(LAST_LANES_UNTIL) -- $(MAKE) --no-print-directory bench-guard
 
 # A worker runs whole files, because a file's tests share what is slow to create: a deployment, a synthesis, a local AWS.
 # In the order of collection, files with deployments come first; otherwise the last worker would run them alone.
