@@ -22,8 +22,13 @@ gc.set_threshold(100_000, 50, 100)
 
 
 E2E = ("encrypted_grid", "kubernetes", "longer_trainings", "two_regions")
-FOLDERS = ("tests/integration/posture/", *(f"tests/e2e/{name}/" for name in E2E))
-"""The folders whose files share grids."""
+FOLDERS = (
+    "tests/integration/posture/",
+    *(f"tests/e2e/{name}/" for name in E2E),
+    "tests/integration/verification/faults/test_suite.py",
+    "tests/integration/verification/",
+)
+"""The folders whose files share grids; and one whose files mostly wait, beside the longest of them."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -45,7 +50,7 @@ def _nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 class Scheduling(LoadFileScheduling):
-    """Gives a worker whole files, whose tests share deployments, or all tests of a folder that shares its grids."""
+    """Gives a worker whole files, whose tests share deployments, or all tests of one of `FOLDERS`."""
 
     def _split_scope(self, nodeid: str) -> str:
         shared = (folder for folder in FOLDERS if nodeid.startswith(folder))

@@ -32,7 +32,9 @@ _providers: dict[int, tuple[Any, EndpointProvider]] = {}
 
 @cache
 def _model(service: str, version: str | None) -> ServiceModel:
-    return ServiceModel(_loader(None).load_service_model(service, "service-2", api_version=version), service_name=service)
+    return ServiceModel(
+        _loader(None).load_service_model(service, "service-2", api_version=version), service_name=service
+    )
 
 
 @cache
