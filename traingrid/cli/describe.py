@@ -111,7 +111,7 @@ def _lines(submission: str, description: JobDescription) -> Iterator[tuple[str, 
         yield "time", f"{elapsed}, started {started:%Y-%m-%d %H:%M:%S} UTC"
     if status.dollars:
         yield "cost", f"${status.dollars:,.2f} so far, without transfer and orchestration"
-    yield from _named("metrics", {name: f"{value:g}" for name, value in sorted(status.metrics.items())})
+    yield from _named("metrics", _metrics(description))
     if status.artifact:
         yield "model", status.artifact
     yield from _named("line", {name: _value(value) for name, value in description.fields.items()})
@@ -124,6 +124,16 @@ def _lines(submission: str, description: JobDescription) -> Iterator[tuple[str, 
         yield "", f"traingrid download {submission} {status.index}"
     if status.ended and status.state != "Completed" and not status.cancelled:
         yield "", f"traingrid retry {submission}"
+
+
+def _metrics(description: JobDescription) -> dict[str, str]:
+    """Return the texts of the metrics, also of those of a script that its whole log does not have."""
+    status = description.status
+    texts = {name: f"{value:g}" for name, value in sorted(status.metrics.items())}
+    if status.state != "Completed" or "source" not in description.fields:
+        return texts
+    absent = "none: no line of the log matched its expression"
+    return texts | {name: absent for name in description.fields.get("metrics", {}) if name not in texts}
 
 
 def _named(name: str, values: dict[str, str]) -> Iterator[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 import json
 import webbrowser
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from traingrid.api.control_plane import ControlPlane
 from traingrid.api.description import describe
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
+from traingrid.cli.describe import _metrics
 from traingrid.cli.main import cli
 from traingrid.grid.deployment import Deployment
 from traingrid.job.channels import manifest_uri
@@ -91,6 +93,15 @@ def test_a_failed_job_shows_its_line_attempts_and_next_steps(failed: None) -> No
     ):
         assert text in output
     assert "instance_type" in output
+
+
+def test_a_metric_that_no_line_of_a_scripts_log_has_is_named(failed: None) -> None:
+    job = describe(ControlPlane.of(Path()), "0123abcd", 0)
+    fields = {"source": "s3://code/x.tar.gz", "metrics": {"loss": "loss=(.*)", "top1": "top1=(.*)"}}
+    script = replace(job, fields=fields)
+    assert _metrics(script) == {"loss": "0.5"}  # it ended too early to print all
+    completed = replace(script, status=replace(script.status, state=JobState.COMPLETED))
+    assert _metrics(completed) == {"loss": "0.5", "top1": "none: no line of the log matched its expression"}
 
 
 def test_a_job_that_no_child_has_opened_shows_its_line(job: Job) -> None:
