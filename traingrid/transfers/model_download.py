@@ -6,7 +6,7 @@ import math
 import re
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -15,7 +15,7 @@ from botocore.exceptions import BotoCoreError
 
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import TraingridError
-from traingrid.strict_json import json_value
+from traingrid.strict_json import json_object
 from traingrid.text import printable
 from traingrid.transfers.object_range import ObjectRange
 from traingrid.transfers.retries import Retries
@@ -50,7 +50,7 @@ class ModelDownload:
     """Downloads one archive.
 
     Beside the folder, `.NAME.tar.gz-ETAG.part` is the part that has arrived, and `.NAME.json` names the archive that
-    the folder has. A new attempt of the job has another archive, which replaces the files.
+    the folder has. A new attempt of the job has another archive, which replaces the files; another job's is refused.
 
     Attributes:
         s3: The S3 client of the archive's Region.
@@ -76,7 +76,8 @@ class ModelDownload:
         the length and CRC-32 that gzip stored at its end.
 
         Raises:
-            TraingridError: The connection was lost several times, or the archive is broken.
+            TraingridError: The connection was lost several times, the archive is broken, or the folder has the model of
+                another job.
             ClientError: S3 refused a request; the code is 404 if there is no archive.
             DownloadStoppedError: `stop` was set.
         """
@@ -85,9 +86,11 @@ class ModelDownload:
         identity = {"archive": str(self.source), "etag": etag}
         marker = self.folder.parent / f".{self._name}.json"
         facts = {"index": index, "source": self.source, "folder": self.folder, "bytes": size}
-        if self.folder.is_dir() and _content(marker) == identity:
-            self.progress(size, size)
-            return DownloadedModel(**facts, result="kept")
+        if self.folder.is_dir() and (stored := _content(marker)):
+            if stored == identity:
+                self.progress(size, size)
+                return DownloadedModel(**facts, result="kept")
+            self._check_job(stored)
         self.folder.parent.mkdir(parents=True, exist_ok=True)
         part = self._part(etag)
         self._fetch(part, etag, size)
@@ -95,6 +98,14 @@ class ModelDownload:
         marker.write_text(json.dumps(identity))
         part.unlink()
         return DownloadedModel(**facts, result="downloaded")
+
+    def _check_job(self, stored: Mapping[str, Any]) -> None:
+        """Raise TraingridError if the folder has the model of another job, whose files would be mixed with these."""
+        archive = str(stored.get("archive"))
+        if _job_prefix(archive) != _job_prefix(str(self.source)):
+            raise TraingridError(
+                f"{self.folder} has another model, {archive}.", "Use another folder, or remove this one."
+            )
 
     @property
     def _name(self) -> str:
@@ -161,8 +172,14 @@ def other_parts(s3: Any, first: S3Uri) -> dict[int, S3Uri]:
     return {int(match[1]): S3Uri(first.bucket, key) for match, key in matches if match}
 
 
-def _content(marker: Path) -> object:
+def _content(marker: Path) -> Mapping[str, Any]:
+    """Return the object in a marker; an empty one if it cannot be read."""
     try:
-        return json_value(marker.read_bytes())
+        return json_object(marker.read_bytes())
     except (OSError, ValueError):
-        return None
+        return {}
+
+
+def _job_prefix(archive: str) -> list[str]:
+    """Return the submission and the index of an archive's job, with which its key begins."""
+    return archive.removeprefix("s3://").split("/")[1:3]

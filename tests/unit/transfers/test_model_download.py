@@ -141,6 +141,20 @@ def test_a_model_that_is_there_is_not_read_again_until_it_changes(s3: Any, bucke
     assert (tmp_path / "model/report.json").read_bytes() == b"second"
 
 
+def test_a_folder_with_the_model_of_another_job_is_left_alone(s3: Any, bucket: str, tmp_path: Path) -> None:
+    """Its files would otherwise be mixed with those of this model."""
+    for key, content in (("0123abcd/0/a", b"first"), ("0123abcd/0/a-2", b"again"), ("0123abcd/1/a", b"other")):
+        s3.put_object(Bucket=bucket, Key=f"{key}/output/model.tar.gz", Body=archive(content))
+    models = [
+        ModelDownload(s3=s3, source=S3Uri(bucket, f"{key}/output/model.tar.gz"), folder=tmp_path / "model")
+        for key in ("0123abcd/0/a", "0123abcd/0/a-2", "0123abcd/1/a")
+    ]
+    assert [model.run(0).result for model in models[:2]] == ["downloaded", "downloaded"]
+    with pytest.raises(TraingridError, match="has another model, s3://models/0123abcd/0/a-2/"):
+        models[2].run(1)
+    assert (tmp_path / "model/report.json").read_bytes() == b"again"
+
+
 def test_the_parts_of_other_hosts_of_a_cluster_are_unpacked_into_the_same_folder(
     s3: Any, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
