@@ -101,7 +101,7 @@ def exists(reference: str, path: Path) -> bool:
 
 
 def replaced(path: Path) -> Iterator[str]:
-    """Yield the dotted names that a test replaces by `monkeypatch.setattr`, of what it imports from a package."""
+    """Yield the dotted names that a test replaces by `monkeypatch.setattr`, if it imports them from a package."""
     statements = [node for node in ast.walk(tree(path)) if isinstance(node, ast.ImportFrom)]
     imported = {
         alias.asname or alias.name: f"{node.module}.{alias.name}" for node in statements for alias in node.names
