@@ -1,5 +1,6 @@
 """Horovod is built with MPI if MPI is installed, verified, and rebuilt when MPI is installed later; pip is a fake."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -31,7 +32,7 @@ esac
 PYTHON = f"""
 case "$*" in
 *setup/step.py*) exec "{sys.executable}" "$@" ;;
-*"-m pip wheel"*) echo "compiled by|$0" >>"$CALLS"; shift 2; exec "$(dirname "$0")/pip" "$@" ;;
+*"-m pip wheel"*) echo "compiled by|$0|$MAKEFLAGS" >>"$CALLS"; shift 2; exec "$(dirname "$0")/pip" "$@" ;;
 *"-m venv --clear"*) rm -rf "$4"; mkdir -p "$4/bin"; cp "$PROGRAMS/venv-pip" "$4/bin/pip"; cp "$0" "$4/bin/python" ;;
 *horovod*)
     [ -z "${{BROKEN:-}}" ] || {{ echo "ImportError: libmpi.so.40" >&2; exit 1; }}
@@ -41,7 +42,7 @@ case "$*" in
 esac
 """
 _SYSTEM = """
-awk basename cat cksum cmp cp cut dirname grep head ln ls mkdir mktemp mv rm sed sh sleep tail touch tr uname
+awk basename cat cksum cmp cp cut dirname getconf grep head ln ls mkdir mktemp mv rm sed sh sleep tail touch tr uname
 """
 ENVIRONMENT = "an environment"
 
@@ -91,9 +92,17 @@ def test_horovod_has_mpi_after_mpi_was_installed(set_up: Checkout) -> None:
 def test_horovod_is_compiled_through_a_path_without_blanks(set_up: Checkout) -> None:
     """Horovod's CMake files split TensorFlow's flags at blanks, and the environment's path contains blanks."""
     assert set_up.run("setup/training.sh", ENVIRONMENT).returncode == 0
-    ((program,),) = set_up.calls("compiled by")
+    ((program, _),) = set_up.calls("compiled by")
     assert " " not in program
     assert " " in ENVIRONMENT
+
+
+def test_horovod_is_compiled_on_all_processors_also_by_make(set_up: Checkout) -> None:
+    """Its setup.py uses one processor with the variable of a `make` that has no jobs for it."""
+    set_up.environment["MAKEFLAGS"] = " -j3 --jobserver-auth=3,4"
+    assert set_up.run("setup/training.sh", ENVIRONMENT).returncode == 0
+    ((_, make_flags),) = set_up.calls("compiled by")
+    assert make_flags == f"-j{os.sysconf('SC_NPROCESSORS_ONLN')}"
 
 
 def test_a_wheel_is_compiled_once_for_each_mpi(set_up: Checkout) -> None:
