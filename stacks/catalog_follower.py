@@ -93,8 +93,8 @@ class CatalogFollower(Construct):
             maximum_retry_attempts=_RETRIES,
             filter_criteria=lambda_.CfnEventSourceMapping.FilterCriteriaProperty(
                 filters=[
-                    lambda_.CfnEventSourceMapping.FilterProperty(pattern=json.dumps({"dynamodb": {"Keys": keys}}))
-                    for keys in shown_keys()
+                    lambda_.CfnEventSourceMapping.FilterProperty(pattern=json.dumps({"dynamodb": {"Keys": pattern}}))
+                    for pattern in key_patterns()
                 ]
             ),
             destination_config=lambda_.CfnEventSourceMapping.DestinationConfigProperty(
@@ -103,7 +103,7 @@ class CatalogFollower(Construct):
         )
 
 
-def shown_keys() -> list[dict[str, object]]:
+def key_patterns() -> list[dict[str, object]]:
     """Return patterns of the keys of items that the catalog shows: submissions, jobs, datasets and copies.
 
     https://docs.aws.amazon.com/lambda/latest/dg/with-ddb-filtering.html

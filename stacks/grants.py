@@ -36,7 +36,7 @@ def grant(
         )
     role.add_to_policy(iam.PolicyStatement(actions=list(actions), resources=list(resources), conditions=conditions))
     if wildcards:  # one call for all: every call crosses to Node.js and back, and grids of many Regions have many
-        findings = [f"AwsSolutions-IAM5[Resource::{wildcard}]" for wildcard in flat(role, wildcards)]
+        findings = [f"AwsSolutions-IAM5[Resource::{wildcard}]" for wildcard in texts_of_findings(role, wildcards)]
         Validations.of(role).acknowledge(*(Acknowledgment(id=finding, reason=because) for finding in findings))
 
 
@@ -92,19 +92,19 @@ def skip_all_in_checkov(construct: IConstruct, reasons: Mapping[str, str]) -> No
     resource.add_metadata("checkov", {"skip": [*skipped, *added]})
 
 
-def flat(scope: IConstruct, values: Sequence[str]) -> list[str]:
+def texts_of_findings(scope: IConstruct, values: Sequence[str]) -> list[str]:
     """Return strings with CDK tokens as in the ids of cdk-nag's findings: `<Queue.Arn>`, `<AWS::AccountId>`."""
     if not any("${" in value for value in values):  # without tokens, no call to Node.js is needed
         return list(values)
-    return [_flat(value) for value in Stack.of(scope).resolve(list(values))]
+    return [_text_of_finding(value) for value in Stack.of(scope).resolve(list(values))]
 
 
-def _flat(node: Any) -> str:
+def _text_of_finding(node: Any) -> str:
     match node:
         case str():
             return node.replace("${", "<").replace("}", ">")
         case {"Fn::Join": [delimiter, parts]}:
-            return str(delimiter).join(map(_flat, parts))
+            return str(delimiter).join(map(_text_of_finding, parts))
         case {"Fn::GetAtt": [resource, attribute]}:
             return f"<{resource}.{attribute}>"
         case {"Ref": name}:

@@ -35,14 +35,14 @@ def refuse_long_policies(assembly: CloudAssembly) -> None:
 
 def _managed_policies(resources: Mapping[str, Any]) -> Counter[str]:
     """Return the number of managed policies of each role, by the role's logical id."""
-    counts = Counter[str](_roles(resources))
+    counts = Counter[str](_roles_of_policies(resources))
     for name, resource in resources.items():
         if resource["Type"] == "AWS::IAM::Role":
             counts[name] += len(resource["Properties"].get("ManagedPolicyArns", []))
     return counts
 
 
-def _roles(resources: Mapping[str, Any]) -> Iterator[str]:
+def _roles_of_policies(resources: Mapping[str, Any]) -> Iterator[str]:
     """Yield the logical id of a role for each managed policy that a template attaches to it."""
     for resource in resources.values():
         if resource["Type"] == "AWS::IAM::ManagedPolicy":

@@ -150,10 +150,11 @@ def run_own_ranks(job: TrainingJob, stop_file: Path) -> int:
         )
     script_packages.use(job.folders.base)  # requirements.txt may have installed torchrun
     if job.launch.launcher == "none" or len(job.hosts) == 1:
-        return follow(job, None, stop_file)
+        return follow(job, config=None, stop_file=stop_file)
     torchrun.installed(os.environ)  # before the other hosts wait for this one
-    connected = connected_hosts.connect(job, torchrun.port(os.environ) + 1, stop_file.exists)
-    status, reason = 1, ""
+    port = torchrun.port(os.environ) + 1  # torchrun itself uses its port
+    connected = connected_hosts.connect(job, port, stop_file.exists)
+    status, reason = 1, ""  # what the other hosts get if this one is interrupted
     try:
         status = STOPPED_STATUS if stop_file.exists() else follow(job, None, stop_file, connected)
         reason = written_reason(job.folders) if status == 1 else ""

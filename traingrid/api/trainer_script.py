@@ -38,7 +38,7 @@ def script_fields(source_code: object, path: str) -> dict[str, Any]:
 
     Args:
         source_code: The object; it is not None.
-        path: Its place, for errors.
+        path: The attribute of the trainer that has it, for errors.
 
     Raises:
         UsageError: The source code cannot be converted.
@@ -53,14 +53,15 @@ def script_fields(source_code: object, path: str) -> dict[str, Any]:
         raise UsageError(f"{path}.args are used with a command only.", "Set hyperparameters, or a command.")
     if "://" in folder:
         return _archive_in_s3(folder, source_attributes, path)
-    place = Path(folder).resolve()
-    if not place.is_dir():
+    source_folder = Path(folder).resolve()
+    if not source_folder.is_dir():
         raise UsageError(f"{path}.source_dir {shown(folder)} is not a folder.", "Unpack it, and give the folder.")
-    entry_point, added = _program(source_attributes)
-    script = place / str(source_attributes.get("entry_script") or "")
+    entry_point, added_files = _program(source_attributes)
+    script = source_folder / str(source_attributes.get("entry_script") or "")
     if not source_attributes.get("command") and not script.is_file():
         raise UsageError(f"{path}.entry_script {script} does not exist.", "Give its path in source_dir.")
-    return {"source": _script_folder(place, source_attributes, added, path), "entry_point": entry_point}
+    source = _script_folder(source_folder, source_attributes, added_files, path)
+    return {"source": source, "entry_point": entry_point}
 
 
 def _archive_in_s3(uri: str, source_attributes: dict[str, Any], path: str) -> dict[str, Any]:
@@ -76,8 +77,13 @@ def _archive_in_s3(uri: str, source_attributes: dict[str, Any], path: str) -> di
     return {"source": uri, "entry_point": script}
 
 
-def _script_folder(folder: Path, source_attributes: dict[str, Any], added: dict[str, str], path: str) -> ScriptFolder:
-    """Return the folder to pack. The image installs a requirements.txt, which ModelTrainer does only if it is named."""
+def _script_folder(
+    folder: Path, source_attributes: dict[str, Any], added_files: dict[str, str], path: str
+) -> ScriptFolder:
+    """Return the folder to pack, with the contents of the files to add to it, by name.
+
+    The image installs a requirements.txt, which ModelTrainer does only if it is named.
+    """
     requirements = str(source_attributes.get("requirements") or "")
     if requirements and not (folder / requirements).is_file():
         raise UsageError(f"{path}.requirements {folder / requirements} does not exist.", "Give its path in source_dir.")
@@ -89,7 +95,7 @@ def _script_folder(folder: Path, source_attributes: dict[str, Any], added: dict[
         folder=folder,
         left_out=tuple(source_attributes.get("ignore_patterns") or ()),
         requirements=requirements,
-        added=tuple(added.items()),
+        added=tuple(added_files.items()),
     )
 
 

@@ -45,7 +45,8 @@ def is_outage(error: Exception) -> bool:
     if isinstance(error, ClientError):
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
         code = error.response["Error"]["Code"]
-        return is_expired(error) or code in THROTTLED_CODES or (code not in KNOWN_CODES and status >= 500)
+        is_error_of_service = status >= 500 and code not in KNOWN_CODES  # a known code has another reason
+        return is_expired(error) or code in THROTTLED_CODES or is_error_of_service
     # A connection that failed, closed or timed out, or credentials that the container's endpoint did not return.
     return isinstance(error, NoConnectionError | HTTPClientError | CredentialRetrievalError | OutageError)
 

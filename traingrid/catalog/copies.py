@@ -36,7 +36,7 @@ def copy_moves(connection: Connection, *, items: Sequence[MoveItem], targets: Co
         same = (transfers.c.target == target, transfers.c.submission == submission, transfers.c.job == job)
         delete_rows(connection, transfers, *same)
     for item in items:
-        _describe(connection, item)
+        _record_copy(connection, item)
 
 
 def forget_moves(connection: Connection) -> None:
@@ -73,7 +73,7 @@ def _transfers(
             }
 
 
-def _describe(connection: Connection, item: MoveItem) -> None:
+def _record_copy(connection: Connection, item: MoveItem) -> None:
     """Change the state of the replica that a copy is, or add the replica if the source is a known one."""
     at, state = datetime.fromisoformat(item.updated_at), _STATES[item.state]
     replica = _replica(connection, item.region, item.target)
@@ -86,8 +86,8 @@ def _describe(connection: Connection, item: MoveItem) -> None:
     source = _replica(connection, item.from_region, item.source)
     if source is None or state == "removed":
         return
-    source_row = connection.execute(select(replicas).where(*_key(source, item.region))).first()
-    if source_row is None or (source_row.source, source_row.state) == (_COPY, "removed"):
+    row_in_region = connection.execute(select(replicas).where(*_key(source, item.region))).first()
+    if row_in_region is None or (row_in_region.source, row_in_region.state) == (_COPY, "removed"):
         row = {"dataset": source.dataset, "version": source.version, "region": item.region, "uri": item.target}
         facts = {"bytes": item.bytes, "objects": item.objects, "state": state, "updated_at": at, "source": _COPY}
         upsert(connection, replicas, [{**row, **facts}])

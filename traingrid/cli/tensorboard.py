@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -49,12 +50,22 @@ def tensorboard(grid_file: Path, submissions: tuple[str, ...], *, logdir: Path, 
         return
     with subprocess.Popen([program, "--logdir", str(logdir), "--port", str(port)]) as viewer:
         try:
+            printed = dict[str, str]()
             while viewer.poll() is None:
+                printed = _print_new_errors(files, printed)
                 time.sleep(_SYNC_SECONDS)
                 files.sync()
         finally:
             viewer.terminate()
     raise TraingridError(f"TensorBoard has ended with exit code {viewer.returncode}.", "Its message is above.")
+
+
+def _print_new_errors(files: TensorBoardRuns, printed: Mapping[str, str]) -> dict[str, str]:
+    """Print the errors of Regions that have not been printed, and return all errors."""
+    for region, error in sorted(files.errors.items()):
+        if printed.get(region) != error:
+            click.echo(printable(f"warning: the TensorBoard data of {region} is not up to date: {error}"), err=True)
+    return dict(files.errors)
 
 
 def _report(files: TensorBoardRuns) -> None:

@@ -55,14 +55,18 @@ class _Limit(NamedTuple):
 
 @cache
 def _limit(shape: str) -> _Limit:
+    """Return the length and the pattern of a shape of the service model."""
     pattern = _shapes()[shape].get("pattern", "")
     translated = pattern
-    for java, ours in _JAVA_CLASSES.items():
-        translated = translated.replace(java, ours)
-    anything = pattern in ("", ".*", ".+", r"[\S\s]*")
-    least = max(int(_shapes()[shape].get("min", 0)), shape.endswith("Key"))  # a key is never empty
-    compiled = None if anything else re.compile(translated)
-    return _Limit(least, most(shape), pattern, compiled, one_line=pattern in (".*", ".+"))
+    for java_class, python_class in _JAVA_CLASSES.items():
+        translated = translated.replace(java_class, python_class)
+    min_length = int(_shapes()[shape].get("min", 0))
+    if shape.endswith("Key"):
+        min_length = max(min_length, 1)
+    is_one_line = pattern in (".*", ".+")  # a dot matches all characters but a line break
+    is_any_text = is_one_line or pattern in ("", r"[\S\s]*")
+    compiled = None if is_any_text else re.compile(translated)
+    return _Limit(min_length, most(shape), pattern, compiled, one_line=is_one_line)
 
 
 def limit_problem(shape: str, text: str) -> str | None:

@@ -82,10 +82,10 @@ def _check_whole_file(rows: Rows, lines: list[Line], grid: GridSettings, *, to_p
         incomplete = "" if rows.ended else ", and its last line is incomplete"
         reason = f"the file declares {rows.declared} jobs and has {len(lines)}{incomplete}"
         return file_error(reason, "Upload the complete file, or correct the number.").errors
-    if of_several := different_shares(lines, grid) or different_budgets(lines):
-        return of_several
-    if not to_plan and (of_budget := unenforceable_budget(lines, grid)):
-        return of_budget
+    if errors := different_shares(lines, grid) or different_budgets(lines):
+        return errors
+    if not to_plan and (errors := unenforceable_budget(lines, grid)):
+        return errors
     jobs = [line.settings.applied_to(grid.job) for line in lines]
     totals = {
         "instances": sum(job.instance_count for job in jobs),

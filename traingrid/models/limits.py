@@ -67,5 +67,5 @@ def copy_size_problem(size: int, region: str) -> RefusedError | None:
     """
     if size <= MAX_COPIED_BYTES:
         return None
-    reason = f"its archive has {byte_size(size)}, and models of at most {byte_size(MAX_COPIED_BYTES)} are copied to"
-    return RefusedError(f"{reason} another Region", f"Train in {region}.")
+    sizes = f"its archive has {byte_size(size)}, and models of at most {byte_size(MAX_COPIED_BYTES)}"
+    return RefusedError(f"{sizes} are copied to another Region", f"Train in {region}.")

@@ -270,8 +270,8 @@ class Intake:
 
     def _become_owner(self, claim: Claim, previous: SubmissionItem) -> None:
         """Take over the claim of an earlier request, which must be ours or have ended; otherwise raise BusyError."""
-        has_ended = previous.owner == claim.owner or time.time() >= previous.claim_ends_at
-        if not (has_ended and self.ledger.take_over_submission(previous, claim)):
+        may_take_over = previous.owner == claim.owner or time.time() >= previous.claim_ends_at
+        if not (may_take_over and self.ledger.take_over_submission(previous, claim)):
             raise BusyError(
                 f"Submission {previous.submission} is being submitted by another request ({previous.owner}).",
                 "This request is retried in a minute.",

@@ -66,17 +66,20 @@ class Curves:
         with lock:  # a history keeps its position, so only one thread may read it
             return history.read(int(index))
 
-    def _history(self, key: str, submission: str) -> tuple[MetricHistory, threading.Lock]:
-        """Return the history of a job, which keeps its position, and forget that of the job shown longest ago."""
+    def _history(self, job_key: str, submission: str) -> tuple[MetricHistory, threading.Lock]:
+        """Return the history of a job, which remembers how far it has been read, and the lock to hold while reading it.
+
+        Forget the history of the job that was shown longest ago.
+        """
         plane = self._plane
         with self._lock:
-            if key not in self._histories:
+            if job_key not in self._histories:
                 history = MetricHistory(plane.deployment, plane.ledger, plane.storage, submission)
-                self._histories[key] = history, threading.Lock()
-            self._histories.move_to_end(key)
+                self._histories[job_key] = history, threading.Lock()
+            self._histories.move_to_end(job_key)
             while len(self._histories) > _KEPT_HISTORIES:
                 self._histories.popitem(last=False)
-            return self._histories[key]
+            return self._histories[job_key]
 
 
 def _curves_of(key: str, points: Sequence[MetricPoint]) -> list[dict[str, Any]]:

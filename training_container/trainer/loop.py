@@ -262,13 +262,16 @@ class Training:
             raise self.state.diverged(f"A weight is not finite after {self.state.place()}", self.saved)
 
     def restore_best(self) -> None:
-        """Restore the network of the best epoch after early stopping. All ranks take part."""
+        """Restore the network of the best epoch after early stopping, if there is one, and print which is exported.
+
+        All ranks take part.
+        """
         best = resume(self.checkpoints, best=True)
         if best:
             self.metrics = self.metrics | self.validation_metrics()
             self.exported_epoch = best.epoch
         if self.ranks.is_main:
-            print(self.state.exports(best))
+            print(self.state.export_sentence(best))
 
     def report(self, seconds: float) -> dict[str, object]:
         """Return the content of report.json: the hyperparameters and the results."""

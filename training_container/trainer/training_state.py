@@ -116,8 +116,8 @@ class TrainingState:
             awaits_validation=False,
         )
 
-    def exports(self, best: Progress | None) -> str:
-        """Return a message that names the exported network: the best if its checkpoint exists, otherwise the last."""
+    def export_sentence(self, best: Progress | None) -> str:
+        """Return a sentence that names the exported network: the best if its checkpoint exists, otherwise the last."""
         last = self.progress.epoch
         if best is None:
             return f"The network of epoch {last} is exported: no complete checkpoint of the best epoch exists."

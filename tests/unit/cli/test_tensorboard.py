@@ -52,10 +52,13 @@ def test_regions_that_could_not_be_read_fail_the_command(errors: dict[str, str],
 def test_the_end_of_tensorboard_ends_the_command(
     errors: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = f"import sys\nsys.exit(sys.argv[1:] != ['--logdir', {str(tmp_path)!r}, '--port', '6006'])\n"
+    words = ["--logdir", str(tmp_path), "--port", "6006"]
+    source = f"import sys, time\ntime.sleep(0.3)\nsys.exit(sys.argv[1:] != {words!r})\n"
     program = write_program(tmp_path / "viewer", source)
     monkeypatch.setattr(shutil, "which", lambda _name: str(program))
     monkeypatch.setattr("traingrid.cli.tensorboard._SYNC_SECONDS", 0.05)
-    error = run(tmp_path).exception
-    assert isinstance(error, TraingridError)
-    assert error.what == "TensorBoard has ended with exit code 0."
+    errors |= {"us-west-2": "no answer"}
+    ended = run(tmp_path)
+    assert isinstance(ended.exception, TraingridError)
+    assert ended.exception.what == "TensorBoard has ended with exit code 0."
+    assert ended.stderr == "warning: the TensorBoard data of us-west-2 is not up to date: no answer\n"  # once

@@ -26,6 +26,7 @@ from training_container.trainer.checkpoints.progress import Progress
 __all__ = ["CheckpointError", "Checkpoints", "Progress", "broadcast", "resume"]
 
 _VARIABLES = "variables"
+_MAX_CAUSE_LENGTH = 300
 
 
 class CheckpointError(RuntimeError):
@@ -139,7 +140,7 @@ class Checkpoints:
             status.expect_partial()  # otherwise it logs at exit what assert_consumed() reports
             status.assert_consumed()
         except (AssertionError, ValueError, tf.errors.OpError) as error:
-            raise CheckpointError(_does_not_fit(path, error)) from error
+            raise CheckpointError(_mismatch_sentences(path, error)) from error
 
     def _not_written(self, step: int, error: Exception) -> str:
         previous = self.latest()
@@ -229,8 +230,10 @@ def _shown(identity: Mapping[str, str | int]) -> str:
     return ", ".join(f"{name} {value}" for name, value in identity.items()) or "a model without identity"
 
 
-def _does_not_fit(path: Path, error: Exception) -> str:
-    cause = str(error).splitlines()[0].removesuffix(": attributes {").rstrip(".")[:300]
+def _mismatch_sentences(path: Path, error: Exception) -> str:
+    """Return sentences about a checkpoint of another model, with the begin of TensorFlow's message."""
+    first_line = str(error).splitlines()[0].removesuffix(": attributes {")  # a dump of attributes may follow
+    cause = first_line.rstrip(".")[:_MAX_CAUSE_LENGTH]
     return (
         f"Checkpoint {path} does not match this job's model or optimizer: {cause}. Train the checkpoint's model with "
         "its optimizer, build both before restoring, or use another folder for this job's checkpoints."

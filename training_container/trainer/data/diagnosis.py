@@ -18,7 +18,7 @@ from training_container.trainer.data.record_datasets import FileChannel, PipeCha
 from training_container.trainer.data.record_index import record_starts
 from training_container.trainer.demux.framing import FOOTER, HEADER, masked_crc
 
-SEARCH_PART = 3
+SEARCH_DIVISOR = 3
 """A search for the invalid record may take stall_seconds divided by this, because the other ranks wait meanwhile."""
 # TensorFlow's texts for a CRC that does not match, and for a record that exceeds its file (lib/io/record_reader.cc).
 _CORRUPT_POSITION = re.compile(r"(?:corrupted|truncated) record at (\d+)")
@@ -51,7 +51,7 @@ def explained(error: Exception, channel: FileChannel | PipeChannel, config: Conf
         return description
     # All other ranks wait in a collective, and may end this one. So print the reason before the search.
     print(f"Rank {hvd.rank()}: {description} Searching for the record.", flush=True)
-    seconds = config.stall_seconds / SEARCH_PART or None
+    seconds = config.stall_seconds / SEARCH_DIVISOR if config.stall_seconds else None  # 0: ranks may wait without limit
     try:
         place = _run_within(seconds, lambda: _find_problem(message, channel, config, epoch, records))
     except TimeoutError:

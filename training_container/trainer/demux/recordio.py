@@ -68,14 +68,15 @@ class Stream:
         """
         number, parts = 0, list[bytes]()
         for start, flag, data in self._frames():
-            if (flag in (_COMPLETE, _FIRST)) == bool(parts):
+            begins_record = flag in (_COMPLETE, _FIRST)
+            if begins_record == bool(parts):  # it begins inside another record, or continues none
                 raise self.error(
                     f"record {number} of {self.path} is damaged at byte {start}: a part of it is missing. Rewrite the "
                     "object."
                 )
             parts.append(data)
             if flag in (_COMPLETE, _LAST):
-                yield _MAGIC_BYTES.join(parts)
+                yield _MAGIC_BYTES.join(parts)  # the writer splits a record at each magic number in it
                 number, parts = number + 1, []
         if parts or number == 0:
             reason = f"inside record {number}" if parts else "without any data"
