@@ -73,9 +73,11 @@ if ! ls "$wheels"/horovod-*.whl >/dev/null 2>&1; then
     ln -s "$(CDPATH= cd -- "$environment" && pwd)" "$building/environment"
     show_progress "$building/build.log" &
     reporter=$!
-    # Horovod's setup.py compiles as many files at once as MAKEFLAGS says. That of a `make` around this script says one.
-    MAKEFLAGS=-j$(getconf _NPROCESSORS_ONLN)
-    export MAKEFLAGS
+    # Horovod's setup.py compiles as many files at once as MAKEFLAGS allows, without it 8. The variable of a `make` around
+    # this script allows one.
+    jobs=$(getconf _NPROCESSORS_ONLN)
+    if [ "$jobs" -gt 8 ]; then jobs=8; fi
+    export MAKEFLAGS="-j$jobs"
     # pip's own cache knows a wheel by its source only, and not by HOROVOD_WITH_MPI.
     if ! PATH="$building/environment/bin:$PATH" "$building/environment/bin/python" -m pip wheel --verbose --no-cache-dir \
         --no-build-isolation --no-deps --wheel-dir "$building" "horovod==$horovod" >"$building/build.log" 2>&1; then

@@ -154,7 +154,7 @@ def run_own_ranks(job: TrainingJob, stop_file: Path) -> int:
     torchrun.installed(os.environ)  # before the other hosts wait for this one
     port = torchrun.port(os.environ) + 1  # torchrun itself uses its port
     connected = connected_hosts.connect(job, port, stop_file.exists)
-    status, reason = 1, ""  # what the other hosts get if this one is interrupted
+    status, reason = 1, ""  # the other hosts get them if this one is interrupted
     try:
         status = STOPPED_STATUS if stop_file.exists() else follow(job, None, stop_file, connected)
         reason = written_reason(job.folders) if status == 1 else ""

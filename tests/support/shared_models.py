@@ -12,6 +12,7 @@ from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
+import boto3
 import botocore.regions
 import botocore.session
 import pytest
@@ -60,11 +61,18 @@ def _aliased(aliaser: EventAliaser, event: str) -> str:
     return _aliases[event]
 
 
+@cache
+def _create_s3_class() -> None:
+    """Create the class of S3's clients with the methods that only boto3 adds to it, such as `upload_file`."""
+    boto3.session.Session("test", "test").client("s3", "us-east-1")
+
+
 def _share(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ClientCreator, "_load_service_model", lambda _, *of: _model(*of))
     patch.setattr(ClientCreator, "_create_client_class", _class)
     patch.setattr(botocore.regions, "EndpointProvider", _provider)
     patch.setattr(EventAliaser, "_alias_event_name", _aliased)
+    _create_s3_class()
 
 
 @contextmanager
@@ -97,19 +105,29 @@ def shared_models_beside_localcloud() -> Iterator[None]:
 
 @cache
 def _create_policies() -> Any:
-    from moto.iam.models import IAMBackend  # noqa: PLC0415  # takes a second
+    from moto.iam.models import IAMBackend  # noqa: PLC0415  # it takes a second
 
     return IAMBackend._init_aws_policies
 
 
 @cache
-def _policies(account: str, region: str) -> list[Any]:
+def _policies(account: str, region: str, _are_loaded: bool) -> list[Any]:
     return list(_create_policies()(SimpleNamespace(account_id=account, region_name=region)))
+
+
+def _copied_policies(backend: Any) -> list[Any]:
+    """Return the policies of AWS in an account, with copies of everything that the account may change."""
+    from moto.settings import load_iam_aws_managed_policies  # noqa: PLC0415  # it takes a second
+
+    policies = [*map(copy, _policies(backend.account_id, backend.region_name, load_iam_aws_managed_policies()))]
+    for policy in policies:
+        policy.versions, policy.tags = [*map(copy, policy.versions)], dict(policy.tags)
+    return policies
 
 
 def _remove_backends() -> None:
     """Do as moto's `BackendDict.reset`, without building each backend again before it is removed."""
-    from moto.core.base_backend import BackendDict, BaseBackend, backend_lock  # noqa: PLC0415
+    from moto.core.base_backend import BackendDict, BaseBackend, backend_lock  # noqa: PLC0415  # it takes a second
 
     with backend_lock:
         for service in BackendDict._instances:
@@ -122,13 +140,11 @@ def _remove_backends() -> None:
 
 def _faster_moto(patch: pytest.MonkeyPatch) -> None:
     """Let accounts share the policies of AWS, and remove backends at once."""
-    from moto.core.base_backend import BackendDict  # noqa: PLC0415
-    from moto.iam.models import IAMBackend  # noqa: PLC0415
+    from moto.core.base_backend import BackendDict  # noqa: PLC0415  # it takes a second
+    from moto.iam.models import IAMBackend  # noqa: PLC0415  # it takes a second
 
     _create_policies()  # before it is replaced
-    patch.setattr(
-        IAMBackend, "_init_aws_policies", lambda self: [*map(copy, _policies(self.account_id, self.region_name))]
-    )
+    patch.setattr(IAMBackend, "_init_aws_policies", _copied_policies)
     patch.setattr(BackendDict, "reset", _remove_backends)
 
 

@@ -136,7 +136,7 @@ def download_models(  # noqa: PLR0913  # one keyword for each option
             return _no_model(submission, job)
         options = {"folder": target_of(job), "progress": partial(progress, job), "stop": stop, "unlimited": unlimited}
         try:
-            return _download(deployment, job, **options)
+            return _download(deployment, submission, job, **options)
         except ClientError as error:
             return _no_model(submission, job) if error.response["Error"]["Code"] == "404" else error
         except TraingridError as error:
@@ -152,13 +152,15 @@ def download_models(  # noqa: PLR0913  # one keyword for each option
         raise errors[0]
     if errors:
         text = " ".join(str(error) for error in errors)
-        raise TraingridError(f"{len(errors)} models could not be downloaded. {text}", "Run the same command again.")
+        raise TraingridError(
+            f"{len(errors)} models could not be downloaded. {text}", "Then run the same command again."
+        )
 
 
-def _download(deployment: Deployment, job: JobStatus, **options: Any) -> DownloadedModel:
+def _download(deployment: Deployment, submission: str, job: JobStatus, **options: Any) -> DownloadedModel:
     """Download the model of a job, with the parts of a cluster's other hosts."""
     source, s3 = S3Uri.parse(job.artifact), client("s3", job.region, deployment.acting_role_in(job.region))
-    first = ModelDownload(s3=s3, source=source, **options)
+    first = ModelDownload(s3=s3, submission=submission, source=source, **options)
     model = first.run(job.index)
     for host, part in (other_parts(s3, source) if TRAITS[job.backend].archives_each_host else {}).items():
         replace(first, source=part, host=host, progress=ModelDownload.progress).run(job.index)

@@ -127,13 +127,18 @@ def _lines(submission: str, description: JobDescription) -> Iterator[tuple[str, 
 
 
 def _metrics(description: JobDescription) -> dict[str, str]:
-    """Return the texts of the metrics, also of those of a script that its whole log does not have."""
+    """Return the texts of the metrics, also of those of a script that SageMaker did not find in its log.
+
+    On a cluster, the child reads the log, and perhaps not to its end.
+    """
     status = description.status
     texts = {name: f"{value:g}" for name, value in sorted(status.metrics.items())}
-    if status.state != "Completed" or "source" not in description.fields:
+    if status.state != "Completed" or status.backend != "sagemaker" or "source" not in description.fields:
         return texts
-    absent = "none: no line of the log matched its expression"
-    return texts | {name: absent for name in description.fields.get("metrics", {}) if name not in texts}
+    absent = [name for name in description.fields.get("metrics", {}) if name not in texts]
+    if absent and not texts:
+        return {"none": "no line of the log has a number for an expression of the line's metrics"}
+    return texts | dict.fromkeys(absent, "none: no line of the log has a number for its expression")
 
 
 def _named(name: str, values: dict[str, str]) -> Iterator[tuple[str, str]]:

@@ -1,5 +1,6 @@
 """Model download: copies the archive of a model from S3, continues after an interruption, and unpacks it."""
 
+import glob
 import json
 import logging
 import math
@@ -54,6 +55,7 @@ class ModelDownload:
 
     Attributes:
         s3: The S3 client of the archive's Region.
+        submission: The submission of the job.
         source: The archive, a .tar.gz.
         host: The number of the host whose part of a model this is; 0 for a whole model, or the first part.
         progress: Receives the number of bytes that have arrived, and the size of the archive.
@@ -62,6 +64,7 @@ class ModelDownload:
     """
 
     s3: Any
+    submission: str
     source: S3Uri
     folder: Path
     host: int = 0
@@ -83,29 +86,38 @@ class ModelDownload:
         """
         object_head = self.s3.head_object(Bucket=self.source.bucket, Key=self.source.key)
         etag, size = object_head["ETag"], object_head["ContentLength"]
-        identity = {"archive": str(self.source), "etag": etag}
-        marker = self.folder.parent / f".{self._name}.json"
+        identity = {"archive": str(self.source), "etag": etag, "job": f"{self.submission}/{index}"}
         facts = {"index": index, "source": self.source, "folder": self.folder, "bytes": size}
-        if self.folder.is_dir() and (stored := _content(marker)):
-            if stored == identity:
-                self.progress(size, size)
-                return DownloadedModel(**facts, result="kept")
-            self._check_job(stored)
+        if self.host == 0:
+            self._check_folder(identity["job"])
+        stored = _content(self._marker)
+        if self.folder.is_dir() and (stored.get("archive"), stored.get("etag")) == (str(self.source), etag):
+            self.progress(size, size)
+            return DownloadedModel(**facts, result="kept")
         self.folder.parent.mkdir(parents=True, exist_ok=True)
         part = self._part(etag)
         self._fetch(part, etag, size)
         self._unpack(part)
-        marker.write_text(json.dumps(identity))
+        self._marker.write_text(json.dumps(identity))
         part.unlink()
         return DownloadedModel(**facts, result="downloaded")
 
-    def _check_job(self, stored: Mapping[str, Any]) -> None:
-        """Raise TraingridError if the folder has the model of another job, whose files would be mixed with these."""
-        archive = str(stored.get("archive"))
-        if _job_prefix(archive) != _job_prefix(str(self.source)):
-            raise TraingridError(
-                f"{self.folder} has another model, {archive}.", "Use another folder, or remove this one."
-            )
+    def _check_folder(self, job: str) -> None:
+        """Raise TraingridError if the folder has the model of another job, whose files would be mixed with these.
+
+        The markers of a folder without files are of no use any more.
+        """
+        if not self.folder.is_dir() or not any(self.folder.iterdir()):
+            for marker in (self._marker, *self.folder.parent.glob(f".{glob.escape(self._name)}-host-*.json")):
+                marker.unlink(missing_ok=True)
+        other_job = _content(self._marker).get("job", job)  # the markers of earlier versions have no job
+        if other_job != job:
+            text = f"{self.folder} has the model of job {other_job}, whose files would be mixed with these."
+            raise TraingridError(text, "Use another folder.")
+
+    @property
+    def _marker(self) -> Path:
+        return self.folder.parent / f".{self._name}.json"
 
     @property
     def _name(self) -> str:
@@ -178,8 +190,3 @@ def _content(marker: Path) -> Mapping[str, Any]:
         return json_object(marker.read_bytes())
     except (OSError, ValueError):
         return {}
-
-
-def _job_prefix(archive: str) -> list[str]:
-    """Return the submission and the index of an archive's job, with which its key begins."""
-    return archive.removeprefix("s3://").split("/")[1:3]

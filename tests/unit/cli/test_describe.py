@@ -100,8 +100,12 @@ def test_a_metric_that_no_line_of_a_scripts_log_has_is_named(failed: None) -> No
     fields = {"source": "s3://code/x.tar.gz", "metrics": {"loss": "loss=(.*)", "top1": "top1=(.*)"}}
     script = replace(job, fields=fields)
     assert _metrics(script) == {"loss": "0.5"}  # it ended too early to print all
-    completed = replace(script, status=replace(script.status, state=JobState.COMPLETED))
-    assert _metrics(completed) == {"loss": "0.5", "top1": "none: no line of the log matched its expression"}
+    status = replace(script.status, state=JobState.COMPLETED)
+    absent = "none: no line of the log has a number for its expression"
+    assert _metrics(replace(script, status=status)) == {"loss": "0.5", "top1": absent}
+    assert _metrics(replace(script, status=replace(status, backend="eks"))) == {"loss": "0.5"}
+    (name,) = _metrics(replace(script, status=replace(status, metrics={})))
+    assert name == "none"
 
 
 def test_a_job_that_no_child_has_opened_shows_its_line(job: Job) -> None:

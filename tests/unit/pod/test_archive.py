@@ -69,7 +69,9 @@ def test_the_download_of_models_reads_the_archive(folder: Path, tmp_path: Path, 
     s3 = boto3.client("s3")
     s3.create_bucket(Bucket="out")
     assert upload_folder(s3, folder, S3Uri("out", "model.tar.gz"))
-    found = model_download.ModelDownload(s3=s3, source=S3Uri("out", "model.tar.gz"), folder=tmp_path / "out").run(0)
+    found = model_download.ModelDownload(
+        s3=s3, submission="0123abcd", source=S3Uri("out", "model.tar.gz"), folder=tmp_path / "out"
+    ).run(0)
     assert contents(found.folder) == contents(folder)
 
 

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import shutil
 import tarfile
 import threading
 from pathlib import Path
@@ -16,6 +17,7 @@ from traingrid.api import data
 from traingrid.api.data import download_models
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import TraingridError
+from traingrid.job.backend_traits import BackendName
 from traingrid.job.state import JobState
 from traingrid.submission.status import JobStatus
 from traingrid.transfers import model_download, object_range
@@ -79,7 +81,8 @@ def s3(bucket: str, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def download(s3: Any, bucket: str, folder: Path, **more: Any) -> Any:
-    return ModelDownload(s3=s3, source=S3Uri(bucket, "model.tar.gz"), folder=folder, **more).run(0)
+    source = S3Uri(bucket, "model.tar.gz")
+    return ModelDownload(s3=s3, submission="0123abcd", source=source, folder=folder, **more).run(0)
 
 
 def test_a_lost_connection_continues_where_it_ended(s3: Any, bucket: str, tmp_path: Path) -> None:
@@ -141,18 +144,50 @@ def test_a_model_that_is_there_is_not_read_again_until_it_changes(s3: Any, bucke
     assert (tmp_path / "model/report.json").read_bytes() == b"second"
 
 
-def test_a_folder_with_the_model_of_another_job_is_left_alone(s3: Any, bucket: str, tmp_path: Path) -> None:
+def job_of(index: int, bucket: str, backend: BackendName = "sagemaker", attempt: int = 1) -> JobStatus:
+    """Return a completed job, whose line sets `output`."""
+    artifact = f"s3://{bucket}/models/exp/traingrid-0123abcd-{index}-{attempt}/output/model.tar.gz"
+    values: dict[str, Any] = {"name": "line", "region": "eu-west-1", "state": JobState.COMPLETED}
+    return JobStatus(index=index, artifact=artifact, backend=backend, **values)
+
+
+def downloaded(job: JobStatus, folder: Path) -> str:
+    (model,) = download_models(sample_deployment(), "0123abcd", [job], lambda _: folder)
+    return model.result
+
+
+def test_a_folder_with_the_model_of_another_job_is_left_alone(
+    s3: Any, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its files would otherwise be mixed with those of this model."""
-    for key, content in (("0123abcd/0/a", b"first"), ("0123abcd/0/a-2", b"again"), ("0123abcd/1/a", b"other")):
-        s3.put_object(Bucket=bucket, Key=f"{key}/output/model.tar.gz", Body=archive(content))
-    models = [
-        ModelDownload(s3=s3, source=S3Uri(bucket, f"{key}/output/model.tar.gz"), folder=tmp_path / "model")
-        for key in ("0123abcd/0/a", "0123abcd/0/a-2", "0123abcd/1/a")
-    ]
-    assert [model.run(0).result for model in models[:2]] == ["downloaded", "downloaded"]
-    with pytest.raises(TraingridError, match="has another model, s3://models/0123abcd/0/a-2/"):
-        models[2].run(1)
-    assert (tmp_path / "model/report.json").read_bytes() == b"again"
+    monkeypatch.setattr(data, "client", lambda *_: s3)
+    first, again, other = job_of(0, bucket), job_of(0, bucket, attempt=2), job_of(1, bucket)
+    for job, content in ((first, b"first"), (again, b"again"), (other, b"other")):
+        s3.put_object(Bucket=bucket, Key=S3Uri.parse(job.artifact).key, Body=archive(content))
+    folder = tmp_path / "model"
+    assert [downloaded(job, folder) for job in (first, again)] == ["downloaded", "downloaded"]
+    with pytest.raises(TraingridError, match="model has the model of job 0123abcd/0, whose files would be mixed"):
+        downloaded(other, folder)
+    assert (folder / "report.json").read_bytes() == b"again"
+    shutil.rmtree(folder)
+    folder.mkdir()
+    assert downloaded(other, folder) == "downloaded"
+
+
+def test_a_deleted_folder_gets_all_parts_of_a_model(
+    s3: Any, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(data, "client", lambda *_: s3)
+    folder = tmp_path / "model"
+    for index in range(2):
+        job = job_of(index, bucket, "eks")
+        key = S3Uri.parse(job.artifact).key.removesuffix(".tar.gz")
+        for name in ("", "-1"):
+            s3.put_object(Bucket=bucket, Key=f"{key}{name}.tar.gz", Body=archive(b"x", f"part{name}"))
+        for _ in range(2):
+            assert downloaded(job, folder) == "downloaded"
+            assert sorted(path.name for path in folder.iterdir()) == ["part", "part-1"]
+            shutil.rmtree(folder)
 
 
 def test_the_parts_of_other_hosts_of_a_cluster_are_unpacked_into_the_same_folder(

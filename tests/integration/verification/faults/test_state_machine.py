@@ -81,12 +81,18 @@ def test_a_stop_without_a_recorded_decision_is_detected(monkeypatch: pytest.Monk
         played(examples=MAX_EXAMPLES, steps=30, number=1, shortest=False)
 
 
-def play(*steps: Callable[[GridMachine], None], under_way: str = "submitted") -> None:
+def play(*steps: Callable[[GridMachine], None], under_way: str = "submitted", backends: str = "") -> None:
     """Run given steps, followed by the teardown of every example."""
     machine = GridMachine()
     try:
         machine.a_first_manifest(
-            lines=1, retries=0, replicas=False, under_way=under_way, until_started=False, as_asked=True
+            lines=1,
+            retries=0,
+            replicas=False,
+            under_way=under_way,
+            until_started=False,
+            as_asked=True,
+            backends=backends,
         )
         for step in steps:
             step(machine)
@@ -95,26 +101,28 @@ def play(*steps: Callable[[GridMachine], None], under_way: str = "submitted") ->
         machine.teardown()
 
 
-def killed_after(turns: int) -> None:
+def killed_after(turns: int, backends: str) -> None:
     """Kill a child after some turns; Batch starts it again."""
     play(
         lambda grid: grid.act(0, turns),
         lambda grid: grid.kill(0, for_good=False),
         lambda grid: grid.start_children(1, 60),
+        backends=backends,
     )
 
 
-def killed_at_any_turn() -> None:
+def killed_at_any_turn(backends: str) -> None:
     for turns in range(1, 40):
-        killed_after(turns)
+        killed_after(turns, backends)
 
 
-def test_a_child_that_does_not_find_its_training_job_is_detected(put_back: None) -> None:
+@pytest.mark.parametrize("backends", ["", "eks"])
+def test_a_child_that_does_not_find_its_training_job_is_detected(put_back: None, backends: str) -> None:
     """Random kills strike between the create and its record once in thousands of examples."""
-    killed_at_any_turn()
+    killed_at_any_turn(backends)
     disabled_safeguards.SAFEGUARDS["attach"]()
-    with pytest.raises(AssertionError):
-        killed_at_any_turn()
+    with pytest.raises(AssertionError, match="but the ledger has Failed"):
+        killed_at_any_turn(backends)
 
 
 def test_no_create_long_after_a_cancel_when_sagemaker_is_throttled() -> None:
