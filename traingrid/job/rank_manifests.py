@@ -45,7 +45,7 @@ ManifestFile = list[dict[str, str] | str]
 """A ManifestFile: the prefix of all keys, then the rest of each key
 (https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_S3DataSource.html)."""
 
-_SHARES = ".shares"
+_SUFFIX = ".shares"
 _JSON = "application/json"
 
 
@@ -65,22 +65,22 @@ def write_rank_manifests(objects: Objects, job: Job, training_job: str) -> None:
         TooFewObjectsError: A rank would have no object to read.
     """
     for name in channels_split_by_rank(job.inputs, job.streams):
-        shares = _agreed(objects, job, training_job, name)
+        shares = _agreed_manifests(objects, job, training_job, name)
         for rank_channel, manifest in zip(rank_channels(name, job.ranks), shares, strict=True):
             objects.write_if_none(manifest_uri(job, training_job, rank_channel), _encoded(manifest), _JSON)
 
 
-def _agreed(objects: Objects, job: Job, training_job: str, name: str) -> list[ManifestFile]:
-    """Return the ManifestFile of each rank, as the first process wrote them."""
-    uri = manifest_uri(job, training_job, f"{name}{_SHARES}")
+def _agreed_manifests(objects: Objects, job: Job, training_job: str, channel: str) -> list[ManifestFile]:
+    """Return the ManifestFile of a channel for each rank, as the first process wrote them."""
+    uri = manifest_uri(job, training_job, f"{channel}{_SUFFIX}")
     stored = objects.read_if_exists(uri)
     if stored is None:
-        content = _encoded(_manifests(objects, job, name))
+        content = _encoded(_manifests(objects, job, channel))
         stored = content if objects.write_if_none(uri, content, _JSON) else objects.read_if_exists(uri)
-    return _shares(stored or b"", uri, job.ranks)
+    return _parsed_manifests(stored or b"", uri, job.ranks)  # nothing if it was deleted meanwhile: an error
 
 
-def _shares(content: bytes, uri: S3Uri, ranks: int) -> list[ManifestFile]:
+def _parsed_manifests(content: bytes, uri: S3Uri, ranks: int) -> list[ManifestFile]:
     """Return the ManifestFile of each rank from the object with all of them.
 
     Raises:

@@ -64,7 +64,7 @@ class SubmissionState:
     @property
     def ended_at(self) -> int:
         """The time at which the last ended job ended, in seconds since 1970; 0 if none has ended."""
-        return epoch_seconds(_ended(self.last_ended)) if self.last_ended else 0
+        return epoch_seconds(_end_time(self.last_ended)) if self.last_ended else 0
 
     def add_damaged(self, part: Damaged) -> None:
         """Add an item that cannot be read."""
@@ -72,7 +72,7 @@ class SubmissionState:
         self.opened |= self.unreadable
 
     def add(self, item: JobItem) -> None:
-        """Add a job."""
+        """Add a job, with its earlier attempts."""
         self.opened.add(item.index)
         self.ended_dollars += ended_dollars(item)
         self.reopened += sum(bool(previous.reopened) for previous in item.tried)
@@ -80,14 +80,15 @@ class SubmissionState:
             self.live[item.index] = item
             return
         self.ended[item.state] += 1
-        if self.last_ended is None or _ended(item) > _ended(self.last_ended):
+        if self.last_ended is None or _end_time(item) > _end_time(self.last_ended):
             self.last_ended = item
-        failed_first = self.first_failed is None or _ended(item) < _ended(self.first_failed)
-        if item.state == JobState.FAILED and failed_first:
+        if item.state != JobState.FAILED:
+            return
+        if self.first_failed is None or _end_time(item) < _end_time(self.first_failed):
             self.first_failed = item
 
 
-def _ended(item: JobItem) -> str:
+def _end_time(item: JobItem) -> str:
     """Return the timestamp of the last change of a job; timestamps sort by time as texts."""
     return max(item.updated_at, item.opened_at)
 

@@ -34,6 +34,15 @@ _PIECE = 8 * 2**20
 
 
 @dataclass(frozen=True, kw_only=True)
+class _EventFolder:
+    """The folder of a job's event files in S3, and its place in the local folder."""
+
+    region: str
+    source: S3Uri
+    target: Path
+
+
+@dataclass(frozen=True, kw_only=True)
 class _EventFile:
     """A file of a job, and its place in the local folder."""
 
@@ -69,23 +78,24 @@ class TensorBoardRuns:
             TraingridError: No job of the submissions writes TensorBoard data to a place that traingrid knows.
         """
         self.errors.clear()
-        prefixes = [prefix for submission in self.submissions for prefix in self._event_prefixes(submission)]
-        if not prefixes:
+        folders = [folder for submission in self.submissions for folder in self._event_folders(submission)]
+        if not folders:
             text = "No job of these submissions writes TensorBoard data to S3."
             raise TraingridError(text, "The grid's own training image does: docs/training.md#logs-metrics-and-results.")
-        for region, _, _ in prefixes:
+        for region in {folder.region for folder in folders}:
             if region not in self._storages:  # in this thread, because making clients is not thread-safe
                 self._storages[region] = Storage(region, role=self.plane.deployment.acting_role_in(region))
-        listed = map_in_order(lambda prefix: self._list_files(*prefix), prefixes, CALLS_AT_ONCE)
+        listed = map_in_order(self._list_files, folders, CALLS_AT_ONCE)
         return sum(map_in_order(self._update, [file for files in listed for file in files], CALLS_AT_ONCE))
 
-    def _event_prefixes(self, submission: str) -> Iterator[tuple[str, S3Uri, Path]]:
-        """Yield the Region, the prefix and the local folder of each job that writes TensorBoard data."""
+    def _event_folders(self, submission: str) -> Iterator[_EventFolder]:
+        """Yield the folder of each job that writes TensorBoard data."""
         jobs = self._submitted(submission)
         for status in self.plane.status(submission).jobs:
             job = jobs.get(status.index)
-            if job and status.training_job and (prefix := _prefix(job, status.region)):
-                yield status.region, prefix, self.folder / _folder_name(submission, status)
+            if job and status.training_job and (source := _event_folder(job, status.region)):
+                target = self.folder / _folder_name(submission, status)
+                yield _EventFolder(region=status.region, source=source, target=target)
 
     def _submitted(self, submission: str) -> dict[int, Job]:
         """Return the jobs as they were submitted last, read again only after a retry."""
@@ -96,18 +106,19 @@ class TensorBoardRuns:
             self._jobs[submission] = cached = (len(submission_item.arrays), jobs)
         return cached[1]
 
-    def _list_files(self, region: str, prefix: S3Uri, folder: Path) -> list[_EventFile]:
-        """Return the event files below a prefix; if the Region does not answer, record the error and return none."""
+    def _list_files(self, folder: _EventFolder) -> list[_EventFile]:
+        """Return the event files of a folder; if the Region does not answer, record the error and return none."""
+        region, source = folder.region, folder.source
         try:
-            keys_and_sizes = list(self._storages[region].sizes(prefix))
+            keys_and_sizes = list(self._storages[region].sizes(source))
         except (BotoCoreError, ClientError) as error:
             self.errors[region] = str(error)
             return []
         files = []
         for key, size in keys_and_sizes:
-            target = _target(folder, key.removeprefix(prefix.key))
+            target = _target(folder.target, key.removeprefix(source.key))
             if target is not None:
-                files.append(_EventFile(region=region, source=S3Uri(prefix.bucket, key), target=target, size=size))
+                files.append(_EventFile(region=region, source=S3Uri(source.bucket, key), target=target, size=size))
         return files
 
     def _update(self, file: _EventFile) -> bool:
@@ -130,8 +141,8 @@ class TensorBoardRuns:
         return True
 
 
-def _prefix(job: Job, region: str) -> S3Uri | None:
-    """Return the prefix of a job's TensorBoard data, or None if it writes none to S3."""
+def _event_folder(job: Job, region: str) -> S3Uri | None:
+    """Return the folder of a job's TensorBoard data, or None if it writes none to S3."""
     uri = job.hyperparameters.get("tensorboard_s3", "")
     if not uri and not job.tensorboard:
         return None

@@ -109,7 +109,7 @@ class TrainingData:
             steps = config.steps_per_epoch or None
             # With a ShuffleConfig, SageMaker distributes a channel's objects differently to its hosts in every epoch.
             same = self._channel.streams != "host" or hvd.size() == hvd.local_size()
-            lockstep = Lockstep(name, config.batch_size, steps=steps, exact=exact, same=same, expected=expected)
+            lockstep = Lockstep(name, config.batch_size, steps=steps, exact=exact, same=same, min_images=expected)
             return lockstep, False
         counts = hvd.allgather(tf.constant([count], tf.int64), name="records_of_ranks").numpy().tolist()
         if min(counts) == 0:

@@ -27,7 +27,7 @@ class Lockstep:
         batch_size: Records per batch and rank.
         steps: The batches in an epoch on every rank; None if unknown.
         images: The records of all ranks; None if unknown.
-        expected: The minimum number of records.
+        min_images: The minimum number of records of all ranks.
         exact: If true, no record may be left out; otherwise corrupt records may shorten an epoch.
         same: If true, a rank has the same records in every epoch. If not, or if not `exact`, ranks exchange in all
             epochs.
@@ -40,7 +40,7 @@ class Lockstep:
         *,
         steps: int | None,
         images: int | None = None,
-        expected: int = 0,
+        min_images: int = 0,
         exact: bool = True,
         same: bool = True,
     ) -> None:
@@ -48,9 +48,9 @@ class Lockstep:
         self.images = images
         self._channel = channel
         self._batch_size = batch_size
-        self._expected = expected
+        self._min_images = min_images
         self._exact = exact
-        self._ask_always = not (exact and same) and steps is None
+        self._ask_always = steps is None and not (exact and same)
 
     def epoch(self, batches: Iterator[Batch], epoch: int, skip: int = 0) -> Iterator[Batch]:
         """Yield as many batches as every other rank.
@@ -100,8 +100,8 @@ class Lockstep:
                 f"{read.index(min(read))} has {min(read)}, all ranks have {sum(read)}. Reduce batch_size, start fewer "
                 "ranks, or check the channel's S3 prefix."
             )
-        if sum(read) < self._expected and self._exact:
-            raise LockstepError(missing(self._channel, sum(read), self._expected))
+        if sum(read) < self._min_images and self._exact:
+            raise LockstepError(missing(self._channel, sum(read), self._min_images))
         changed = (steps, sum(read)) != (self.steps, self.images)
         self.steps, self.images = steps, sum(read)
         if hvd.rank() == 0 and changed:
