@@ -12,7 +12,7 @@ Target = Literal["cpu", "gpu", "torch"]
 """The stages of training_container/Dockerfile and Dockerfile.torch that are separate images."""
 
 EfaVersion = Annotated[str, StringConstraints(pattern=r"^(none|[0-9]+\.[0-9]+\.[0-9]+)$", strict=True)]
-"""Version of AWS's EFA installer, as in the name of its archive: aws-efa-installer-1.46.0.tar.gz
+"""Version of AWS's EFA installer, as in the name of its archive: aws-efa-installer-1.49.0.tar.gz
 (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start-nccl.html); "none" for an image without EFA."""
 
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$", strict=True)]
@@ -24,6 +24,10 @@ OLDEST_EFA = (1, 39, 0)
 """The oldest installer that `efa` accepts, because it contains the NCCL plugin: AWS's engineers name 1.39
 (https://github.com/mosaicml/composer/pull/3844), its release notes 1.38
 (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-changelog.html)."""
+
+HANGING_EFA = (1, 47, 0), (1, 49, 0)
+"""The first installer whose NCCL plugin hangs in large broadcasts between hosts, 1.18.0, and the first one of which a
+source names the fix, with the plugin 1.20.0 (https://github.com/aws/deep-learning-containers/pull/6668)."""
 
 EFA_TARGETS: tuple[Target, ...] = ("gpu", "torch")
 """The targets whose Dockerfile stage can install EFA."""
@@ -73,7 +77,7 @@ class Image(GridPart):
     """Version of AWS's EFA installer in a built image for GPUs, which requires `efa_sha256`, or `none`. By default the
     version that the Dockerfile pins."""
     efa_sha256: Sha256 | None = Field(
-        default=None, examples=["8302bd7849afb95c903a875d7dcb6f85b3d7629e9a8b67d020031cfc6f4d0ee1"]
+        default=None, examples=["cf2e9281a2328a243c76f911a490faed43ca0fecfe4733c25e34b2e92a32c309"]
     )
     """SHA-256 of that version's archive, which AWS publishes
     (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-verify.html)."""
@@ -123,9 +127,13 @@ class Image(GridPart):
             if self.efa_sha256:
                 raise broken_rule("it is the checksum of a version; set efa, too", at="efa_sha256")
             return
-        oldest = ".".join(map(str, OLDEST_EFA))
-        if tuple(map(int, self.efa.split("."))) < OLDEST_EFA:
+        version, oldest = tuple(map(int, self.efa.split("."))), ".".join(map(str, OLDEST_EFA))
+        if version < OLDEST_EFA:
             raise broken_rule(f"the oldest supported version of the EFA installer is {oldest}", at="efa")
+        if HANGING_EFA[0] <= version < HANGING_EFA[1]:
+            fixed = ".".join(map(str, HANGING_EFA[1]))
+            rule = f"NCCL may hang in broadcasts between hosts with this version; use {fixed} or newer"
+            raise broken_rule(rule, at="efa")
         if not self.efa_sha256:
             page = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-verify.html"
             raise broken_rule(f"a version requires efa_sha256, its checksum on {page}", at="efa")

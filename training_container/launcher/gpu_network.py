@@ -17,8 +17,6 @@ from training_container.contract.training_job import TrainingJob
 _WITH_EFA = re.compile(
     r"ml\.(?:g4dn\.(?:8|12)xlarge|g5\.48xlarge|p3dn\.24xlarge|p4de?\.24xlarge|p5\w*\.\d+xlarge|p6e?-\w+\.\d+xlarge)"
 )
-# Types whose adapter reads and writes the memory of GPUs: the SDK's SM_EFA_RDMA_INSTANCES, and ml.p5 and later.
-_WITH_RDMA = re.compile(r"ml\.p(?:4de?|5\w*|6e?-\w+)\.")
 
 
 def has_efa(instance_type: str) -> bool:
@@ -31,16 +29,15 @@ def gpu_network(job: TrainingJob) -> dict[str, str]:
 
     Without NCCL_SOCKET_IFNAME, NCCL may choose an interface that does not reach the other hosts. FI_PROVIDER makes
     libfabric use EFA, or fail, in place of TCP; an image without libfabric's plugin for NCCL does not read it.
+
+    AWS's containers also set FI_EFA_USE_DEVICE_RDMA, which is not needed now, and RDMAV_FORK_SAFE, which "can break
+    things" with newer kernels (https://github.com/aws/aws-ofi-nccl/blob/v1.20.0/doc/efa-env-var.md).
     """
     if len(job.hosts) == 1:
         return {}
     variables: dict[str, str] = {}
     if job.network_interface in [name for _, name in socket.if_nameindex()]:
         variables |= dict.fromkeys(("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"), str(job.network_interface))
-    instance_type = str(job.resources.get("current_instance_type", ""))
-    if has_efa(instance_type):
+    if has_efa(str(job.resources.get("current_instance_type", ""))):
         variables["FI_PROVIDER"] = "efa"
-    if _WITH_RDMA.match(instance_type):
-        # The second lets processes fork while their memory is registered with the adapter.
-        variables |= {"FI_EFA_USE_DEVICE_RDMA": "1", "RDMAV_FORK_SAFE": "1"}
     return variables

@@ -58,7 +58,7 @@ class Build:
         (self.folder / "programs").mkdir()
         for name in ("curl", "apt-get", "dpkg-query", "ldconfig", "ldd"):
             write_program(self.folder / "programs" / name, RECORDS)
-        self.pack("DEBS/UBUNTU2204/x86_64/libnccl-ofi_1.17.2-1_amd64.deb")
+        self.pack("DEBS/UBUNTU2204/x86_64/libnccl-ofi_1.20.0-1_amd64.deb")
 
     @property
     def root(self) -> Path:
@@ -74,7 +74,7 @@ class Build:
             for name in ("efa_installer.sh", *packages):
                 packed.add(installer, arcname=f"aws-efa-installer/{name}")
 
-    def run(self, version: str = "1.46.0", checksum: str = "") -> "subprocess.CompletedProcess[str]":
+    def run(self, version: str = "1.49.0", checksum: str = "") -> "subprocess.CompletedProcess[str]":
         """Run the script; by default with the checksum of the archive."""
         checksum = checksum or hashlib.sha256((self.folder / "archive").read_bytes()).hexdigest()
         environment = {**os.environ, **self.variables, "PATH": f"{self.folder / 'programs'}:{os.environ['PATH']}"}
@@ -102,13 +102,13 @@ def test_the_installer_runs_and_nccl_finds_its_plugin(build: Build) -> None:
     done = build.run()
     assert done.returncode == 0, done.stderr
     calls = build.calls()
-    assert any(call.endswith("https://efa-installer.amazonaws.com/aws-efa-installer-1.46.0.tar.gz") for call in calls)
+    assert any(call.endswith("https://efa-installer.amazonaws.com/aws-efa-installer-1.49.0.tar.gz") for call in calls)
     assert "efa_installer.sh -y --skip-kmod --skip-limit-conf --no-verify" in calls
     plugin = build.root / "opt/amazon/ofi-nccl/lib64/libnccl-net-ofi.so"
     assert build.link("libnccl-net.so") == plugin
     assert build.link("libcudart.so") == build.runtime
     assert (build.root / "etc/ld.so.conf.d/libfabric.conf").read_text().startswith("/opt/amazon/efa/lib\n")
-    assert done.stdout.endswith(f"EFA 1.46.0: NCCL's plugin is {plugin}.\n")
+    assert done.stdout.endswith(f"EFA 1.49.0: NCCL's plugin is {plugin}.\n")
     assert not list(build.folder.glob("tmp.*")), "700 MB that the image does not need"
 
 
@@ -122,7 +122,7 @@ def test_nothing_of_another_archive_runs(build: Build) -> None:
     done = build.run(checksum="a" * 64)
     assert done.returncode == 1
     found = hashlib.sha256((build.folder / "archive").read_bytes()).hexdigest()
-    assert f"the SHA-256 of aws-efa-installer-1.46.0.tar.gz is {found}, and EFA_SHA256 is {'a' * 64}." in done.stderr
+    assert f"the SHA-256 of aws-efa-installer-1.49.0.tar.gz is {found}, and EFA_SHA256 is {'a' * 64}." in done.stderr
     assert "set efa: none for the image in grid.yaml" in done.stderr
     assert not [call for call in build.calls() if call.startswith("efa_installer")]
 
@@ -169,4 +169,4 @@ def test_an_archive_that_cannot_be_downloaded_is_named(build: Build) -> None:
     (build.folder / "programs/curl").write_text("#!/bin/sh\nexit 22\n")
     done = build.run()
     assert done.returncode == 1
-    assert "https://efa-installer.amazonaws.com/aws-efa-installer-1.46.0.tar.gz cannot be downloaded." in done.stderr
+    assert "https://efa-installer.amazonaws.com/aws-efa-installer-1.49.0.tar.gz cannot be downloaded." in done.stderr

@@ -46,7 +46,7 @@ def test_a_cache_folder_with_a_blank_is_passed_to_buildah_unsplit(tmp_path: Path
         "PIP_CERT": str(certificates),
         "BASE": "base",
     }
-    script = [str(ROOT / "containers/build.sh"), target, "--build-arg", "EFA=1.47.0"]
+    script = [str(ROOT / "containers/build.sh"), target, "--build-arg", "EFA=1.50.0"]
     done = subprocess.run(script, env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "an-id"), done.stderr
     given = json.loads((tmp_path / "noted.json").read_text())
@@ -54,7 +54,7 @@ def test_a_cache_folder_with_a_blank_is_passed_to_buildah_unsplit(tmp_path: Path
     assert len(secrets) == 4
     assert all(f",src={cache}/traingrid/containers/tmp/build." in secret for secret in secrets)
     assert given[-1] == f"{ROOT}/containers/.."
-    assert "EFA=1.47.0" in given
+    assert "EFA=1.50.0" in given
 
 
 @pytest.mark.parametrize(("target", "efa"), [("gpu", ["EFA=none"]), ("torch", ["EFA=none"]), ("cpu", [])])
@@ -69,4 +69,4 @@ def test_efa_is_off_unless_the_caller_sets_it(tmp_path: Path, programs: Path, ta
         return [word for word in words if word.startswith("EFA=")]
 
     assert arguments() == efa
-    assert arguments("--build-arg", "EFA=1.47.0") == [*efa, "EFA=1.47.0"], "buildah uses the last one"
+    assert arguments("--build-arg", "EFA=1.50.0") == [*efa, "EFA=1.50.0"], "buildah uses the last one"

@@ -69,14 +69,14 @@ def test_images_for_gpus_install_efa_from_a_verified_archive(dockerfile: Path, s
 @pytest.mark.parametrize("dockerfile", [TRAINING, TORCH])
 def test_the_arguments_that_grid_yaml_sets_are_those_of_the_dockerfiles(dockerfile: Path) -> None:
     """docker only warns of a build argument that no Dockerfile has."""
-    image = Image.model_validate({"build": "training", "target": "gpu", "efa": "1.47.0", "efa_sha256": "a" * 64})
+    image = Image.model_validate({"build": "training", "target": "gpu", "efa": "1.50.0", "efa_sha256": "a" * 64})
     declared = re.findall(r"^ARG (\w+)=", dockerfile.read_text(), flags=re.M)
     assert {argument.partition("=")[0] for argument in image.build_arguments()} <= set(declared)
 
 
 @pytest.mark.parametrize("requirements", ["training-gpu.txt", "training-torch.txt"])
 def test_nccl_is_new_enough_for_efas_plugin(requirements: str) -> None:
-    """aws-ofi-nccl 1.17.2 requires NCCL 2.17.1: https://github.com/aws/aws-ofi-nccl/releases/tag/v1.17.2."""
+    """aws-ofi-nccl 1.20.0 requires NCCL 2.17.1: https://github.com/aws/aws-ofi-nccl/releases/tag/v1.20.0."""
     text = (ROOT / "setup/requirements" / requirements).read_text()
     found = re.search(r"^nvidia-nccl-cu12==(\d+)\.(\d+)\.(\d+)", text, re.M)
     assert found is not None

@@ -402,11 +402,11 @@ def test_efa_and_its_checksum_are_build_arguments_and_change_the_tag(layer: Path
         (tmp_path / folder).mkdir()
         return by_target(synthesise(a_grid(1, images=images), layer)["traingrid-builds"])["gpu"]
 
-    newer = {"efa": "1.47.0", "efa_sha256": "2" * 64}
+    newer = {"efa": "1.50.0", "efa_sha256": "2" * 64}
     plain, off, fast = gpu("plain"), gpu("off", efa="none"), gpu("fast", **newer)
     other = gpu("other", **newer | {"efa_sha256": "3" * 64})
     given = [build.get("ARGUMENTS") for build in (plain, off, fast)]
-    assert given == [None, "EFA=none", f"EFA=1.47.0 EFA_SHA256={'2' * 64}"]
+    assert given == [None, "EFA=none", f"EFA=1.50.0 EFA_SHA256={'2' * 64}"]
     assert len({build["TAG"] for build in (plain, off, fast, other)}) == 4
 
 

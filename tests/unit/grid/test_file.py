@@ -93,8 +93,8 @@ def test_omitted_settings_have_defaults(grid: GridSettings) -> None:
         ),
         (
             '{repository: training, tag: "1"}',
-            '{build: training, target: gpu, efa: "1.46"}',
-            "images.resnet.efa: '1.46' is not allowed: it must have the form",
+            '{build: training, target: gpu, efa: "1.49"}',
+            "images.resnet.efa: '1.49' is not allowed: it must have the form",
         ),
         (
             '{repository: training, tag: "1"}',
@@ -103,8 +103,16 @@ def test_omitted_settings_have_defaults(grid: GridSettings) -> None:
         ),
         (
             '{repository: training, tag: "1"}',
-            '{build: training, target: gpu, efa: "1.47.0"}',
-            "images.resnet.efa: '1.47.0' is not allowed: a version requires efa_sha256, its checksum on https://docs.aws",
+            '{build: training, target: gpu, efa: "1.49.0"}',
+            "images.resnet.efa: '1.49.0' is not allowed: a version requires efa_sha256, its checksum on https://docs.aws",
+        ),
+        *(
+            (
+                '{repository: training, tag: "1"}',
+                f'{{build: training, target: gpu, efa: "{version}", efa_sha256: ' + "a" * 64 + "}",
+                f"images.resnet.efa: '{version}' is not allowed: NCCL may hang in broadcasts between hosts",
+            )
+            for version in ("1.47.0", "1.48.1")
         ),
         (
             '{repository: training, tag: "1"}',
@@ -113,13 +121,13 @@ def test_omitted_settings_have_defaults(grid: GridSettings) -> None:
         ),
         (
             '{repository: training, tag: "1"}',
-            '{build: training, target: gpu, efa: "1.47.0; id", efa_sha256: ' + "a" * 64 + "}",
-            "images.resnet.efa: '1.47.0; id' is not allowed: it must have the form",
+            '{build: training, target: gpu, efa: "1.49.0; id", efa_sha256: ' + "a" * 64 + "}",
+            "images.resnet.efa: '1.49.0; id' is not allowed: it must have the form",
         ),
         (
             '{repository: training, tag: "1"}',
-            '{build: training, target: gpu, efa: "1.47.0", efa_sha256: "2df4201e"}',
-            "images.resnet.efa_sha256: '2df4201e' is not allowed: it must have the form",
+            '{build: training, target: gpu, efa: "1.49.0", efa_sha256: "cf2e9281"}',
+            "images.resnet.efa_sha256: 'cf2e9281' is not allowed: it must have the form",
         ),
         (
             '{repository: training, tag: "1"}',

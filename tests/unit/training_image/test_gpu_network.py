@@ -69,8 +69,8 @@ def test_types_with_gpus_of_hopper_and_later_compile_kernels() -> None:
 @pytest.mark.parametrize(
     ("instance_type", "expected"),
     [
-        ("ml.p4d.24xlarge", {"FI_PROVIDER": "efa", "FI_EFA_USE_DEVICE_RDMA": "1", "RDMAV_FORK_SAFE": "1"}),
-        ("ml.p5en.48xlarge", {"FI_PROVIDER": "efa", "FI_EFA_USE_DEVICE_RDMA": "1", "RDMAV_FORK_SAFE": "1"}),
+        ("ml.p4d.24xlarge", {"FI_PROVIDER": "efa"}),
+        ("ml.p5en.48xlarge", {"FI_PROVIDER": "efa"}),
         ("ml.g5.48xlarge", {"FI_PROVIDER": "efa"}),
         ("ml.p3dn.24xlarge", {"FI_PROVIDER": "efa"}),
         ("ml.g5.xlarge", {}),
