@@ -7,16 +7,16 @@ from typing import Any
 from traingrid import names
 from traingrid.deploy import image_build
 
-_FOR_THE_ANSWER = 10
+_SECONDS_TO_ANSWER = 10
 """Seconds of the function's timeout that are reserved for the response to CloudFormation."""
 
 
 def handler(event: dict[str, Any], context: Any) -> None:
-    """Handle a CloudFormation request, a CodeBuild state change, or the event that a build sends before it ends."""
-    within = context.get_remaining_time_in_millis() / 1000 - _FOR_THE_ANSWER
+    """Handle a CloudFormation request, the event that a build sends before it ends, or a CodeBuild state change."""
+    within = context.get_remaining_time_in_millis() / 1000 - _SECONDS_TO_ANSWER
     if "RequestType" in event:
         image_build.begin(event, within=within)
     elif event["source"] == names.BUILD_EVENTS:
-        image_build.look(event, within=within)
+        image_build.wait_for_end(event, within=within)
     else:
         image_build.finish(event)

@@ -44,7 +44,7 @@ def let_queue(role: iam.Role, grid: GridSettings) -> None:
     grant(role, submitting, [*queues, *_service_jobs(regions)], conditions=conditions, because=_IDS)
     let_see_queued(role, grid)
     let_end_queued(role, grid)
-    begins = names.queued_training_jobs(grid.name)
+    begins = names.queued_training_job_prefixes(grid.name)
     streams = [f"{_logs(region)}:log-stream:{begin}*" for region in regions for begin in begins]
     grant(role, ["logs:GetLogEvents"], streams, because=_MADE_BY_BATCH)
 
@@ -62,7 +62,7 @@ def let_see_queued(role: iam.Role, grid: GridSettings) -> None:
         return
     grant(role, ["batch:DescribeServiceJob", "batch:ListServiceJobs"], ["*"], because=_NO_RESOURCE)
     jobs = [f"arn:aws:sagemaker:{region}:{Aws.ACCOUNT_ID}:training-job" for region in regions]
-    made = [f"{job}/{begin}*" for job in jobs for begin in names.queued_training_jobs(grid.name)]
+    made = [f"{job}/{begin}*" for job in jobs for begin in names.queued_training_job_prefixes(grid.name)]
     grant(role, ["sagemaker:DescribeTrainingJob"], made, because=_MADE_BY_BATCH)
 
 

@@ -120,8 +120,8 @@ _HOME_ROLES: dict[Part, str] = {
 }
 """The names of the control plane's roles; a user has a different role."""
 QUEUED_PREFIXES = ("AWSBatch", "awsbatch")
-"""The prefix of the training job names that AWS Batch creates, and its spelling in an ARN (`queued_training_jobs`)."""
-_QUEUED_CHARACTERS = 63 - 32
+"""The prefix of AWS Batch's names of training jobs, and its spelling in an ARN (`queued_training_job_prefixes`)."""
+_MAX_QUEUED_LENGTH = 63 - 32  # of a name without Batch's id
 
 RESERVED_ENDING = re.compile(
     r"-(control|images|builds|guard|registry|training|training-quota|shared|[0-9a-f]{8})$", re.ASCII
@@ -298,7 +298,7 @@ def service_queue(grid: str, *, quota: bool = False) -> str:
     return f"{grid}-training-quota" if quota else f"{grid}-training"
 
 
-def queued_training_jobs(grid: str) -> list[str]:
+def queued_training_job_prefixes(grid: str) -> list[str]:
     """Return the prefixes of the training jobs that AWS Batch creates from the grid's service jobs.
 
     A name is "AWSBatch", the requested name and an id of 32 digits, as the examples in
@@ -307,7 +307,7 @@ def queued_training_jobs(grid: str) -> list[str]:
     part that always fits. The second spelling is the lower case that SageMaker's ARNs have had for names with upper
     case (https://github.com/boto/boto3/issues/4606); IAM compares ARNs case-sensitively.
     """
-    return [f"{prefix}{grid}-"[:_QUEUED_CHARACTERS] for prefix in QUEUED_PREFIXES]
+    return [f"{prefix}{grid}-"[:_MAX_QUEUED_LENGTH] for prefix in QUEUED_PREFIXES]
 
 
 def job_definition(grid: str) -> str:

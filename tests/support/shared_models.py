@@ -5,7 +5,7 @@ botocore builds the class and the rules again for each client, which takes most 
 again for each account, and at a reset each backend before it removes it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
 from functools import cache
@@ -32,10 +32,8 @@ _providers: dict[int, tuple[Any, EndpointProvider]] = {}
 
 
 @cache
-def _model(service: str, version: str | None) -> ServiceModel:
-    return ServiceModel(
-        _loader(None).load_service_model(service, "service-2", api_version=version), service_name=service
-    )
+def _model(loader: Any, service: str, version: str | None) -> ServiceModel:
+    return ServiceModel(loader.load_service_model(service, "service-2", api_version=version), service_name=service)
 
 
 @cache
@@ -67,8 +65,9 @@ def _create_s3_class() -> None:
     boto3.session.Session("test", "test").client("s3", "us-east-1")
 
 
-def _share(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ClientCreator, "_load_service_model", lambda _, *of: _model(*of))
+def _share(patch: pytest.MonkeyPatch, loader_of: Callable[[Any], Any]) -> None:
+    """Let all clients share models and classes, with the loader of botocore's data that their creator has."""
+    patch.setattr(ClientCreator, "_load_service_model", lambda self, *of: _model(loader_of(self), *of))
     patch.setattr(ClientCreator, "_create_client_class", _class)
     patch.setattr(botocore.regions, "EndpointProvider", _provider)
     patch.setattr(EventAliaser, "_alias_event_name", _aliased)
@@ -80,7 +79,7 @@ def shared_models() -> Iterator[None]:
     """Let all sessions share them, in a process without a localcloud."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(botocore.session, "create_loader", _loader)
-        _share(patch)
+        _share(patch, lambda creator: creator._loader)
         yield
 
 
@@ -98,7 +97,7 @@ def shared_models_beside_localcloud() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Loader, "load_data_with_path", load_data)
-        _share(patch)
+        _share(patch, lambda _: _loader(None))
         _faster_moto(patch)
         yield
 

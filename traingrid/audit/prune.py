@@ -81,15 +81,15 @@ class Prune:
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def run(self) -> PruneReport:
-        """Remove the copy.
+        """Remove the copy, and return what was removed, or why it stays.
 
         Raises:
-            TraingridError: Another command has taken the removal over.
+            TraingridError: Another command has taken over a removal that this one had begun.
             ClientError: S3 or the ledger refused a call; running the command again continues.
         """
         self._report = PruneReport(result="pruned")
         claim = replace(self.item, state="pruning", owner=self.owner, missing_bytes=self.item.own_bytes)
-        claimed = self.moves.change(self.item, claim) or self._own()
+        claimed = self.moves.change(self.item, claim) or self._item_if_own()
         if claimed is None:
             return PruneReport(result="changed")
         self._claimed = claimed
@@ -206,7 +206,7 @@ class Prune:
 
     def _renew(self) -> None:
         """Check that no other command has taken the removal over."""
-        renewed = self.moves.change(self._claimed, self._claimed) or self._own()
+        renewed = self.moves.change(self._claimed, self._claimed) or self._item_if_own()
         if renewed is None:
             raise self._taken_over()
         self._claimed = renewed
@@ -214,7 +214,7 @@ class Prune:
     def _give_back(self) -> None:
         self.moves.change(self._claimed, self.item)
 
-    def _own(self) -> MoveItem | None:
+    def _item_if_own(self) -> MoveItem | None:
         """Return the present item if this command owns it: botocore repeats a write whose reply was lost."""
         item = self.moves.find(self.item.target)
         return item if item and (item.owner, item.state) == (self.owner, "pruning") else None

@@ -131,6 +131,7 @@ def _row_of_quota(
 
 
 def _row_of_plan(region: str, plan: TrainingPlan, today: date) -> dict[str, Any]:
+    """Return the capacity of a training plan, which has one instance type; its instances are not interrupted."""
     return {
         "region": region,
         "instance_type": plan.instance_types[0],

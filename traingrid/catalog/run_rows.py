@@ -54,10 +54,11 @@ def run_rows(
         cancels: Its cancels by scope.
         orchestrator: The size of the Batch children, which determines their cost.
     """
-    for item in (_with_reason(item, cancels) for item in items):
-        reopened = max((previous.attempt for previous in item.tried if previous.reopened), default=0)
+    for item in (_with_cancel_reason(item, cancels) for item in items):
+        # A retry reopens a job after an attempt; the attempts after it have the line that the retry may have corrected.
+        last_reopened = max((previous.attempt for previous in item.tried if previous.reopened), default=0)
         for number, attempt in item.attempts().items():
-            job = (lines.submitted if number <= reopened else lines.corrected).get(item.index)
+            job = (lines.submitted if number <= last_reopened else lines.corrected).get(item.index)
             current = number == item.attempt
             yield {
                 **_attempt_facts(item, attempt),
@@ -67,7 +68,7 @@ def run_rows(
             }
 
 
-def _with_reason(item: JobItem, cancels: Mapping[str, Cancel]) -> JobItem:
+def _with_cancel_reason(item: JobItem, cancels: Mapping[str, Cancel]) -> JobItem:
     """Return a job with the reason of the cancel that stopped it, if its item has none."""
     cancel = cancel_of(cancels, item.index, item.region)
     if cancel is None or item.updated_at < cancel.at:  # it ended before the cancel

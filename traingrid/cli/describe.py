@@ -127,13 +127,13 @@ def _lines(submission: str, description: JobDescription) -> Iterator[tuple[str, 
 
 
 def _metrics(description: JobDescription) -> dict[str, str]:
-    """Return the texts of the metrics, also of those of a script that SageMaker did not find in its log.
+    """Return the text of each metric, also of those of a completed script without a value.
 
-    On a cluster, the child reads the log, and perhaps not to its end.
+    On a cluster, the child reads the log, and perhaps not to its end, so a missing value proves nothing.
     """
-    status = description.status
+    status, is_script = description.status, "source" in description.fields
     texts = {name: f"{value:g}" for name, value in sorted(status.metrics.items())}
-    if status.state != "Completed" or status.backend != "sagemaker" or "source" not in description.fields:
+    if status.state != "Completed" or status.backend != "sagemaker" or not is_script:
         return texts
     absent = [name for name in description.fields.get("metrics", {}) if name not in texts]
     if absent and not texts:

@@ -126,7 +126,7 @@ def finish(event: Mapping[str, Any]) -> None:
     _answer(detail["build-status"], more["environment"]["environment-variables"], more.get("logs", {}).get("deep-link"))
 
 
-def look(event: Mapping[str, Any], within: float) -> None:
+def wait_for_end(event: Mapping[str, Any], within: float) -> None:
     """Wait for the end of a build that put its last event, and respond to CloudFormation's request.
 
     Args:

@@ -41,9 +41,10 @@ def comment_of(text: str) -> str:
     comment = text.lstrip().removeprefix('"').lstrip()
     if not comment.startswith("#"):
         return ""
-    first = comment.partition(",")[0].rstrip(_PADDING)
-    comment = comment.rstrip(_PADDING)
-    return "" if is_error_value(first) and not is_too_narrow(comment) else comment
+    first_cell, comment = comment.partition(",")[0].rstrip(_PADDING), comment.rstrip(_PADDING)
+    if is_error_value(first_cell) and not is_too_narrow(comment):  # a line of data, whose first cell is `#N/A`
+        return ""
+    return comment
 
 
 def has_cells_of_job(text: str, columns: Sequence[str]) -> bool:

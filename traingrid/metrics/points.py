@@ -153,7 +153,7 @@ def drop_superseded(runs: Iterable[list[Record]]) -> Iterator[Record]:
     first: dict[tuple[str, str], int] = {}
     remaining: list[list[Record]] = []
     for run in reversed(list(runs)):
-        remaining.append([left for record in run if (left := _kept(record, first)).values])
+        remaining.append([left for record in run if (left := _without_repeated_values(record, first)).values])
         for record in run:
             for kind, position in _positions(record):
                 for name in record.values:
@@ -169,8 +169,12 @@ def _positions(record: Record) -> list[tuple[str, int]]:
     return [("epoch", record.epoch)] if record.epoch is not None else []
 
 
-def _kept(record: Record, first: Mapping[tuple[str, str], int]) -> Record:
-    """Return a record without the values at or after the first position of a later run."""
+def _without_repeated_values(record: Record, first: Mapping[tuple[str, str], int]) -> Record:
+    """Return a record without the values that a later run has reported again.
+
+    Args:
+        first: The first position of all later runs, by metric and kind of position.
+    """
     positions = _positions(record)
     if not first or not positions:
         return record
@@ -178,6 +182,6 @@ def _kept(record: Record, first: Mapping[tuple[str, str], int]) -> Record:
     values = {
         name: value
         for name, value in record.values.items()
-        if (later := first.get((name, kind))) is None or position < later
+        if (name, kind) not in first or position < first[name, kind]
     }
     return Record(time=record.time, step=record.step, epoch=record.epoch, values=values)

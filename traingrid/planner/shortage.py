@@ -49,10 +49,13 @@ class Remainder:
 
 
 def shortages(unplaced: Sequence[PlannableLine], facts: Facts, remainder: Remainder) -> Iterator[PlacementShortage]:
-    """Yield a shortage for each unplaced line, in their order; instances that earlier lines lack are added up."""
+    """Yield a shortage for each unplaced line, in their order.
+
+    The quota that a line needs includes the instances that the lines before it lack.
+    """
     search = _ShortageSearch(facts, remainder)
     for candidate in unplaced:
-        reason, next_step = search.reason(candidate)
+        reason, next_step = search.next_shortage(candidate)
         yield PlacementShortage(candidate=candidate, reason=reason, next_step=next_step)
 
 
@@ -72,12 +75,15 @@ def raise_quota(region: str, instance_type: str, option: str, instances: int) ->
 
 class _ShortageSearch:
     def __init__(self, facts: Facts, remainder: Remainder) -> None:
-        self._facts, self._limits, self._budget = facts, remainder.limits, remainder.budget
+        self._facts, self._limits, self._budget_left = facts, remainder.limits, remainder.budget
         self._pools = {pool.key: pool for pool in remainder.pools}
         self._hours = dict(remainder.hours)
 
-    def reason(self, candidate: PlannableLine) -> tuple[str, str]:
-        """Return the limit that prevents a line's cheapest choice, and how to raise it."""
+    def next_shortage(self, candidate: PlannableLine) -> tuple[str, str]:
+        """Return the limit that prevents a line's cheapest choice, and how to raise it; remember what it lacks.
+
+        A choice for which a pool has the instances precedes a cheaper one without.
+        """
         choices = _choices(candidate, self._facts)
         if not choices:
             hours = min(duration.hours for duration in candidate.durations.values())
@@ -88,15 +94,19 @@ class _ShortageSearch:
             choice for choice in choices if choice.key in self._pools and self._pools[choice.key].instances >= instances
         ]
         best = (fitting or choices)[0]
-        most = self._limits.accelerators_of.get(best.key[1], 0) * instances
+        _, instance_type, option = best.key
+        most = self._limits.accelerators_of.get(instance_type, 0) * instances
         if most > self._limits.accelerators:
             text = f"it needs {most} accelerators, and at most {self._limits.accelerators:,.0f} may be in use"
             return text, f"Plan with --accelerators {most} or more."
-        if is_paid(best.key[2]):
+        if is_paid(option):
             return self._plan_shortage(candidate, best), "Remove training_plan from the line, or name a plan with room."
-        if fitting and best.dollars > self._budget:
-            text = f"it costs ${best.dollars:,.2f}, and ${max(0.0, self._budget):,.2f} of the budget are left"
-            return text, f"Plan with --budget {math.ceil(self._limits.budget + best.dollars - self._budget)} or more."
+        if fitting and best.dollars > self._budget_left:
+            text = f"it costs ${best.dollars:,.2f}, and ${max(0.0, self._budget_left):,.2f} of the budget are left"
+            return (
+                text,
+                f"Plan with --budget {math.ceil(self._limits.budget + best.dollars - self._budget_left)} or more.",
+            )
         return self._pool_shortage(candidate, best)
 
     def _plan_shortage(self, candidate: PlannableLine, best: _NearestChoice) -> str:

@@ -141,16 +141,16 @@ class Retrier:
 
     def _drop_closed(self, submission: str, done: Retried) -> Retried:
         """Return the result of a retry without the jobs that the reconciler closed before their array existed."""
-        ours = set(done.indices)
-        failed = {
+        # Without an array, no child can have failed a reopened job before its training job.
+        failed_without_training_job = {
             item.index
             for item in readable(self.ledger.jobs(submission), warn)
             if item.state == JobState.FAILED and not item.training_job
         }
-        closed = sorted(failed & ours)
+        closed = sorted(failed_without_training_job.intersection(done.indices))
         return replace(
             done,
-            indices=[index for index in done.indices if index not in failed],
+            indices=[index for index in done.indices if index not in closed],
             left=done.left | dict.fromkeys(closed, _CLOSED),
             late=[*done.late, *closed],
         )

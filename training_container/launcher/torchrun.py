@@ -31,11 +31,12 @@ def rendezvous_variables(job: TrainingJob, environment: Mapping[str, str]) -> di
     return {"MASTER_ADDR": job.main_host, "MASTER_PORT": str(port(environment))}
 
 
-def torchrun_command(job: TrainingJob, environment: Mapping[str, str], rank: list[str]) -> list[str]:
+def torchrun_command(job: TrainingJob, environment: Mapping[str, str], rank_command: list[str]) -> list[str]:
     """Return the command that starts the ranks of this host.
 
     Args:
         environment: The environment of the ranks.
+        rank_command: The command of each rank.
 
     Raises:
         ContractError: torchrun is not on PATH.
@@ -52,7 +53,7 @@ def torchrun_command(job: TrainingJob, environment: Mapping[str, str], rank: lis
         command += ["--master_addr", job.main_host, "--master_port", str(port(environment))]
     else:
         command += ["--master_addr", "127.0.0.1", "--master_port", str(_free_port())]
-    return [*command, "--no_python", *rank]
+    return [*command, "--no_python", *rank_command]
 
 
 def installed(environment: Mapping[str, str]) -> str:

@@ -116,7 +116,8 @@ class EksLogs:
 class PodLogs:
     """The logs of pods in one namespace.
 
-    A position is the time of the last line that was read, and the number of lines read that have this time.
+    A position is `TIME#NUMBER`: the time of the last line that was read, and the number of lines read that have this
+    time. The cluster returns lines from a time on, so it returns these again.
     """
 
     def __init__(self, client: Client) -> None:
@@ -138,15 +139,16 @@ class PodLogs:
         Raises:
             ApiError: The request was refused, or the cluster did not answer.
         """
-        last, _, lines_at_time = position.get(pod, "").partition("#")
-        start = last or (_rfc3339(since) if since else "")
-        count, skipped = int(lines_at_time or 0), 0
-        for line in self._lines(pod, start):
-            if last and (line.time < last or (line.time == last and skipped < int(lines_at_time or 0))):
-                skipped += line.time == last
+        last_time, _, number = position.get(pod, "").partition("#")
+        read_at_last_time, skipped = int(number or 0), 0
+        time, read_at_time = last_time, read_at_last_time
+        for line in self._lines(pod, last_time or (_rfc3339(since) if since else "")):
+            if last_time and (line.time < last_time or (line.time == last_time and skipped < read_at_last_time)):
+                skipped += line.time == last_time
                 continue
-            count = count + 1 if line.time == position.get(pod, "").partition("#")[0] else 1
-            position[pod] = f"{line.time}#{count}"
+            read_at_time = read_at_time + 1 if line.time == time else 1
+            time = line.time
+            position[pod] = f"{time}#{read_at_time}"
             milliseconds = _milliseconds(line.time)
             if milliseconds >= since:
                 yield LogEvent(milliseconds, line.text)

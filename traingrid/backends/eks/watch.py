@@ -64,12 +64,13 @@ class ChangeWatch:
                 self._closed.wait(_REFUSED_SECONDS)
 
     def _follow_once(self, kind: Kind, selection: tuple[str, str]) -> None:
-        """List the objects, and follow their changes; a change between two lists counts as one, too.
+        """List the objects, and follow their changes until the watch is closed or a request fails.
 
-        The first lists count as one change when the last of them has been read, because a description before it may
-        miss a change, and one after it does not.
+        A new list counts as a change, because an object may have changed since the list before. The first lists count
+        as one change when the last of them has been read, because a description before it may miss a change, and one
+        after it does not.
         """
-        *_, (_, version) = self._client.pages(kind, *selection)
+        *_, (_, version) = self._client.pages(kind, *selection)  # the version of the last page
         with self._lock:
             self._unlisted.discard(kind.plural)
             if not self._unlisted:
@@ -81,5 +82,5 @@ class ChangeWatch:
                     continue
                 self._changed.set()
                 if self._closed.is_set() or (event["type"] == _DELETED and kind is not POD):
-                    self._closed.set()
+                    self._closed.set()  # without its object, the training job does not change any more
                     return

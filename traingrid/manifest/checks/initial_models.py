@@ -24,11 +24,11 @@ training", https://docs.aws.amazon.com/sagemaker/latest/dg/incremental-training.
 
 
 def check(line: Line, rules: Rules) -> Iterator[Problem]:
-    """Yield the errors of a line's initial model."""
-    model, defaults = str(line.settings.init_from), line.settings.applied_to(rules.grid.job)
+    """Yield the problems of `init_from`: a channel with the name of its own, an algorithm that cannot use a model."""
     if line.settings.init_from is None:
         return
-    if any(MODEL_CHANNEL in channels(data, defaults) for data in line.places.values()):
+    model, job = str(line.settings.init_from), line.settings.applied_to(rules.grid.job)
+    if any(MODEL_CHANNEL in channels(data, job) for data in line.places.values()):
         reason = f"init_from provides the channel {MODEL_CHANNEL}, and the line has a channel of this name"
         yield Problem("init_from", model, reason, "Remove init_from, or give the channel another name.")
     image = image_of(line.settings, rules.grid)

@@ -18,7 +18,10 @@ _ONE_PLACE = "Remove the Region from the line, or change `residency` of the Regi
 
 
 def check(line: Line, rules: Rules) -> Iterator[Problem]:
-    """Yield the Regions that the residency of the line, or of another of its Regions, does not allow."""
+    """Yield a problem for each Region that the residency of the line, or of another of its Regions, does not allow.
+
+    Also yield the problems of `instance_types`.
+    """
     grid, regions, areas = rules.grid, (line.region, *line.replicas), line.settings.residency or ()
     for region in regions:
         if not is_resident(region, areas):
@@ -34,11 +37,11 @@ def check(line: Line, rules: Rules) -> Iterator[Problem]:
                 yield Problem(
                     "region" if second_region == regions[0] else "replicas", second_region, reason, _ONE_PLACE
                 )
-    yield from _other_types(line, rules)
+    yield from _types_with_other_accelerators(line, rules)
 
 
-def _other_types(line: Line, rules: Rules) -> Iterator[Problem]:
-    """Yield each of a line's `instance_types` that has another number of accelerators than its own type."""
+def _types_with_other_accelerators(line: Line, rules: Rules) -> Iterator[Problem]:
+    """Yield a problem for each of a line's `instance_types` with another number of accelerators than its own type."""
     job = line.settings.applied_to(rules.grid.job)
     number = accelerators(job.instance_type, job.processes_per_host)
     for alternative in line.settings.instance_types or ():

@@ -144,15 +144,16 @@ class Checkpoints:
 
     def _not_written(self, step: int, error: Exception) -> str:
         previous = self.latest()
-        left = f"The previous checkpoint is {previous}." if previous else "There is no previous checkpoint."
-        reason = (error.strerror if isinstance(error, OSError) else None) or str(error).splitlines()[0]
+        fallback = f"The previous checkpoint is {previous}." if previous else "There is no previous checkpoint."
+        text = (error.strerror if isinstance(error, OSError) else None) or str(error).strip() or type(error).__name__
+        reason = text.splitlines()[0]
         try:
             usage = shutil.disk_usage(self.folder)
             room = f"{usage.free / 1e6:,.1f} MB of {usage.total / 1e6:,.1f} MB are free there"
         except OSError as missing:
             room = f"the folder cannot be used: {missing.strerror}"
         return (
-            f"The checkpoint of step {step} could not be written to {self.folder} ({reason}); {room}. {left} "
+            f"The checkpoint of step {step} could not be written to {self.folder} ({reason}); {room}. {fallback} "
             "Increase the job's volume_gb, or keep fewer checkpoints."
         )
 
