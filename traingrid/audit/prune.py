@@ -81,7 +81,7 @@ class Prune:
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def run(self) -> PruneReport:
-        """Remove the copy, and return what was removed, or why it stays.
+        """Remove the copy, and return the removed bytes, or the reason why it stays.
 
         Raises:
             TraingridError: Another command has taken over a removal that this one had begun.

@@ -80,7 +80,7 @@ class _ShortageSearch:
         self._hours = dict(remainder.hours)
 
     def next_shortage(self, candidate: PlannableLine) -> tuple[str, str]:
-        """Return the limit that prevents a line's cheapest choice, and how to raise it; remember what it lacks.
+        """Return the limit that prevents a line's cheapest choice, and how to raise it; remember the missing instances.
 
         A choice for which a pool has the instances precedes a cheaper one without.
         """

@@ -24,7 +24,7 @@ training", https://docs.aws.amazon.com/sagemaker/latest/dg/incremental-training.
 
 
 def check(line: Line, rules: Rules) -> Iterator[Problem]:
-    """Yield the problems of `init_from`: a channel with the name of its own, an algorithm that cannot use a model."""
+    """Yield the problems of `init_from`: a second channel with the name of its channel, an algorithm without models."""
     if line.settings.init_from is None:
         return
     model, job = str(line.settings.init_from), line.settings.applied_to(rules.grid.job)
