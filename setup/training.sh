@@ -54,7 +54,7 @@ python=$("$environment/bin/python" -c 'import sys; print(sys.implementation.cach
 key=$(echo "2 $horovod $mpi $(uname -sm) $python $inputs$architectures" | cksum | cut -d ' ' -f 1)
 wheels=${XDG_CACHE_HOME:-$HOME/.cache}/traingrid/horovod-$horovod-$key
 if ! ls "$wheels"/horovod-*.whl >/dev/null 2>&1; then
-    echo "Compiling Horovod $horovod: about two minutes on two cores, once ..."
+    echo "Compiling Horovod $horovod: two to three minutes on two cores, once ..."
     mkdir -p "$wheels"
     building=$(mktemp -d)
     reporter=
