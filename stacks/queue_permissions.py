@@ -62,8 +62,8 @@ def let_see_queued(role: iam.Role, grid: GridSettings) -> None:
         return
     grant(role, ["batch:DescribeServiceJob", "batch:ListServiceJobs"], ["*"], because=_NO_RESOURCE)
     jobs = [f"arn:aws:sagemaker:{region}:{Aws.ACCOUNT_ID}:training-job" for region in regions]
-    made = [f"{job}/{begin}*" for job in jobs for begin in names.queued_training_job_prefixes(grid.name)]
-    grant(role, ["sagemaker:DescribeTrainingJob"], made, because=_MADE_BY_BATCH)
+    training_jobs = [f"{job}/{prefix}*" for job in jobs for prefix in names.queued_training_job_prefixes(grid.name)]
+    grant(role, ["sagemaker:DescribeTrainingJob"], training_jobs, because=_MADE_BY_BATCH)
 
 
 def let_end_queued(role: iam.Role, grid: GridSettings) -> None:

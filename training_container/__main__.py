@@ -150,7 +150,7 @@ def run_own_ranks(job: TrainingJob, stop_file: Path) -> int:
         )
     script_packages.use(job.folders.base)  # requirements.txt may have installed torchrun
     if job.launch.launcher == "none" or len(job.hosts) == 1:
-        return follow(job, config=None, stop_file=stop_file)
+        return follow(job, None, stop_file)
     torchrun.installed(os.environ)  # before the other hosts wait for this one
     port = torchrun.port(os.environ) + 1  # torchrun itself uses its port
     connected = connected_hosts.connect(job, port, stop_file.exists)

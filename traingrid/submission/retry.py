@@ -150,7 +150,7 @@ class Retrier:
         closed = sorted(failed_without_training_job.intersection(done.indices))
         return replace(
             done,
-            indices=[index for index in done.indices if index not in closed],
+            indices=[index for index in done.indices if index not in failed_without_training_job],
             left=done.left | dict.fromkeys(closed, _CLOSED),
             late=[*done.late, *closed],
         )
