@@ -55,6 +55,7 @@ JOB: dict[str, Any] = {
     "progress": {"loss": 1.5},
     "metrics": {"loss": 1},
     "epochs": 3,
+    "epoch": 2,
     "training_started_at": 1_790_000_000,
     "epoch_seconds": 2.5,
     "training_seconds": 7,
@@ -76,6 +77,8 @@ JOB: dict[str, Any] = {
             "ended_at": "2026-11-20T10:30:00Z",
             "artifact": "s3://b/m",
             "billable_seconds": 1,
+            "epoch": 2,
+            "epoch_seconds": 2.5,
             "on_demand": False,
             "backend": "sagemaker",
         }

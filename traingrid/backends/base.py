@@ -9,7 +9,7 @@ from traingrid.job.failures import Failure
 from traingrid.job.job import Job
 from traingrid.job.observed import Describer, TrainingJobDescription
 
-StopReason = Literal["cancel", "capacity"]
+StopReason = Literal["cancel", "capacity", "deadline"]
 """Why a child stops a training job: a cancel, or it waits for capacity that the line may find elsewhere."""
 
 

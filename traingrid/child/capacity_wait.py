@@ -8,10 +8,10 @@ has ended, so the line has at most one live training job.
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from traingrid.child.early_stop import stop_early
 from traingrid.job.candidates import sentence_part
 from traingrid.job.failures import CAPACITY, may_try_again
 from traingrid.job.observed import WAITING_PHASES
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from traingrid.child.attempt import Attempt
     from traingrid.job.observed import TrainingJobDescription
     from traingrid.ledger.items import JobItem
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(kw_only=True)
@@ -49,7 +47,9 @@ class CapacityWait:
         if self._is_stopped:
             return False
         if item.stopped_for:
-            return True  # an earlier child of this line may have ended before it stopped the training job
+            return (
+                item.stopped_for == CAPACITY.name
+            )  # an earlier child of this line may have ended before it stopped the training job
         waiting_since = epoch_seconds(item.opened_at) if self._since is None else self._since
         is_over = self.attempt.clock.wall() >= waiting_since + self.attempt.job.capacity_wait_seconds
         return is_over and not item.training_started_at and self.is_limited(item)
@@ -68,18 +68,13 @@ class CapacityWait:
             self._since = training_job.created_at
         if training_job.has_ended or training_job.state == JobState.STOPPING:
             return False
-        if not item.stopped_for and not (waits(training_job) and self.is_over(item)):
+        if not self.is_over(item) or not (item.stopped_for or waits(training_job)):
             return False
         self._is_stopped = True
         place = sentence_part(self.attempt.candidate, self.attempt.candidates)
         reason = f"No capacity {place} within {self.attempt.job.capacity_wait_seconds} s."
-        decision = {"state": JobState.STOPPING, "phase": "Stopping", "reason": reason, "stopped_for": CAPACITY.name}
-        if not self.attempt.record(decision):  # type: ignore[arg-type]  # a literal of the same form
-            return False
-        self.attempt.backend.stop(self.attempt.name, "capacity")
         fields = {"event": "capacity_wait_over", "seconds": self.attempt.job.capacity_wait_seconds}
-        logger.info("%s: %s Stopping it.", self.attempt.name, reason, extra=fields)
-        return True
+        return stop_early(self.attempt, CAPACITY, reason, fields)
 
 
 def waits(training_job: TrainingJobDescription) -> bool:

@@ -1,48 +1,73 @@
-"""Deadline: uses on-demand instances when spot instances might not end a job by its `finish_by`.
+"""Deadline: moves a spot job to on-demand instances while there is just enough time to end by its `finish_by`.
 
-An interrupted spot job starts again, so it may need twice its duration. The decision is a field of the ledger's item
-that changes together with the attempt: every child of an attempt sends the same request.
+`traingrid.child.spot_policy` decides. The decision is recorded in the ledger's item before it takes effect: every child
+of an attempt sends the same request, and a child that replaces this one knows why the training job is stopped. A stop
+lets the training save a checkpoint, from which the next attempt continues.
 """
 
 from __future__ import annotations
 
-import logging
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from traingrid.child.early_stop import stop_early
+from traingrid.child.spot_policy import must_leave_spot, reason_to_leave, work_of
 from traingrid.job.failures import DEADLINE
-from traingrid.ledger.timestamps import epoch_seconds
+from traingrid.job.state import JobState
 
 if TYPE_CHECKING:
     from traingrid.child.attempt import Attempt
-    from traingrid.job.job import Job
+    from traingrid.job.observed import TrainingJobDescription
     from traingrid.ledger.items import JobItem
-
-logger = logging.getLogger(__name__)
-
-
-def is_late(job: Job, wall: float) -> bool:
-    """Return True if a spot job that starts now and is interrupted might not end by its deadline.
-
-    It needs twice its estimated duration, or its maximum runtime if no duration is estimated. Jobs of service queues
-    keep their spot instances, because on-demand instances may not be part of their share.
-
-    Args:
-        wall: The time in seconds since 1970.
-    """
-    if not job.spot or not job.finish_by or job.launch != "direct":
-        return False
-    seconds = job.estimated_runtime_seconds or job.max_runtime_seconds
-    return wall + 2 * seconds > epoch_seconds(job.finish_by)
 
 
 def leave_spot(attempt: Attempt, item: JobItem) -> bool:
-    """Start the next attempt with on-demand instances if a spot job is late and no training job was requested.
+    """Start the next attempt with on-demand instances if a spot job must leave and no training job was requested.
 
     Returns:
         True if this attempt is over.
     """
-    if item.training_job or not is_late(attempt.job, attempt.clock.wall()):
+    now = attempt.clock.wall()
+    if item.training_job or not must_leave_spot(attempt.job, item, now):
         return False
-    reason = f"{DEADLINE.sentence} finish_by is {attempt.job.finish_by}."
+    reason = f"{DEADLINE.sentence} {reason_to_leave(attempt.job, item, now)}"
     attempt.skip(DEADLINE, reason, attempt.candidate, on_demand=True)  # or another child of this line was faster
     return True
+
+
+@dataclass(kw_only=True)
+class DeadlineWatch:
+    """The time at which the spot training job of an attempt must be stopped, so that the line can end on demand."""
+
+    attempt: Attempt
+    _is_stopped: bool = field(default=False, init=False)
+
+    def is_over(self, item: JobItem, *, runs: bool) -> bool:
+        """Return True if the training job must be stopped.
+
+        A training that runs without reporting its progress is not stopped: it may be about to end.
+
+        Args:
+            item: The job's item.
+            runs: Whether the training job has its instances.
+        """
+        if self._is_stopped:
+            return False
+        if item.stopped_for:
+            return item.stopped_for == DEADLINE.name  # an earlier child may have ended before it stopped it
+        is_known = not runs or work_of(self.attempt.job, item).is_measured
+        return is_known and must_leave_spot(self.attempt.job, item, self.attempt.clock.wall())
+
+    def look(self, item: JobItem, training_job: TrainingJobDescription, *, runs: bool) -> bool:
+        """Stop the training job if its time is over; return True if it was stopped now.
+
+        Args:
+            item: The job's item.
+            training_job: Its description, which is newer.
+            runs: Whether the training job has its instances.
+        """
+        if training_job.has_ended or training_job.state == JobState.STOPPING or not self.is_over(item, runs=runs):
+            return False
+        self._is_stopped = True
+        reason = reason_to_leave(self.attempt.job, item, self.attempt.clock.wall())
+        return stop_early(self.attempt, DEADLINE, reason, {"event": "leaves_spot"})

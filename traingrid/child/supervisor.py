@@ -19,13 +19,14 @@ from traingrid.backoff import QUOTA_CAP, backoff_seconds
 from traingrid.child.attempt import Attempt, Clock
 from traingrid.child.capacity import Capacity
 from traingrid.child.capacity_wait import CapacityWait
-from traingrid.child.deadline import is_late, leave_spot
+from traingrid.child.deadline import DeadlineWatch, leave_spot
 from traingrid.child.launch import CREATING, Launched, launch
 from traingrid.child.polling_pace import PollingPace
+from traingrid.child.spot_policy import may_leave_spot, must_leave_spot
 from traingrid.child.watch import Watch
 from traingrid.job.backend_traits import backend_field
 from traingrid.job.candidates import Candidate, candidates_of, next_candidate, sentence_part
-from traingrid.job.failures import CAPACITY, FAILURES, STOPPED_BY_USER, Failure, failure_of_end, may_try_again
+from traingrid.job.failures import CAPACITY, DEADLINE, FAILURES, STOPPED_BY_USER, Failure, failure_of_end, may_try_again
 from traingrid.job.initial_model import needs_model_copy
 from traingrid.job.job import job_in_region, job_on_demand
 from traingrid.job.state import FINAL_STATES, JobState
@@ -150,11 +151,12 @@ class Supervisor:
         if launch(attempt, item, capacity) is Launched.RUNS:
             watch = Watch(
                 attempt=attempt,
-                until_started=self.until_started,
+                until_started=self.until_started and not may_leave_spot(attempt.job),
                 asked_at=asked_at,
                 pace=self.pace,
                 on_start=capacity.record_instances,
                 capacity_wait=CapacityWait(attempt=attempt),
+                deadline=DeadlineWatch(attempt=attempt),
             )
             if training_job := watch.run():
                 self._conclude(attempt, training_job, capacity)
@@ -186,13 +188,14 @@ class Supervisor:
         """Record the end of an attempt, or start the next one, by one conditional write."""
         item, cancelled = attempt.item(), attempt.is_cancelled()
         failure = failure_of_end(training_job, item.stopped_for)
-        if cancelled and failure is CAPACITY and training_job.state == JobState.STOPPED:
+        if cancelled and failure in {CAPACITY, DEADLINE} and training_job.state == JobState.STOPPED:
             failure = STOPPED_BY_USER  # the cancel was recorded while the training job stopped for another candidate
         if failure is CAPACITY:
             capacity.missing()
         elif failure is None or training_job.training_seconds:
             capacity.record_instances()
-        late = bool(failure) and is_late(attempt.job, self.clock.wall())  # then one more attempt, with other instances
+        late = failure is DEADLINE or (bool(failure) and must_leave_spot(attempt.job, item, self.clock.wall()))
+        # A late job makes one more attempt, with other instances.
         if failure and (self._may_try_again(failure, item) or (late and failure.retried)) and not cancelled:
             self._go_on(attempt, training_job, failure, item, late)
         else:
@@ -210,6 +213,8 @@ class Supervisor:
         facts: AttemptFacts = attempt.outcome(failure, training_job.state, reason)
         facts |= {"training_job": attempt.name, "billable_seconds": training_job.billable_seconds}
         facts |= {"on_demand": True} if item.on_demand else {}
+        facts |= {"epoch": int(item.progress["epoch"])} if item.progress.get("epoch", 0) >= 1 else {}
+        facts |= {"epoch_seconds": item.epoch_seconds} if item.epoch_seconds else {}
         target = next_candidate(self._candidates, candidate) if failure is CAPACITY else candidate
         region, backend = target
         if not self.ledger.next_attempt(attempt.key, facts, region, on_demand=late, backend=backend):

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from traingrid.child.attempt import Attempt
     from traingrid.child.capacity_wait import CapacityWait
+    from traingrid.child.deadline import DeadlineWatch
     from traingrid.ledger.items import JobItem
 
 logger = logging.getLogger(__name__)
@@ -36,7 +37,7 @@ updates."""
 UNANNOUNCED_SECONDS = 60.0
 """The interval between two descriptions of a training job on Amazon EKS that has not changed."""
 _NEWS_SECONDS = 2.0
-_NOT_RUNNING = WAITING_PHASES | {"PreparingTrainingStack"}
+_NOT_RUNNING = WAITING_PHASES | {"PreparingTrainingStack", "Interrupted"}
 
 
 @dataclass(kw_only=True)
@@ -48,6 +49,7 @@ class Watch:
         asked_at: The time of the first create request, by the attempt's clock; None if another child sent it.
         on_start: Called when the training job runs; may be called repeatedly.
         capacity_wait: The time within which the training job must get its instances; None to wait without limit.
+        deadline: The time at which a spot training job must be stopped; None without one.
     """
 
     attempt: Attempt
@@ -56,6 +58,7 @@ class Watch:
     pace: PollingPace = field(default_factory=PollingPace)
     on_start: Callable[[], None] = lambda: None
     capacity_wait: CapacityWait | None = None
+    deadline: DeadlineWatch | None = None
     _progress: MetricProgress = field(init=False)
     _epoch_pace: EpochPace = field(init=False, default_factory=EpochPace)
     _log: LogFollower = field(init=False)
@@ -85,7 +88,7 @@ class Watch:
             if item.attempt != self.attempt.number:
                 return None
             training_job = None
-            if clock.now() >= describe_at or item.failure or self._has_waited(item) or self.attempt.has_news():
+            if clock.now() >= describe_at or item.failure or self._is_due(item) or self.attempt.has_news():
                 describe_at = clock.now() + spread(self._describe_seconds(age))
                 training_job = self.attempt.backend.describe(self.attempt.name)
                 logger.debug(
@@ -128,14 +131,19 @@ class Watch:
         while (left := wake_at - self.attempt.clock.now()) > 0 and not self.attempt.has_news():
             self.attempt.clock.sleep(min(left, _NEWS_SECONDS))
 
-    def _has_waited(self, item: JobItem) -> bool:
+    def _is_due(self, item: JobItem) -> bool:
+        """Return True if the training job may have to be stopped now."""
+        if self.deadline and self.deadline.is_over(item, runs=_runs(item)):
+            return True
         return bool(self.capacity_wait and not _runs(item) and self.capacity_wait.is_over(item))
 
     def _gives_up(self, item: JobItem, training_job: TrainingJobDescription) -> bool:
-        """Stop the training job if it has waited for capacity long enough; a cancel comes first."""
-        return bool(
-            self.capacity_wait and not self.attempt.is_cancelled() and self.capacity_wait.look(item, training_job)
-        )
+        """Stop the training job if its deadline requires it, or it has waited long enough; a cancel comes first."""
+        if self.attempt.is_cancelled():
+            return False
+        if self.deadline and self.deadline.look(item, training_job, runs=_runs(item)):
+            return True
+        return bool(self.capacity_wait and self.capacity_wait.look(item, training_job))
 
     def _log_state(self, item: JobItem) -> None:
         """Log the state if it has changed, with the reason if the training job waits."""

@@ -98,7 +98,7 @@ SHORTAGE = Failure(
 DEADLINE = Failure(
     "deadline",
     retried=True,
-    counted=False,  # no training job was requested
+    counted=False,  # it is traingrid's own decision
     exit_code=JOB_FAILED,
     sentence="Spot instances might not end the job by its deadline.",
     next_step="",

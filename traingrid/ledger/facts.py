@@ -37,6 +37,8 @@ class AttemptFacts(TypedDict, total=False):
     artifact: str
     billable_seconds: int
     on_demand: bool
+    epoch: int
+    epoch_seconds: float
     backend: BackendName
     ended_at: str
 

@@ -50,6 +50,8 @@ _ATTEMPT_TYPES = {
     "attempt": ATTEMPT,
     "artifact": optional(TEXT),
     "billable_seconds": optional(SECONDS),
+    "epoch": COUNT,
+    "epoch_seconds": SECONDS,
     "on_demand": FLAG,
     "backend": _BACKEND,
     "ended_at": TIME_OR_EMPTY,
@@ -63,7 +65,7 @@ _JOB_TYPES = {
     "tried": MAPS,
     **dict.fromkeys(("line", "ranks", "epochs"), COUNT),
     "training_started_at": PAST,
-    **dict.fromkeys(("training_seconds", "epoch_seconds"), SECONDS),
+    "training_seconds": SECONDS,
     **dict.fromkeys(("hourly_dollars", "running_hourly_dollars"), DOLLARS),
     **dict.fromkeys(("progress", "metrics"), METRICS),
     **dict.fromkeys(("regions", "residency"), TEXTS),
@@ -106,6 +108,8 @@ class RecordedAttempt:
         artifact: The S3 URI of the model; None if it is not stored.
         billable_seconds: The billable time in seconds; None if it is not stored.
         on_demand: True if it used on-demand instances although the line has `spot`.
+        epoch: The last epoch that it reported; 0 if it is not stored.
+        epoch_seconds: The seconds that an epoch of it took; 0 if they are not stored.
         backend: The service that ran it; `sagemaker` if it is not stored.
         reopened: The unique value of the user's retry that ended it; empty if traingrid retried it.
         ended_at: The time at which the ledger recorded its end; empty for the current attempt, and if it is not stored.
@@ -120,6 +124,8 @@ class RecordedAttempt:
     training_job_arn: str = ""
     artifact: str | None = None
     billable_seconds: int | None = None
+    epoch: int = 0
+    epoch_seconds: float = 0.0
     on_demand: bool = False
     backend: BackendName = DEFAULT_BACKEND
     reopened: str = ""
@@ -152,6 +158,8 @@ class RecordedAttempt:
             training_job_arn=entry.get("training_job_arn", ""),
             artifact=entry.get("artifact"),
             billable_seconds=entry.get("billable_seconds"),
+            epoch=entry.get("epoch", 0),
+            epoch_seconds=entry.get("epoch_seconds", 0.0),
             on_demand=entry.get("on_demand", False),
             backend=entry.get("backend", DEFAULT_BACKEND),
             reopened=entry.get("reopened", ""),
@@ -192,7 +200,8 @@ class JobItem:
             its line has no residency, or a version before `init_from` launched it.
         failure: The name of the failure class (`traingrid.job.failures`).
         reason: The reason of the failure, or why the job cannot start yet, as a sentence.
-        stopped_for: The name of the failure class for which traingrid stops the training job: `capacity`, or empty.
+        stopped_for: The name of the failure class for which traingrid stops the training job: `capacity` or
+            `deadline`; empty if it does not.
         artifact: The S3 URI of the model, once it exists.
         progress: The last values of the metrics while the job trains.
         epoch_seconds: The seconds that an epoch takes, measured while the job trains; 0 if they are not known.

@@ -7,8 +7,10 @@ import pytest
 from tests.support.shortages import pool_of, recorded, short
 from tests.support.supervised_job import NAME, known, supervisor
 from tests.support.training_jobs import COMPLETED, FIRST_MOMENT, NO_CAPACITY, STOPPED, TRAINING, FakeBackend, FakeTime
-from traingrid.child.deadline import is_late
+from traingrid.child.spot_policy import must_leave_spot, work_of
 from traingrid.job.job import Job
+from traingrid.job.state import JobState
+from traingrid.ledger.items import JobItem, RecordedAttempt
 from traingrid.ledger.ledger import Ledger
 from traingrid.ledger.timestamps import timestamp
 
@@ -20,25 +22,123 @@ NEXT = "traingrid-0123abcd-0-2"
 def spot(job: Job, hours: float, **changes: object) -> Job:
     """Return the job with spot instances, an hour of training, and a deadline in a number of hours."""
     plan = {"finish_by": timestamp(FIRST_MOMENT + hours * HOUR), "estimated_runtime_seconds": HOUR, "retries": 0}
+    plan |= {"hyperparameters": {"epochs": "10"}, "metrics": {"epoch": r"epoch=([0-9]+)"}, "checkpoints": "s3://b/c/"}
     return job.model_copy(update={"spot": True, "max_wait_seconds": 48 * HOUR, **plan, **changes})
 
 
+NO_EPOCHS: dict[str, object] = {"hyperparameters": {}}
+
+
 @pytest.mark.parametrize(
-    ("hours", "changes", "late"),
+    ("hours", "changes", "leaves"),
     [
-        (2.1, {}, False),
-        (1.9, {}, True),
-        (1.9, {"spot": False}, False),
-        (1.9, {"finish_by": ""}, False),
-        (1.9, {"launch": "queued"}, False),
-        (10, {"estimated_runtime_seconds": 0, "max_runtime_seconds": 6 * HOUR}, True),
-        (13, {"estimated_runtime_seconds": 0, "max_runtime_seconds": 6 * HOUR}, False),
+        # Two trainings without known epochs, and two restarts of 12 minutes.
+        (2.5, NO_EPOCHS, False),
+        (2.3, NO_EPOCHS, True),
+        (2.3, NO_EPOCHS | {"spot": False}, False),
+        (2.3, NO_EPOCHS | {"finish_by": ""}, False),
+        (2.3, NO_EPOCHS | {"launch": "queued"}, False),
+        (12.3, NO_EPOCHS | {"estimated_runtime_seconds": 0, "max_runtime_seconds": 6 * HOUR}, True),
+        (12.5, NO_EPOCHS | {"estimated_runtime_seconds": 0, "max_runtime_seconds": 6 * HOUR}, False),
+        # One training, an epoch of a tenth of it, and two restarts.
+        (1.55, {}, False),
+        (1.45, {}, True),
+        (1.55, {"checkpoints": ""}, True),
+        (1.55, {"metrics": {}}, True),
+        (1.55, {"hyperparameters": {"epochs": "10", "checkpoint_every": "5"}}, True),
     ],
 )
-def test_a_spot_job_is_late_without_time_for_two_trainings(
-    job: Job, hours: float, changes: dict[str, object], late: bool
+def test_a_spot_job_starts_on_demand_without_time_for_an_interruption(
+    job: Job, ledger: Ledger, hours: float, changes: dict[str, object], leaves: bool
 ) -> None:
-    assert is_late(spot(job, hours, **changes), FIRST_MOMENT) is late
+    line = spot(job, hours, **changes)
+    item = ledger.open_job("0123abcd", line, line.regions)
+    assert must_leave_spot(line, item, FIRST_MOMENT) is leaves
+
+
+@pytest.mark.parametrize(
+    ("region", "fields", "left"),
+    [
+        ("us-east-1", {}, 3600),
+        ("us-east-1", {"progress": {"epoch": 6.0}}, 5 * 360),
+        ("us-east-1", {"progress": {"epoch": 6.0}, "epoch_seconds": 100.0}, 500),
+        ("us-east-1", {"progress": {"epoch": 99.0}}, 0),
+        ("us-east-1", {"tried": 6}, 5 * 100),
+        ("us-east-1", {"tried": 6, "progress": {"epoch": 1.0}}, 10 * 100),  # it did not resume
+        ("eu-west-1", {"tried": 6}, 10 * 100),  # checkpoints are not copied
+    ],
+)
+def test_the_remaining_work_comes_from_the_epochs(
+    job: Job, ledger: Ledger, region: str, fields: dict[str, object], left: float
+) -> None:
+    line = spot(job, 3)
+    item, tried = ledger.open_job("0123abcd", line, line.regions), fields.pop("tried", 0)
+    assert isinstance(tried, int)
+    earlier = RecordedAttempt(attempt=1, region=region, state=JobState.STOPPED, epoch=tried, epoch_seconds=100.0)
+    item = replace(item, **fields, tried=(earlier,) * bool(tried))  # type: ignore[arg-type]  # the fields of a row
+    assert work_of(line, item).left == left
+
+
+def trained(
+    job: Job, ledger: Ledger, hours: float, lines: tuple[str, ...], **changes: object
+) -> tuple[FakeBackend, JobItem]:
+    """Run a spot job whose training lasts until it is stopped; the next training job completes."""
+    backend, time = FakeBackend(TRAINING, lines=lines), FakeTime()
+
+    def complete() -> None:
+        if backend.created:
+            backend.script, backend.lines = [COMPLETED], ()
+
+    backend.on_create = complete
+    line = spot(job, hours, **changes)
+    return backend, supervisor(line, backend, ledger, time).run()
+
+
+def test_a_training_that_falls_behind_continues_on_demand(job: Job, ledger: Ledger) -> None:
+    backend, item = trained(job, ledger, 2, ("epoch=3 train_loss=1.0",))
+    assert (backend.stopped, backend.stop_reasons) == ([NAME], ["deadline"])
+    assert [request.spot for request in backend.jobs] == [True, False]
+    first = item.tried[0]
+    assert (item.state, item.on_demand, first.failure, first.epoch) == ("Completed", True, "deadline", 3)
+    assert first.reason.startswith("0.8 h of work left, 1.3 h until the deadline")
+
+
+def test_a_waiting_training_job_leaves_spot_in_time(job: Job, ledger: Ledger) -> None:
+    backend = FakeBackend(replace(TRAINING, phase="Interrupted"))
+
+    def complete() -> None:
+        if backend.created:
+            backend.script = [COMPLETED]
+
+    backend.on_create = complete
+    item = supervisor(spot(job, 3, hyperparameters={}), backend, ledger, FakeTime()).run()
+    assert ([request.spot for request in backend.jobs], item.tried[0].failure) == ([True, False], "deadline")
+
+
+def test_a_training_that_reports_no_epoch_is_not_stopped(job: Job, ledger: Ledger) -> None:
+    backend, time = FakeBackend(TRAINING), FakeTime()
+
+    def end_at_the_deadline() -> None:
+        if time.seconds > 2.9 * HOUR:
+            backend.script = [COMPLETED]
+
+    time.on_sleep = end_at_the_deadline
+    item = supervisor(spot(job, 3), backend, ledger, time).run()
+    assert (backend.stopped, item.state, item.attempt) == ([], "Completed", 1)
+
+
+def test_a_child_that_replaces_another_stops_what_it_decided(job: Job, ledger: Ledger) -> None:
+    line, backend = spot(job, 30), FakeBackend(TRAINING)
+    first = supervisor(line, backend, ledger)
+    item = ledger.open_job("0123abcd", line, line.regions)
+    attempt = first._attempt(item)
+    backend.start(NAME, line, {})
+    attempt.record({"training_job": NAME, "state": JobState.STOPPING, "stopped_for": "deadline"})
+    backend.on_create = lambda: setattr(backend, "script", [COMPLETED])
+    ended = supervisor(line, backend, ledger, FakeTime()).run()
+    assert (backend.stopped, [request.spot for request in backend.jobs]) == ([NAME], [True, False])
+    assert ended.tried[0].failure == "deadline"
+    assert ended.tried[0].reason.startswith("1.0 h of work left, 30.0 h until")
 
 
 def test_a_job_with_time_uses_spot_instances(job: Job, ledger: Ledger) -> None:
@@ -49,9 +149,9 @@ def test_a_job_with_time_uses_spot_instances(job: Job, ledger: Ledger) -> None:
 
 def test_a_late_job_starts_on_demand(job: Job, ledger: Ledger) -> None:
     backend = FakeBackend(COMPLETED)
-    item = supervisor(spot(job, 1.5), backend, ledger).run()
+    item = supervisor(spot(job, 1.4), backend, ledger).run()
     assert backend.created == [NEXT]
-    assert [(one.spot, one.max_wait_seconds, one.checkpoints) for one in backend.jobs] == [(False, 0, job.checkpoints)]
+    assert [(one.spot, one.max_wait_seconds, one.checkpoints) for one in backend.jobs] == [(False, 0, "s3://b/c/")]
     assert (item.state, item.on_demand, [one.failure for one in item.tried]) == ("Completed", True, ["deadline"])
 
 
@@ -79,7 +179,7 @@ def test_an_interrupted_job_continues_on_demand_even_without_retries(job: Job, l
 
 def test_an_on_demand_attempt_that_is_retried_is_recorded_as_on_demand(job: Job, ledger: Ledger) -> None:
     """Its price in the catalog depends on it (traingrid/catalog/run_rows.py)."""
-    item = supervisor(spot(job, 1.5, retries=1), FakeBackend(NO_CAPACITY), ledger).run()
+    item = supervisor(spot(job, 1.4, retries=1), FakeBackend(NO_CAPACITY), ledger).run()
     assert [(one.failure, one.on_demand) for one in item.attempts().values()] == [
         ("deadline", False),
         ("capacity", True),
@@ -89,12 +189,12 @@ def test_an_on_demand_attempt_that_is_retried_is_recorded_as_on_demand(job: Job,
 
 def test_without_capacity_on_demand_the_line_fails_by_its_retries(job: Job, ledger: Ledger) -> None:
     backend = FakeBackend(NO_CAPACITY)
-    item = supervisor(spot(job, 1.5), backend, ledger).run()
+    item = supervisor(spot(job, 1.4), backend, ledger).run()
     assert (item.state, item.failure, [one.spot for one in backend.jobs]) == ("Failed", "capacity", [False])
 
 
 def test_a_job_that_waits_for_spot_capacity_leaves_it_in_time(job: Job, ledger: Ledger) -> None:
-    late = spot(job, 2.1)
+    late = spot(job, 1.6)
     recorded(ledger, short(pool_of(late), until=FIRST_MOMENT + 600))
     backend, time = FakeBackend(COMPLETED), FakeTime()
     item = supervisor(late, backend, ledger, time).run()
@@ -105,7 +205,7 @@ def test_a_job_that_waits_for_spot_capacity_leaves_it_in_time(job: Job, ledger: 
 
 def test_a_new_child_of_the_attempt_sends_the_same_request(job: Job, ledger: Ledger) -> None:
     """The second child starts with time to spare by its clock, but the ledger has the first child's decision."""
-    line = spot(job, 1.5)
+    line = spot(job, 1.4)
     first = supervisor(line, FakeBackend(TRAINING), ledger)
     item = ledger.open_job("0123abcd", line, line.regions)
     first._run_attempt(first._attempt(item), item)
@@ -116,7 +216,7 @@ def test_a_new_child_of_the_attempt_sends_the_same_request(job: Job, ledger: Led
 
 
 def test_a_retry_of_a_user_uses_spot_instances_again(job: Job, ledger: Ledger) -> None:
-    line = spot(job, 1.5)
+    line = spot(job, 1.4)
     ended = supervisor(line, FakeBackend(NO_CAPACITY), ledger).run()
     assert ledger.next_attempt(
         ended.key, {"region": ended.region, "state": ended.state}, ended.region, reopen="retry-1"
