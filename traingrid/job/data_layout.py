@@ -56,8 +56,6 @@ _PAGES = 10
 """The maximum number of pages, of 1,000 entries each, that one question reads."""
 _AGREED = "channels"
 _SHOWN_FOLDERS = 3
-_MARKER = "_$folder$"
-"""The end of the name of Hadoop's empty object for a folder."""
 _INPUTS = "or write inputs in place of s3_uri, with the URI of each channel."
 
 
@@ -237,8 +235,7 @@ def _has_data(objects: Listing, folder: S3Uri) -> bool:
     """Return True if a folder, whose key ends with a slash, or one below it has a file that is data."""
     for entry in _entries(objects, folder):
         name = entry[len(folder.key) :].rstrip("/")
-        is_data = name and not names.is_hidden(name) and name != names.DATASET_MARKER and not name.endswith(_MARKER)
-        if is_data and (not entry.endswith("/") or _has_data(objects, S3Uri(folder.bucket, entry))):
+        if names.is_data(name) and (not entry.endswith("/") or _has_data(objects, S3Uri(folder.bucket, entry))):
             return True
     return False
 
