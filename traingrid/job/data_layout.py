@@ -175,10 +175,23 @@ def inputs_as_trained(objects: Reading, job: Job, training_job: str) -> Inputs:
         UsageError: Another program has written the object with the layout.
         ClientError: S3 refused a call.
     """
+    layout = layout_as_trained(objects, job, training_job)
+    return layout.inputs(job.inputs) if layout else job.inputs
+
+
+def layout_as_trained(objects: Reading, job: Job, training_job: str) -> Layout | None:
+    """Return the layout with which a training job was created; None if it has none, or was not created yet.
+
+    Args:
+        objects: S3 in the job's Region.
+
+    Raises:
+        UsageError: Another program has written the object with the layout.
+        ClientError: S3 refused a call.
+    """
     uri = manifest_uri(job, training_job, _AGREED)
-    if not job.by_layout or (stored := objects.read_if_exists(uri)) is None:
-        return job.inputs
-    return _stored(stored, uri, job, training_job).inputs(job.inputs)
+    stored = objects.read_if_exists(uri) if job.by_layout else None
+    return None if stored is None else _stored(stored, uri, job, training_job)
 
 
 def _stored(content: bytes, uri: S3Uri, job: Job, training_job: str) -> Layout:
