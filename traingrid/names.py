@@ -64,6 +64,8 @@ INITIAL_MODEL_PREFIX = "initial-models/"
 
 DATASET_MARKER = "dataset.json"
 """The name of the object in a data bucket that ends the upload of a dataset version and registers it."""
+_HADOOP_FOLDER = "_$folder$"
+"""The end of the name of Hadoop's empty object for a folder."""
 RECORD_INDEX = "_records.json"
 """The name of the index of a folder's TFRecord files (docs/input.md).
 
@@ -160,6 +162,15 @@ def is_hidden(path: str) -> bool:
     https://github.com/apache/spark). training_container/trainer/data/shards.py has the same rule.
     """
     return any(part.startswith(".") or (part.startswith("_") and "=" not in part) for part in path.split("/"))
+
+
+def is_data(path: str) -> bool:
+    """Return True for an object that training may read, by its path in the folder of a channel or of a dataset.
+
+    Folder markers, those of Hadoop included, hidden objects and the marker of a dataset are no data.
+    """
+    is_marker = path in ("", DATASET_MARKER) or path.endswith(("/", _HADOOP_FOLDER))
+    return not is_marker and not is_hidden(path)
 
 
 def control_stack(grid: str) -> str:

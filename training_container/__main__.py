@@ -130,7 +130,7 @@ def run(job: TrainingJob, config: Config | None, stop_file: Path) -> int:
     if not job.is_main_host:
         on_stop = partial(ask_ranks_to_stop, os.getpid(), stop_file) if job.launch.script else lambda: None
         status, reason = hosts.serve(job.folders.base, stop_file, on_stop)
-        return fail(job.folders, reason) if reason else status
+        return fail(job.folders, reason, is_logged=True) if reason else status
     other_hosts, status = job.hosts[1:], 1
     try:
         hosts.wait_for(other_hosts, stop_file.exists)
@@ -200,7 +200,7 @@ def follow(job: TrainingJob, config: Config | None, stop_file: Path, connected: 
             return STOPPED_STATUS
         if status == 0:
             return STOPPED_STATUS if stop_file.exists() else 0
-        return fail(job.folders, (connected.failure if connected else "") or watch.reason(status))
+        return fail(job.folders, (connected.failure if connected else "") or watch.reason(status), is_logged=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -314,13 +314,17 @@ def has_mpi() -> bool:
     return shutil.which("mpirun") is not None and any(b"libmpi" in path.read_bytes() for path in extensions)
 
 
-def fail(folders: Folders, reason: str) -> int:
+def fail(folders: Folders, reason: str, *, is_logged: bool = False) -> int:
     """Write output/failure, which SageMaker shows as FailureReason, and return exit status 1.
 
     The file ends without a line end, because SageMaker appends the exit code.
+
+    Args:
+        is_logged: True if ranks have printed the traceback or lines that follow the first sentence. Only that sentence
+            is printed then, so that the log has each traceback once.
     """
     reason = reason.rstrip("\n")
-    print(reason, file=sys.stderr, flush=True)
+    print(reason.partition("\n")[0] if is_logged else reason, file=sys.stderr, flush=True)
     try:
         folders.output.mkdir(parents=True, exist_ok=True)
         folders.failure.write_text(reason, encoding="utf-8")

@@ -22,7 +22,7 @@ from traingrid.threads import map_in_order
 from traingrid.transfers.model_download import DownloadedModel, ModelDownload, other_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from traingrid.grid.deployment import Deployment
     from traingrid.submission.status import JobStatus
@@ -30,13 +30,16 @@ if TYPE_CHECKING:
 _MODELS_AT_ONCE = 4
 
 
-def upload_folder(deployment: Deployment, folder: Path, region: str, name: str | None = None) -> S3Uri:
+def upload_folder(
+    deployment: Deployment, folder: Path, region: str, name: str | None = None, files: Sequence[Path] | None = None
+) -> S3Uri:
     """Upload a folder into a Region's data bucket.
 
     Args:
         folder: The folder to upload, whose content determines its channels (docs/input.md).
         region: One of the grid's training Regions.
         name: The name of the data set; by default the folder's name.
+        files: The files below the folder if the caller has listed it.
 
     Returns:
         The URI of the data, for a manifest line.
@@ -48,7 +51,7 @@ def upload_folder(deployment: Deployment, folder: Path, region: str, name: str |
     if region not in deployment.grid.regions:
         regions = ", ".join(deployment.grid.regions)
         raise UsageError(f"{region} is not a training Region of this grid.", f"Its Regions are {regions}.")
-    files = list(files_below(folder))
+    files = list(files_below(folder)) if files is None else files
     if not files:
         raise UsageError(f"{folder} has no files.", "Give a folder with data.")
     bucket, name = (
@@ -77,22 +80,24 @@ def channels_sentence(deployment: Deployment, region: str, folder: S3Uri) -> str
         return f"The channels of this folder are not known, because it cannot be listed: {error}"
 
 
-def other_objects(deployment: Deployment, region: str, folder: Path, target: S3Uri) -> list[str]:
-    """Return the keys below the URI of an uploaded folder that are no file of it: a training reads them, too.
+def other_objects(deployment: Deployment, region: str, uploaded: Iterable[str], target: S3Uri) -> list[str]:
+    """Return the paths of data below the URI of an uploaded folder that the folder does not have.
 
-    They are those of an earlier upload. Return none if the caller may not list the bucket.
+    They are those of an earlier upload, and a training reads them, too. Return none if the caller may not list the
+    bucket.
+
+    Args:
+        uploaded: The paths of the uploaded files in the folder.
     """
-    own_keys = {(target / path.relative_to(folder).as_posix()).key for path in files_below(folder)}
     storage = Storage(region, role=deployment.acting_role_in(region))
     try:
-        keys = [key for key, _ in storage.sizes(S3Uri(target.bucket, f"{target.key}/"))]
+        paths = [key.removeprefix(f"{target.key}/") for key, _ in storage.sizes(S3Uri(target.bucket, f"{target.key}/"))]
     except ClientError as error:
         if error.response["Error"]["Code"] not in PERMISSION_CODES:
             raise
         return []
-    own_keys.add((target / names.DATASET_MARKER).key)
-    candidates = (key for key in keys if key not in own_keys and not key.endswith("/"))
-    return [key for key in candidates if not names.is_hidden(key.removeprefix(f"{target.key}/"))]
+    own_paths = frozenset(uploaded)
+    return [path for path in paths if path not in own_paths and names.is_data(path)]
 
 
 def files_below(folder: Path, above: frozenset[Path] = frozenset()) -> Iterator[Path]:

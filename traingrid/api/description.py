@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 from traingrid.aws.console import cluster_address, console_address
 from traingrid.aws.s3 import Storage
 from traingrid.errors import TraingridError
-from traingrid.job.data_layout import inputs_as_trained
+from traingrid.job.data_layout import layout_as_trained
 from traingrid.job.failures import FAILURES
 from traingrid.job.job import job_in_region
 from traingrid.ledger.damage import warn
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from traingrid.api.control_plane import ControlPlane
     from traingrid.grid.model import GridSettings
     from traingrid.job.backend_traits import BackendName
+    from traingrid.job.data_layout import Layout
     from traingrid.job.job import Job
     from traingrid.ledger.items import RecordedAttempt
     from traingrid.submission.status import JobStatus
@@ -75,7 +76,7 @@ def describe(plane: ControlPlane, submission: str, index: int) -> JobDescription
         status=status,
         manifest=submission_item.manifest,
         line=job.line if job else item.line if item else 0,
-        fields=_set_fields(_with_found_channels(plane, job, status)) if job else {},
+        fields=_set_fields(_as_trained(plane, job, status)) if job else {},
         attempts=tuple(attempt for _, attempt in sorted(item.attempts().items())) if item else (),
         failure=failure,
         advice=FAILURES[failure].next_step if failure in FAILURES else "",
@@ -83,19 +84,28 @@ def describe(plane: ControlPlane, submission: str, index: int) -> JobDescription
     )
 
 
-def _with_found_channels(plane: ControlPlane, job: Job, status: JobStatus) -> Job:
-    """Return a job with the channels that its training found in its folder, if the caller may read them."""
-    if not job.by_layout or not status.training_job or status.region not in job.regions:
-        return job
-    deployment = plane.deployment
-    regional = job_in_region(job, status.region)
-    try:
-        storage = Storage(status.region, role=deployment.acting_role_in(status.region))
-        inputs = inputs_as_trained(storage, regional, status.training_job)
-    except (TraingridError, ClientError) as error:
-        logger.info("the channels of %s are not known: %s", status.training_job, error)
-        return job
+def _as_trained(plane: ControlPlane, job: Job, status: JobStatus) -> Job:
+    """Return a job with the channels that its training found in its folder, if they are known."""
+    layout = trained_layout(plane, job, status.region, status.training_job)
+    inputs = layout.inputs(job_in_region(job, status.region).inputs) if layout else job.inputs
     return job.model_copy(update={"inputs": inputs})
+
+
+def trained_layout(plane: ControlPlane, job: Job, region: str, training_job: str) -> Layout | None:
+    """Return the channels that a training job found in its folder; None if it has not, or the caller may not read them.
+
+    Args:
+        region: The Region of the training job.
+        training_job: Its name; empty before it is requested.
+    """
+    if not job.by_layout or not training_job or region not in job.regions:
+        return None
+    try:
+        storage = Storage(region, role=plane.deployment.acting_role_in(region))
+        return layout_as_trained(storage, job_in_region(job, region), training_job)
+    except (TraingridError, ClientError) as error:
+        logger.info("the channels of %s are not known: %s", training_job, error)
+        return None
 
 
 def console_of(grid: GridSettings, region: str, backend: BackendName, training_job: str) -> str:

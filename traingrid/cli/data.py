@@ -70,17 +70,19 @@ def upload(  # noqa: PLR0913  # the options of the command
     deployment, name = find_deployment(grid_file), name or folder.resolve().name
     if version is None and (campaign or format_ or attributes):
         raise UsageError("--campaign, --format and --attribute require --version.", "Give --version, for example 1.")
+    files = list(files_below(folder))
     if version is None:
-        target = upload_folder(deployment, folder, region, name)
+        target = upload_folder(deployment, folder, region, name, files)
     else:
         options = {"dataset": name, "version": version, "campaign": campaign, "format": format_}
-        marker = marker_of(options, attributes, _unmarked(folder))
+        marker = marker_of(options, attributes, _unmarked(folder, files))
         parse_marker(marker, S3Uri("", f"{name}/{names.DATASET_MARKER}"))  # nothing is uploaded for a wrong marker
-        target = upload_folder(deployment, folder, region, f"{name}/{version}")
+        target = upload_folder(deployment, folder, region, f"{name}/{version}", files)
         for sentence in registered_sentences(register(deployment, region, target, marker)):
             click.echo(printable(sentence), err=True)
-    if earlier_keys := other_objects(deployment, region, folder, target):
-        click.echo(printable(_earlier_objects_sentence(target, earlier_keys)), err=True)
+    uploaded = [path.relative_to(folder).as_posix() for path in files]
+    if earlier_paths := other_objects(deployment, region, uploaded, target):
+        click.echo(printable(_earlier_objects_sentence(target, earlier_paths)), err=True)
     click.echo(printable(channels_sentence(deployment, region, target)), err=True)
     if output == "table":
         csv.writer(sys.stdout, lineterminator="\n").writerow([region, str(target)])
@@ -88,20 +90,19 @@ def upload(  # noqa: PLR0913  # the options of the command
         write_rows([{"region": region, "s3_uri": str(target)}], _UPLOADED, output)
 
 
-def _earlier_objects_sentence(target: S3Uri, earlier_keys: list[str]) -> str:
+def _earlier_objects_sentence(target: S3Uri, earlier_paths: list[str]) -> str:
     """Return a warning about objects of an earlier upload that the folder does not have."""
-    names_shown = ", ".join(key.removeprefix(f"{target.key}/") for key in earlier_keys[:_MAX_SHOWN])
-    more = f" and {len(earlier_keys) - _MAX_SHOWN:,} more" if len(earlier_keys) > _MAX_SHOWN else ""
+    names_shown = ", ".join(earlier_paths[:_MAX_SHOWN])
+    more = f" and {len(earlier_paths) - _MAX_SHOWN:,} more" if len(earlier_paths) > _MAX_SHOWN else ""
     return (
-        f"warning: {target} also has {counted(len(earlier_keys), 'object')} that the folder does not have: "
+        f"warning: {target} also has {counted(len(earlier_paths), 'object')} that the folder does not have: "
         f"{names_shown}{more}. A training reads them, too. Delete them with `aws s3 rm`, or upload the folder under "
         "another --name."
     )
 
 
-def _unmarked(folder: Path) -> list[Path]:
+def _unmarked(folder: Path, files: list[Path]) -> list[Path]:
     """Return the files of a folder, which must have no marker."""
-    files = list(files_below(folder))
     if folder / names.DATASET_MARKER in files:
         text = f"{folder} has a marker, {names.DATASET_MARKER}, and --version would add another one."
         raise UsageError(text, "Remove one of the two.")

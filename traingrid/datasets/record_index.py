@@ -63,14 +63,14 @@ Index = dict[str, FileEntry]
 def indexed_files(folder: S3Uri, listed: Iterable[Listed]) -> dict[str, Listed]:
     """Return the objects that the trainer reads as files of a channel, by their key below the folder.
 
-    It ignores empty and hidden objects (`names.is_hidden`).
+    It ignores empty objects and those that are no data (`names.is_data`).
 
     Raises:
         UsageError: There are none.
     """
     prefix = f"{folder.key}/" if folder.key else ""
     by_name = {listed_object.key.removeprefix(prefix): listed_object for listed_object in listed if listed_object.size}
-    files = {name: listed_object for name, listed_object in by_name.items() if not names.is_hidden(name)}
+    files = {name: listed_object for name, listed_object in by_name.items() if names.is_data(name)}
     if not files:
         raise UsageError(f"{folder} has no data.", "Give the folder of a channel with TFRecord files.")
     return files

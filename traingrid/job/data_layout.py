@@ -56,8 +56,6 @@ _PAGES = 10
 """The maximum number of pages, of 1,000 entries each, that one question reads."""
 _AGREED = "channels"
 _SHOWN_FOLDERS = 3
-_MARKER = "_$folder$"
-"""The end of the name of Hadoop's empty object for a folder."""
 _INPUTS = "or write inputs in place of s3_uri, with the URI of each channel."
 
 
@@ -177,10 +175,23 @@ def inputs_as_trained(objects: Reading, job: Job, training_job: str) -> Inputs:
         UsageError: Another program has written the object with the layout.
         ClientError: S3 refused a call.
     """
+    layout = layout_as_trained(objects, job, training_job)
+    return layout.inputs(job.inputs) if layout else job.inputs
+
+
+def layout_as_trained(objects: Reading, job: Job, training_job: str) -> Layout | None:
+    """Return the layout with which a training job was created; None if it has none, or was not created yet.
+
+    Args:
+        objects: S3 in the job's Region.
+
+    Raises:
+        UsageError: Another program has written the object with the layout.
+        ClientError: S3 refused a call.
+    """
     uri = manifest_uri(job, training_job, _AGREED)
-    if not job.by_layout or (stored := objects.read_if_exists(uri)) is None:
-        return job.inputs
-    return _stored(stored, uri, job, training_job).inputs(job.inputs)
+    stored = objects.read_if_exists(uri) if job.by_layout else None
+    return None if stored is None else _stored(stored, uri, job, training_job)
 
 
 def _stored(content: bytes, uri: S3Uri, job: Job, training_job: str) -> Layout:
@@ -237,8 +248,7 @@ def _has_data(objects: Listing, folder: S3Uri) -> bool:
     """Return True if a folder, whose key ends with a slash, or one below it has a file that is data."""
     for entry in _entries(objects, folder):
         name = entry[len(folder.key) :].rstrip("/")
-        is_data = name and not names.is_hidden(name) and name != names.DATASET_MARKER and not name.endswith(_MARKER)
-        if is_data and (not entry.endswith("/") or _has_data(objects, S3Uri(folder.bucket, entry))):
+        if names.is_data(name) and (not entry.endswith("/") or _has_data(objects, S3Uri(folder.bucket, entry))):
             return True
     return False
 

@@ -143,6 +143,17 @@ ALGORITHM = Failure(
     sentence="The training program ended with an error.",
     next_step="Read its log (traingrid logs), fix the program, and submit the line again.",
 )
+COMMAND = Failure(
+    "command",
+    retried=False,
+    counted=False,
+    exit_code=JOB_FAILED,
+    sentence="The training image does not have a program that the training calls, or cannot execute it.",
+    next_step="Find the command in the log (traingrid logs), correct it or add it to the image, and submit the line "
+    "again.",
+)
+"""The exit codes 127 and 126 of a shell
+(https://pubs.opengroup.org/onlinepubs/9699919799/utilities/V3_chap02.html#tag_18_08_02)."""
 IMAGE = Failure(
     "image",
     retried=False,
@@ -257,6 +268,7 @@ FAILURES: Mapping[str, Failure] = {
         *(QUOTA, THROTTLED, SERVICE_ERROR, CAPACITY, SHORTAGE, DEADLINE, SPOT_INTERRUPTION, LOST_NODE),
         *(NOT_STARTED, INTERNAL_ERROR, ALGORITHM, PERMISSION_DELAY),
         *(
+            COMMAND,
             IMAGE,
             DATA,
             PERMISSION,
@@ -295,8 +307,9 @@ _TEXTS = tuple(
 _ALGORITHM_TEXTS = (
     (MEMORY, re.compile(r"with more memory|out of memory|OutOfMemory|exit code:? 137\b", re.IGNORECASE)),
     (IMAGE, re.compile(r"Cannot\w+Container", re.IGNORECASE)),
+    (COMMAND, re.compile(r"exit code:? 12[67]\b|exit status 12[67]\b", re.IGNORECASE)),
 )
-"""Texts of an AlgorithmError whose cause is not the program. 137 is the exit code of SIGKILL, which SageMaker itself
+"""Texts of an AlgorithmError that have a more precise class. 137 is the exit code of SIGKILL, which SageMaker itself
 sends only to training jobs that it stops; the kernel sends it when the memory is used up."""
 _NAMES = re.compile(r"s3://\S+|arn:\S+", re.IGNORECASE)
 """Names of buckets, keys and roles, which can contain any word."""

@@ -120,9 +120,9 @@ def _manifests(objects: Objects, job: Job, name: str) -> list[ManifestFile]:
 
 
 def data_objects(objects: Objects, prefix: S3Uri) -> Iterator[tuple[str, int]]:
-    """Yield key and size of the objects with records: not folder markers, empty or hidden objects (`_OK`)."""
+    """Yield key and size of the objects with records: those that are data (`names.is_data`) and not empty."""
     for key, size in objects.sizes(prefix):
-        if size > 0 and not key.endswith("/") and not names.is_hidden(path_in_channel(prefix.key, key)):
+        if size > 0 and names.is_data(path_in_channel(prefix.key, key)):
             yield key, size
 
 

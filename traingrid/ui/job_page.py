@@ -6,10 +6,12 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from traingrid.api.description import console_of
+from traingrid.api.description import console_of, trained_layout
 from traingrid.api.logs import LogReader
 from traingrid.errors import TraingridError, UsageError
 from traingrid.job.candidates import place
+from traingrid.job.data_layout import folder_of
+from traingrid.job.job import job_in_region
 from traingrid.job.state import JobState
 from traingrid.ledger.damage import warn
 from traingrid.submission.manifest_text import header_of, lines_of, manifest_content
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 MOST_LOG_LINES = 1000
 _RETRIED = (JobState.FAILED, JobState.STOPPED)
 _DELIMITER = "END_OF_MANIFEST"
+_ABSENT = "none: the folder has no data for it"
 
 
 @dataclass(kw_only=True)
@@ -55,7 +58,7 @@ def job_page(plane: ControlPlane, grid_file: Path, submission: str, index: int) 
     line = _manifest_line(plane, submission_item, job.line if job else item.line if item else 0)
     return {
         "line": line,
-        "settings": _settings(job),
+        "settings": _settings(job, _inputs(plane, job, item)) if job else {},
         "attempts": _attempts(item, plane.deployment.grid),
         "artifacts": _artifacts(job, item),
         "commands": _commands(grid_file, submission, index, line, may_retry=bool(item and item.state in _RETRIED)),
@@ -117,13 +120,23 @@ def _manifest_line(plane: ControlPlane, submission_item: SubmissionItem, number:
     return {"number": number, "header": header_of(content), "text": text}
 
 
-def _settings(job: Job | None) -> dict[str, Any]:
+def _inputs(plane: ControlPlane, job: Job, item: JobItem | None) -> dict[str, str]:
+    """Return the place of each channel, those that the training found in its folder; the folder before it did."""
+    region = item.region if item else job.region
+    regional = job_in_region(job, region) if region in job.regions else job
+    layout = trained_layout(plane, job, region, item.training_job) if item else None
+    if job.by_layout and not layout:
+        return {"data": str(folder_of(regional.inputs)).rstrip("/")}
+    inputs = layout.inputs(regional.inputs) if layout else regional.inputs
+    absent = layout.absent if layout else ()
+    places = {name: channel.location for name, channel in inputs.items()} | dict.fromkeys(absent, _ABSENT)
+    return {f"input {name}": location for name, location in places.items()}
+
+
+def _settings(job: Job, inputs: dict[str, str]) -> dict[str, Any]:
     """Return the settings that a person looks at first; all fields of the line are in its text."""
-    if job is None:
-        return {}
     names = ("instance_type", "instance_count", "processes_per_host", "spot", "image", "algorithm", "entry_point")
     fields = {name: value for name in names if (value := getattr(job, name)) not in ("", False)}
-    inputs = {f"input {name}": channel.location for name, channel in job.inputs.items()}
     parameters = {f"hyperparameter {name}": value for name, value in job.hyperparameters.items()}
     tags = {f"tag {name}": value for name, value in job.tags.items()}
     return (

@@ -43,10 +43,10 @@ def test_an_upload_of_a_folder_names_the_objects_that_it_does_not_replace(accoun
     for name in ("a.csv", "b.csv"):
         (tmp_path / name).write_text("1")
     target = upload_folder(account.deployment, tmp_path, region, "points")
-    assert other_objects(account.deployment, region, tmp_path, target) == []
-    (tmp_path / "b.csv").unlink()
-    assert upload_folder(account.deployment, tmp_path, region, "points") == target
-    assert other_objects(account.deployment, region, tmp_path, target) == ["points/b.csv"]
+    for name in ("dataset.json", "_SUCCESS", "day_$folder$"):  # no data
+        account.storage.write(target / name, b"", "application/json")
+    assert other_objects(account.deployment, region, ["a.csv", "b.csv"], target) == []
+    assert other_objects(account.deployment, region, ["a.csv"], target) == ["b.csv"]
 
 
 def test_an_upload_that_s3_rejects_is_not_retried(account: Account, cloud: LocalCloud) -> None:

@@ -1,6 +1,7 @@
 """SIGTERM, checkpoints, metrics and the failure report of a script work in the same way with every launcher."""
 
 import json
+import re
 import signal
 from collections.abc import Mapping
 from pathlib import Path
@@ -59,3 +60,5 @@ def test_an_exception_is_the_reason_of_the_failure(run: Run, tmp_path: Path, lau
     reason = failure(tmp_path)
     assert reason.startswith(("Rank 0 on 127.0.0.1 failed: KeyError", "Rank 1 on 127.0.0.1 failed: KeyError"))
     assert "line 2, in train" in reason
+    before_error = re.findall("^(.*)KeyError: 'no such pixel'$", output, re.MULTILINE)
+    assert len(before_error) == len(set(before_error)), output  # once by each rank that failed, once as the reason

@@ -171,10 +171,14 @@ def test_a_rank_that_fails_ends_all_hosts_with_its_reason(run: Run, tmp_path: Pa
     text = "import os, time\nif os.environ['RANK'] == '3':\n    raise KeyError('no such pixel')\ntime.sleep(100)\n"
     started = time.monotonic()
     trains = run(text, TWO, hosts=2)
+    tracebacks = 0
     for host, train in enumerate(trains, start=1):
         status, output = finished(train)
         assert status == 1, output
+        assert "Rank 3 on 127.0.0.2 failed: KeyError: 'no such pixel'\n" in output
         assert failure(tmp_path, host).startswith("Rank 3 on 127.0.0.2 failed: KeyError: 'no such pixel'\nTraceback")
+        tracebacks += output.count("Traceback (most recent call last):")
+    assert tracebacks == 1  # `traingrid logs` merges the logs of all hosts
     assert time.monotonic() - started < 40
 
 

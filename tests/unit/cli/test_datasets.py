@@ -1,11 +1,15 @@
 """Markers of `traingrid upload --version`, and refusals before anything is uploaded."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from click.testing import CliRunner
 
+from traingrid.api import data as api_data
+from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli import data
 from traingrid.cli.datasets import marker_of
 from traingrid.cli.main import cli
@@ -61,3 +65,30 @@ def test_a_folder_with_a_marker_needs_no_version(folder: Path) -> None:
     (folder / "dataset.json").write_text("{}")
     ended = CliRunner().invoke(cli, ["upload", str(folder), "us-east-1", "--version", "1"])
     assert "has a marker, dataset.json, and --version would add another one" in str(ended.exception)
+
+
+@pytest.mark.parametrize("version", [[], ["--version", "1"]])
+def test_an_upload_lists_its_folder_once(folder: Path, version: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    lists: list[Path] = []
+    paths: list[list[str]] = []
+
+    def files_below(path: Path) -> list[Path]:
+        lists.append(path)
+        return [path / "train/a"]
+
+    def other_objects(_deployment: Deployment, _region: str, uploaded: Iterable[str], _target: S3Uri) -> list[str]:
+        paths.append(list(uploaded))
+        return ["b"]
+
+    monkeypatch.setattr(api_data, "client", lambda *_: Mock())
+    monkeypatch.setattr(data, "upload_folder", api_data.upload_folder)
+    monkeypatch.setattr(data, "channels_sentence", lambda *_: "")
+    monkeypatch.setattr(data, "register", lambda *_: {})
+    monkeypatch.setattr(data, "registered_sentences", lambda _: [])
+    monkeypatch.setattr(data, "other_objects", other_objects)
+    for module in (data, api_data):
+        monkeypatch.setattr(module, "files_below", files_below)
+    ended = CliRunner().invoke(cli, ["upload", str(folder), "us-east-1", *version])
+    assert ended.exit_code == 0, ended.output
+    assert (lists, paths) == ([folder], [["train/a"]])
+    assert "has 1 object that the folder does not have: b." in ended.stderr

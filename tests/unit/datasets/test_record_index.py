@@ -133,7 +133,14 @@ def test_an_index_without_etags_or_of_another_kind_is_made_again(content: bytes 
 
 
 def test_the_files_are_those_that_the_trainer_reads() -> None:
-    hidden = ("a/_records.json", "a/.hidden", "a/_temporary/0/x", "a/b/.snapshot/x", "a/_delta_log/0.json")
+    hidden = (
+        "a/_records.json",
+        "a/.hidden",
+        "a/_temporary/0/x",
+        "a/b/.snapshot/x",
+        "a/_delta_log/0.json",
+        "a/dataset.json",
+    )
     keys = {"a/x": 1, "a/b/y": 1, "a/b/": 0, "a/empty": 0, **dict.fromkeys(hidden, 1)}
     found = indexed_files(S3Uri("m", "a"), [Listed(key=key, size=size, etag="") for key, size in keys.items()])
     assert list(found) == ["x", "b/y"]

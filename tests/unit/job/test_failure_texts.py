@@ -45,6 +45,13 @@ ALGORITHM_ERRORS = [
     ("AlgorithmError: Exit Code: 137", "memory"),
     ("AlgorithmError: , exit code: 1", "algorithm"),
     ("AlgorithmError: Exit Code: 1370", "algorithm"),
+    ("AlgorithmError: , exit code: 127", "command"),
+    ("AlgorithmError: Exit Code: 126", "command"),
+    (
+        "AlgorithmError: Rank 0 on algo-1 failed: ScriptError: train.sh ended with exit status 127., exit code: 1",
+        "command",
+    ),
+    ("AlgorithmError: bash: nosuch: command not found, exit code: 1", "algorithm"),  # perhaps of a command before it
     (
         'AlgorithmError: ExecuteUserScriptError:\nErrorMessage "torch.cuda.OutOfMemoryError: CUDA out of memory.',
         "memory",

@@ -37,7 +37,14 @@ def s3(aws: None) -> Any:
         found.create_bucket(Bucket=bucket)
     for name, size in SIZES.items():
         found.put_object(Bucket="ragab-ml", Key=f"x/train/{name}", Body=b"." * size)
-    hidden = ("_SUCCESS", "b/.part-3.crc", "_temporary/0/task_1/part-0", "b/_delta_log/0.json", "c/.hoodie/1/x")
+    hidden = (
+        "_SUCCESS",
+        "b/.part-3.crc",
+        "_temporary/0/task_1/part-0",
+        "b/_delta_log/0.json",
+        "c/.hoodie/1/x",
+        "dataset.json",
+    )
     for name, size in {"": 0, "sub/": 0, "empty": 0, **dict.fromkeys(hidden, 3)}.items():
         found.put_object(Bucket="ragab-ml", Key=f"x/train/{name}", Body=b"." * size)
     found.put_object(Bucket="ragab-ml", Key="x/train-other/a", Body=b"a")

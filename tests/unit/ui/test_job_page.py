@@ -9,7 +9,9 @@ from botocore.exceptions import EndpointConnectionError
 
 from tests.support.local_page import MANIFEST, SUBMISSION, LocalGrid
 from tests.unit.api.test_logs import FakeBackend
+from traingrid.api import description
 from traingrid.api import logs as reading
+from traingrid.job.channels import manifest_uri
 from traingrid.job.state import JobState
 from traingrid.ui.job_page import job_page, log_tail
 
@@ -18,6 +20,10 @@ GRID = Path("my grid.yaml")
 
 def page_of(local: LocalGrid, index: int = 0) -> dict[str, Any]:
     return job_page(local.plane, GRID, SUBMISSION, index)
+
+
+def inputs_of(page: dict[str, Any]) -> dict[str, str]:
+    return {name: text for name, text in page["settings"].items() if name == "data" or name.startswith("input ")}
 
 
 def test_the_line_is_that_of_the_manifest_with_its_header(local: LocalGrid) -> None:
@@ -60,6 +66,19 @@ def test_all_attempts_and_artifacts_are_listed(local: LocalGrid) -> None:
     ]
     assert page["artifacts"]["results"].startswith("s3://")
     assert page["settings"]["hosts"] == ", ".join(f"algo-{host}" for host in range(1, job.instance_count + 1))
+
+
+def test_a_folder_is_one_place_until_its_channels_are_known(local: LocalGrid, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(description, "Storage", lambda *_, **__: local.storage)
+    (job,) = local.submit(["night"])
+    folder = "s3://ragab-ml/campaign-0"
+    assert inputs_of(page_of(local)) == {"data": folder}
+    local.train(job)
+    assert inputs_of(page_of(local)) == {"data": folder}
+    agreed = manifest_uri(job, f"traingrid-{SUBMISSION}-0", "channels")
+    local.storage.objects[str(agreed)] = b'{"train": ""}'
+    absent = "none: the folder has no data for it"
+    assert inputs_of(page_of(local)) == {"input train": f"{folder}/", "input validation": absent}
 
 
 def test_the_log_has_the_last_lines_of_all_hosts(local: LocalGrid, monkeypatch: pytest.MonkeyPatch) -> None:

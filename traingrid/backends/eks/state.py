@@ -27,6 +27,8 @@ from traingrid.strict_json import json_object
 _ENDED_BY_POLICY = "PodFailurePolicy"
 _PREFIXES = ("ClientError:", "InternalServerError:")
 _NOT_STARTED = ("StartError", "ContainerCannotRun")
+_KILLED = 137
+"""The exit code of SIGKILL."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -324,7 +326,8 @@ def _exit(pod: Pod) -> _State:
     if killed := pod.out_of_memory(TRAIN):
         return _too_little_memory(f"{killed}: {text}" if text else killed)
     reason = f"AlgorithmError: {text}, exit code: {pod.exit_code}".replace(": , ", ": ")
-    return _failure(reason, failure_of_program(text).name)  # without the exit code: others send SIGKILL, too
+    evidence = text if pod.exit_code == _KILLED else reason  # others than the kernel send SIGKILL, too
+    return _failure(reason, failure_of_program(evidence).name)
 
 
 def _upload_failed(pod: Pod) -> _State:

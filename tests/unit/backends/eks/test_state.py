@@ -215,6 +215,12 @@ ENDED: dict[str, tuple[ClusterJob, str, str, str]] = {
         "algorithm",
         "AlgorithmError: exit code: 3",
     ),
+    "a command of the program is not in the image": (
+        found(failed(code=127, text="train.sh: torchrunn: not found"), conditions=FAILED),
+        "Failed",
+        "command",
+        "AlgorithmError: train.sh: torchrunn: not found, exit code: 127",
+    ),
     "a proxy failed, and its pod was evicted": (
         found(with_proxy(succeeded(reason="Evicted"), terminated(1, until=54), "Failed"), conditions=FAILED),
         "Failed",
