@@ -3,6 +3,7 @@
 import json
 import random
 import threading
+import time
 from collections import Counter
 from fnmatch import fnmatchcase
 from http import HTTPStatus
@@ -54,7 +55,7 @@ class Faults:
     def set(self, plan: FaultPlan) -> None:
         """Replace the plan, and reset the counts."""
         with self._lock:
-            self.plan = plan
+            self.plan, self._since = plan, time.monotonic()
             self._chances: dict[str, random.Random] = {}
             self._struck: Counter[str] = Counter()
             self._struck_calls: list[tuple[CallFault, CallPlace]] = []
@@ -141,6 +142,15 @@ class Faults:
                 if applies and self._draw(f"capacity/{number}", 1.0, fault.times):
                     return fault.seconds
         return None
+
+    def has_spot_capacity(self, region: str, instance_type: str) -> bool:
+        """Return True if a Region has spot capacity of an instance type now."""
+        with self._lock:
+            seconds = time.monotonic() - self._since
+            for capacity in self.plan.spot:
+                if fnmatchcase(region, capacity.region) and fnmatchcase(instance_type, capacity.instance_type):
+                    return capacity.is_present(seconds)
+        return True
 
     def lag(self, region: str) -> float:
         """Return the seconds during which a newly created job in a Region is invisible."""

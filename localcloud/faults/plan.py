@@ -12,9 +12,10 @@ each part has been applied. All random choices derive from the seed, so a plan a
 arrive in the same order.
 """
 
-from typing import Literal
+from itertools import pairwise
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 Effect = Literal[
     "lose_reply", "error_before", "error_after", "throttle", "expire", "delay", "freeze", "kill_before", "kill_after"
@@ -121,6 +122,39 @@ class Capacity(_Part):
     times: int = Field(default=0, ge=0)
 
 
+class SpotCapacity(_Part):
+    """The spot capacity of a Region over time.
+
+    While it is absent, spot training jobs wait for it, and the running ones are interrupted
+    (`localcloud.sagemaker.spot_instances`). One interruption is the trace `((30, False), (90, True))`.
+
+    Attributes:
+        instance_type: Glob.
+        region: Glob.
+        trace: The changes: the seconds since the plan was set, and True if capacity is present from then on. Before the
+            first change it is present.
+
+    Raises:
+        ValueError: If a change is not later than the one before it.
+    """
+
+    instance_type: str = "*"
+    region: str = "*"
+    trace: tuple[tuple[Annotated[float, Field(ge=0)], bool], ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _check_order(self) -> Self:
+        if any(later[0] <= earlier[0] for earlier, later in pairwise(self.trace)):
+            message = "the changes of a trace must be in the order of their seconds, each at another second"
+            raise ValueError(message)
+        return self
+
+    def is_present(self, seconds: float) -> bool:
+        """Return True if there is capacity at a time, in seconds since the plan was set."""
+        changes = [is_present for at, is_present in self.trace if at <= seconds]
+        return changes[-1] if changes else True
+
+
 class Lag(_Part):
     """The time during which DescribeTrainingJob and ListTrainingJobs do not return a newly created job.
 
@@ -160,5 +194,6 @@ class FaultPlan(_Part):
     events: tuple[EventFault, ...] = ()
     quotas: tuple[CapacityQuota, ...] = ()
     capacity: tuple[Capacity, ...] = ()
+    spot: tuple[SpotCapacity, ...] = ()
     lags: tuple[Lag, ...] = ()
     stubs: tuple[Stub, ...] = ()

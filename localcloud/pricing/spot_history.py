@@ -12,11 +12,12 @@ from moto.ec2.exceptions import InvalidParameterValueError
 from moto.ec2.responses.spot_instances import SpotInstances
 
 from localcloud.pricing.example_prices import ABSENT, REGIONS, TYPES, WITHOUT_SPOT
+from localcloud.sagemaker.job import SPOT_RATIO
 
 PAGE = 1000
 """Prices of a page without MaxResults (API reference, DescribeSpotPriceHistory)."""
 _PRODUCT = "Linux/UNIX"
-_RATIOS = {"a": 0.35, "b": 0.4, "c": 0.3}
+_RATIOS = {"a": SPOT_RATIO, "b": SPOT_RATIO + 0.05, "c": SPOT_RATIO - 0.05}
 """The prices of the zones, as ratios of the example price on demand."""
 _CHANGES = {timedelta(days=2): 1.25, timedelta(hours=3): 1.0}
 """The age of each change of the prices, and its factor."""

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 from moto.logs.models import logs_backends
 
@@ -20,6 +21,7 @@ class TrainingHosts:
 
     Attributes:
         exit_codes: Exit code of every ended host, in order of ending.
+        is_interrupted: True if the instances were interrupted while hosts ran and none had failed.
     """
 
     def __init__(self, *, grace_seconds: float, deadline: float) -> None:
@@ -30,10 +32,11 @@ class TrainingHosts:
             deadline: Time of `time.monotonic` at which the job's maximum runtime ends.
         """
         self.exit_codes: dict[str, int] = {}
+        self.is_interrupted = False
         self._grace_seconds = grace_seconds
         self._deadline = deadline
         self._groups: dict[str, ProcessGroup] = {}
-        self._news: queue.Queue[tuple[str, int] | None] = queue.Queue()
+        self._news: queue.Queue[tuple[str, int] | Literal["stop", "interrupt"]] = queue.Queue()
 
     def start(
         self,
@@ -59,7 +62,11 @@ class TrainingHosts:
 
     def stop(self) -> None:
         """Send SIGTERM to every host, and SIGKILL after the grace period. Thread-safe."""
-        self._news.put(None)
+        self._news.put("stop")
+
+    def interrupt(self) -> None:
+        """Stop every host because the instances are interrupted. Thread-safe."""
+        self._news.put("interrupt")
 
     def kill(self) -> None:
         """Send SIGKILL to every host and wait for their end."""
@@ -83,7 +90,8 @@ class TrainingHosts:
                 on_overtime()
                 self._stop_all()
                 continue
-            if news is None:
+            if isinstance(news, str):
+                self.is_interrupted |= news == "interrupt" and not self.first_failure
                 self._stop_all()
                 continue
             host, code = news

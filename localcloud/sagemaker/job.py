@@ -62,6 +62,9 @@ _IN_EVENTS = (
 DEFAULT_RUNTIME_SECONDS = 24 * 3600
 """API reference, StoppingCondition.MaxRuntimeInSeconds: "the default is 1 day"."""
 
+SPOT_RATIO = 0.35
+"""The mean price of spot instances, as a ratio of the price on demand; an example, like all prices of localcloud."""
+
 
 class TrainingJob:
     """One training job.
@@ -72,6 +75,8 @@ class TrainingJob:
         tags: Its tags in SageMaker's form; moto's tag operations and search read this attribute.
         lock: Required to change or describe it.
         stop_requested: Set by StopTrainingJob.
+        started_at: The time at which it got its first instances; None before.
+        instance_seconds: The seconds for which it has had instances that it has no longer.
     """
 
     def __init__(
@@ -87,6 +92,8 @@ class TrainingJob:
         self.lock = threading.RLock()
         self.stop_requested = threading.Event()
         self.started_at: datetime | None = None
+        self.instance_seconds = 0.0
+        self._has_instances_since: datetime | None = None
         self.ended_at: datetime | None = None
         self.failure_reason: str | None = None
         self.final_metrics: list[dict[str, Any]] = []
@@ -102,6 +109,28 @@ class TrainingJob:
         """Return MaxRuntimeInSeconds or its default."""
         condition = self.request.get("StoppingCondition") or {}
         return int(condition.get("MaxRuntimeInSeconds", DEFAULT_RUNTIME_SECONDS))
+
+    @property
+    def is_spot(self) -> bool:
+        """Return True if it trains on spot instances."""
+        return bool(self.request.get("EnableManagedSpotTraining"))
+
+    @property
+    def max_wait_seconds(self) -> float:
+        """Return MaxWaitTimeInSeconds, which a request for spot instances has; infinite for a job on demand."""
+        return float(self.request["StoppingCondition"]["MaxWaitTimeInSeconds"]) if self.is_spot else math.inf
+
+    def start_instances(self) -> None:
+        """Record that it has its instances from now on."""
+        with self.lock:
+            self._has_instances_since = now()
+            self.started_at = self.started_at or self._has_instances_since
+
+    def end_instances(self, at: datetime) -> None:
+        """Record that it has had its instances until a time."""
+        if self._has_instances_since:
+            self.instance_seconds += (at - self._has_instances_since).total_seconds()
+            self._has_instances_since = None
 
     @property
     def output(self) -> S3Uri:
@@ -156,10 +185,12 @@ class TrainingJob:
         if self.ended_at:
             answer["TrainingEndTime"] = self.ended_at
         if self.started_at and self.ended_at:
-            # Wall-clock seconds of the job; billing multiplies them by the instances (API reference,
-            # BillableTimeInSeconds). With spot instances there would be fewer; localcloud simulates no interruptions.
-            seconds = math.ceil((self.ended_at - self.started_at).total_seconds())
-            answer |= {"TrainingTimeInSeconds": seconds, "BillableTimeInSeconds": seconds}
+            # "Training seconds: the actual compute-time your training job spent. Billable seconds: the time you will be
+            # billed for after Spot discounting is applied" (managed_spot_training_xgboost.ipynb of
+            # https://github.com/aws/amazon-sagemaker-examples). So neither includes the time without instances.
+            seconds = math.ceil(self.instance_seconds)
+            billable = math.ceil(seconds * SPOT_RATIO) if self.is_spot else seconds
+            answer |= {"TrainingTimeInSeconds": seconds, "BillableTimeInSeconds": billable}
         return answer
 
     def summary(self) -> dict[str, Any]:

@@ -35,7 +35,7 @@ def check(
         ResourceLimitExceeded: If the job needs more instances than are available.
     """
     running = [job for job in list(jobs) if not job.progress.is_final]
-    same_kind = [job for job in running if _is_spot(job.request) == _is_spot(request)]
+    same_kind = [job for job in running if job.is_spot == _is_spot(request)]
     used, used_of_kind = _instances(running), _instances(same_kind)
     for kind, requested in Counter(host.instance_type for host in hosts(request)).items():
         name = quota_name(kind, spot=_is_spot(request))

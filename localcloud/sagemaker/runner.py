@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from localcloud.credentials.arn import account_of_arn
 from localcloud.ecr.process_images import ProcessImage
 from localcloud.faults.plan import Stub
-from localcloud.log_streams import ensure_group
+from localcloud.log_streams import LogStream, ensure_group
 from localcloud.sagemaker import file_systems, transfer
 from localcloud.sagemaker.algorithms import published
 from localcloud.sagemaker.cluster import TrainingHosts, host_environment, log_streams
@@ -26,6 +26,8 @@ from localcloud.sagemaker.metrics import Metrics, to_cloudwatch
 from localcloud.sagemaker.opt_ml import FAILURE_CHARACTERS, OptMl, algorithm_error
 from localcloud.sagemaker.pipe import Pipes
 from localcloud.sagemaker.request import S3Uri, channels, hosts
+from localcloud.sagemaker.spot_instances import LOOK_SECONDS, InterruptionError, SpotInstances, WaitExceededError
+from localcloud.sagemaker.status import NO_INSTANCES
 from localcloud.sagemaker.training_plans import TrainingPlans
 
 if TYPE_CHECKING:
@@ -71,6 +73,7 @@ class Runner:
         self._stub = stub
         self._capacity = capacity
         self._plans = plans
+        self._spot = SpotInstances(job, cloud.faults)
         self._hosts = hosts(job.request)
         self._channels = channels(job.request)
         self._folder: Path = cloud.data_dir / "training" / job.region / job.name
@@ -82,7 +85,8 @@ class Runner:
         self._metrics = Metrics(definitions, to_cloudwatch(account_of_arn(job.arn), job.region, job.name))
         self._cluster: TrainingHosts | None = None
         self._pipes: Pipes | None = None
-        self._overtime = False
+        self._overtime = ""
+        self._pretended_seconds = 0.0
         self._abandoned = False
         self._thread = threading.Thread(target=self._run, name=f"training-{job.name}", daemon=True)
 
@@ -118,6 +122,11 @@ class Runner:
             self._run_job()
         except transfer.TransferInterruptedError:
             self._finish("Stopped")
+        except WaitExceededError:
+            with self.job.lock:
+                if self.job.progress.status == "InProgress":
+                    self._advance("Stopping")
+                self._finish("MaxWaitTimeExceeded")
         except transfer.TransferError as error:
             self._fail(str(error))
         except OSError as error:
@@ -131,8 +140,43 @@ class Runner:
                 shutil.rmtree(self._folder, ignore_errors=True)
 
     def _run_job(self) -> None:
-        self._step("Pending")
-        self._wait_for_instances()
+        self._wait_for_spot_capacity()
+        while True:
+            try:
+                self._run_until_interrupted()
+            except InterruptionError:
+                with self.job.lock:
+                    self.job.end_instances(now())
+                    self._step("Interrupted")
+            else:
+                return
+            self._wait_for_spot_capacity()
+            self._step("Starting")
+
+    def _wait_for_spot_capacity(self) -> None:
+        with self.job.lock:
+            if self.job.progress.secondary == "Starting" and not self._spot.are_available:
+                self.job.progress.describe_step(NO_INSTANCES)
+        if not self._spot.wait():
+            raise transfer.TransferInterruptedError
+
+    def _run_until_interrupted(self) -> None:
+        with self._spot.watched(self._interrupt):
+            try:
+                self._step("Pending")
+                self._wait_for_instances()
+                self._run_with_plan()
+            except transfer.TransferInterruptedError:
+                if self.job.stop_requested.is_set():
+                    raise
+                raise InterruptionError from None
+
+    def _interrupt(self) -> None:
+        with self.job.lock:
+            if self._cluster and self.job.progress.status == "InProgress":
+                self._cluster.interrupt()
+
+    def _run_with_plan(self) -> None:
         with self._plans.held(self.job.request, self.job.stop_requested) as may_start:
             if may_start:
                 self._run_with_instances()
@@ -155,13 +199,14 @@ class Runner:
     def _run_on_hosts(self) -> None:
         environment = self._environment()
         s3 = transfer.s3_client(environment)
-        with self.job.lock:
-            self.job.started_at = now()
-        deadline = time.monotonic() + self.job.max_runtime_seconds
+        self.job.start_instances()
+        # The limits include all runs: with RetryStrategy, they are "the maximum time for all of the attempts in total"
+        # (API reference, StoppingCondition), which does not mention interruptions.
+        runtime_ends = time.monotonic() + self.job.max_runtime_seconds - self.job.instance_seconds
         self._prepare(s3)
         self._step("Training")
         try:
-            self._train(self._containers(environment), s3, deadline)
+            self._train(self._containers(environment), s3, runtime_ends)
         except OSError as error:
             self._fail(algorithm_error(f"the container could not be started: {error}", 127))
             return
@@ -179,13 +224,18 @@ class Runner:
             raise transfer.TransferError(NO_CAPACITY)
 
     def _pretend(self, stub: Stub) -> None:
-        """Simulate training as the fault plan requires, without a process, data or a model."""
-        with self.job.lock:
-            self.job.started_at = now()
+        """Simulate training as the fault plan requires, without a process, data or a model.
+
+        After an interruption, a job with checkpoints continues, and any other one begins again.
+        """
+        self.job.start_instances()
         self._step("Training")
+        began = time.monotonic()
         try:
-            self._pass(stub.seconds)
+            self._pass(stub.seconds - self._pretended_seconds)
         except transfer.TransferInterruptedError:
+            if self.job.request.get("CheckpointConfig"):
+                self._pretended_seconds += time.monotonic() - began
             time.sleep(stub.stop_seconds)
             raise
         if stub.outcome == "Failed":
@@ -194,9 +244,15 @@ class Runner:
         self._finish("Completed", has_artifacts=True)
 
     def _pass(self, seconds: float) -> None:
-        """Wait, unless the job is being stopped."""
-        if self.job.stop_requested.wait(seconds):
-            raise transfer.TransferInterruptedError
+        """Wait, unless the job is being stopped or loses its instances."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            if self.job.stop_requested.wait(min(left, LOOK_SECONDS) if self.job.is_spot else left):
+                raise transfer.TransferInterruptedError
+            if self._spot.lost.is_set():
+                raise transfer.TransferInterruptedError
+            if time.monotonic() >= self._spot.deadline:
+                raise WaitExceededError
 
     def _environment(self) -> dict[str, str]:
         """Return the environment variables that all containers share."""
@@ -230,7 +286,7 @@ class Runner:
         shutil.rmtree(self._folder, ignore_errors=True)  # may be left by a killed server with the same data_dir
         for host in self._hosts:
             self._opt_ml[host.name].prepare(self.job.request, self._image, host, self._hosts, self._channels)
-        downloader = transfer.Downloader(s3, self.job.stop_requested.is_set)
+        downloader = transfer.Downloader(s3, lambda: self.job.stop_requested.is_set() or self._spot.lost.is_set())
         checkpoints = self._checkpoints()
         if self._channels or checkpoints:
             self._step("Downloading")
@@ -253,34 +309,23 @@ class Runner:
         local = config.get("LocalPath", "/opt/ml/checkpoints")
         return S3Uri.parse(config["S3Uri"]), [opt_ml.path(local) for opt_ml in self._opt_ml.values()]
 
-    def _train(self, environment: dict[str, str], s3: Any, deadline: float) -> None:
+    def _train(self, environment: dict[str, str], s3: Any, runtime_ends: float) -> None:
         ensure_group(self.job.account, self.job.region, LOG_GROUP)
         logs = log_streams(self.job.account, self.job.region, LOG_GROUP, self.job.name, self._hosts)
         checkpoints = self._checkpoints()
         sync = transfer.CheckpointSync(s3, checkpoints[1], checkpoints[0]) if checkpoints else None
         network = HostNetwork([host.name for host in self._hosts])
+        deadline = min(runtime_ends, self._spot.deadline)
         cluster = TrainingHosts(grace_seconds=self._cloud.settings.training_stop_grace_seconds, deadline=deadline)
         try:
-            image, environment = self._with_names(environment)
-            for host in self._hosts:
-                folder = self._folder / host.name
-                variables = host_environment(environment, network, host, folder, self._opt_ml[host.name].base)
-
-                def output(line: str, stream: Any = logs[host.name]) -> None:
-                    stream.write(line)
-                    self._metrics.read(line)
-
-                cluster.start(host, image, variables, output)
+            self._start_hosts(cluster, environment, network, logs)
             self._cluster = cluster
-            if self.job.stop_requested.is_set():  # requested before the cluster existed
-                cluster.stop()
-            if self._abandoned:
-                cluster.kill()
+            self._repeat_signals(cluster)
             if sync:
                 sync.start()
             if self._pipes:
                 self._pipes.start(cluster.stop)
-            cluster.follow(self._on_overtime)
+            cluster.follow(lambda: self._on_overtime(runtime_ends))
         finally:
             cluster.kill()
             if self._pipes:
@@ -290,6 +335,31 @@ class Runner:
                 stream.flush()
         if sync:
             sync.finish()
+        if cluster.is_interrupted and not self._overtime and not self._abandoned:
+            raise InterruptionError
+
+    def _start_hosts(
+        self, cluster: TrainingHosts, environment: dict[str, str], network: HostNetwork, logs: Mapping[str, LogStream]
+    ) -> None:
+        image, environment = self._with_names(environment)
+        for host in self._hosts:
+            folder = self._folder / host.name
+            variables = host_environment(environment, network, host, folder, self._opt_ml[host.name].base)
+
+            def output(line: str, stream: LogStream = logs[host.name]) -> None:
+                stream.write(line)
+                self._metrics.read(line)
+
+            cluster.start(host, image, variables, output)
+
+    def _repeat_signals(self, cluster: TrainingHosts) -> None:
+        """Stop the hosts if that was required before the cluster existed."""
+        if self.job.stop_requested.is_set():
+            cluster.stop()
+        if self._spot.lost.is_set():
+            cluster.interrupt()
+        if self._abandoned:
+            cluster.kill()
 
     def _with_names(self, environment: dict[str, str]) -> tuple[ProcessImage, dict[str, str]]:
         """Return the image and variables of hosts that can connect to each other, if their launcher requires it."""
@@ -299,10 +369,11 @@ class Runner:
         command = with_names(self._image.command, hosts, self._folder)
         return dataclasses.replace(self._image, command=command), {**ports(), **environment}
 
-    def _on_overtime(self) -> None:
+    def _on_overtime(self, runtime_ends: float) -> None:
         with self.job.lock:
-            self._overtime = self.job.progress.status == "InProgress"
-            if self._overtime:
+            if self.job.progress.status == "InProgress":
+                exceeds_wait = self._spot.deadline < runtime_ends
+                self._overtime = "MaxWaitTimeExceeded" if exceeds_wait else "MaxRuntimeExceeded"
                 self._advance("Stopping")
 
     def _upload(self, s3: Any, environment: Mapping[str, str]) -> None:
@@ -319,7 +390,7 @@ class Runner:
     def _conclude(self) -> None:
         failure = self._cluster.first_failure if self._cluster else None
         if self._overtime:
-            self._finish("MaxRuntimeExceeded", has_artifacts=True)
+            self._finish(self._overtime, has_artifacts=True)
         elif self.job.progress.status == "Stopping":
             self._finish("Stopped", has_artifacts=True)
         elif self._pipes and self._pipes.failure:
@@ -348,6 +419,7 @@ class Runner:
         with self.job.lock:
             self.job.has_artifacts = has_artifacts
             self.job.ended_at = at = now()
+            self.job.end_instances(at)
             self._advance(secondary, at)
 
     def _advance(self, secondary: str, at: datetime | None = None) -> None:

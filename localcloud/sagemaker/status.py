@@ -11,18 +11,20 @@ PRIMARY = MappingProxyType(
         "Pending": "InProgress",
         "Downloading": "InProgress",
         "Training": "InProgress",
+        "Interrupted": "InProgress",
         "Uploading": "InProgress",
         "Stopping": "Stopping",
         "Completed": "Completed",
         "Failed": "Failed",
         "Stopped": "Stopped",
         "MaxRuntimeExceeded": "Stopped",
+        "MaxWaitTimeExceeded": "Stopped",
     }
 )
 """TrainingJobStatus of each SecondaryStatus (API reference, DescribeTrainingJob). During `Uploading`, the status of a
 job that is being stopped remains `Stopping`."""
 
-FINAL = frozenset({"Completed", "Failed", "Stopped", "MaxRuntimeExceeded"})
+FINAL = frozenset({"Completed", "Failed", "Stopped", "MaxRuntimeExceeded", "MaxWaitTimeExceeded"})
 
 MESSAGES = MappingProxyType(
     {
@@ -30,24 +32,34 @@ MESSAGES = MappingProxyType(
         "Pending": "Preparing the instances for training",
         "Downloading": "Downloading input data",
         "Training": "Training image download completed. Training in progress.",
+        "Interrupted": "The managed spot training instances were interrupted",
         "Uploading": "Uploading generated training model",
         "Stopping": "Stopping the training job",
         "Completed": "Training job completed",
         "Failed": "Training job failed",
         "Stopped": "Training job stopped",
         "MaxRuntimeExceeded": "Training job runtime exceeded MaxRuntimeInSeconds provided",
+        "MaxWaitTimeExceeded": "Training job exceeded MaxWaitTimeInSeconds provided",
     }
 )
-"""StatusMessages of AWS (API reference, SecondaryStatusTransition, and the SageMaker SDK's job log)."""
+"""StatusMessages of AWS (API reference, SecondaryStatusTransition, and the SageMaker SDK's job log). The messages of
+Interrupted and MaxWaitTimeExceeded are ours, because AWS's are not public."""
 
+NO_INSTANCES = "Insufficient capacity error from EC2 while launching instances, retrying!"
+"""StatusMessage of Starting while there is no capacity (API reference, SecondaryStatusTransition)."""
+
+_OVERTIME = ("MaxRuntimeExceeded", "MaxWaitTimeExceeded")
 _NEXT: dict[str, frozenset[str]] = {
     "Starting": frozenset({"Pending", "Stopping", "Failed"}),
-    "Pending": frozenset({"Downloading", "Training", "Stopping", "Failed"}),
-    "Downloading": frozenset({"Training", "Stopping", "Failed"}),
-    "Training": frozenset({"Uploading", "Stopping", "Failed"}),
-    "Uploading": frozenset({"Completed", "Stopping", "Stopped", "MaxRuntimeExceeded", "Failed"}),
-    "Stopping": frozenset({"Uploading", "Stopped", "MaxRuntimeExceeded", "Failed"}),
+    "Pending": frozenset({"Downloading", "Training", "Interrupted", "Stopping", "Failed"}),
+    "Downloading": frozenset({"Training", "Interrupted", "Stopping", "Failed"}),
+    "Training": frozenset({"Uploading", "Interrupted", "Stopping", "Failed"}),
+    "Interrupted": frozenset({"Starting", "Stopping", "Failed"}),
+    "Uploading": frozenset({"Completed", "Stopping", "Stopped", *_OVERTIME, "Failed"}),
+    "Stopping": frozenset({"Uploading", "Stopped", *_OVERTIME, "Failed"}),
 }
+"""The statuses that may follow each one. Interruptions:
+https://docs.aws.amazon.com/sagemaker/latest/dg/model-managed-spot-training-status.html."""
 
 
 @dataclass
@@ -94,6 +106,10 @@ class Progress:
         self.secondary = secondary
         self.transitions[-1]["EndTime"] = at
         self._enter(secondary, at)
+
+    def describe_step(self, message: str) -> None:
+        """Replace the StatusMessage of the current status."""
+        self.transitions[-1]["StatusMessage"] = message
 
     def _enter(self, secondary: str, at: datetime) -> None:
         entry: dict[str, Any] = {"Status": secondary, "StartTime": at, "StatusMessage": MESSAGES[secondary]}
