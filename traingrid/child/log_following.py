@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from traingrid.child.attempt import Attempt
 
 logger = logging.getLogger(__name__)
-# Streams are listed again after this time, because a host that SageMaker restarts logs to another stream.
+# Streams are listed again after this time, because a host that SageMaker replaces logs to another stream.
 _DISCOVER_SECONDS = 600.0
 _MAX_BACKOFF, _LAST_BACKOFF = 600.0, 30.0
 _LAST_TRIES = 8
@@ -35,8 +35,13 @@ class LogFollower:
     _position: LogPosition = field(init=False, default_factory=dict)
     _look_at: float | None = field(init=False, default=None)
     _discover_at: float = field(init=False, default=float("-inf"))
+    _expected_streams: int = field(init=False, default=0)
     _failures: int = field(init=False, default=0)
     _trouble: str = field(init=False, default="")
+
+    def expect_start(self) -> None:
+        """List the streams from the next read until those of the hosts' next start exist."""
+        self._expected_streams = len(self._position) + self.attempt.job.instance_count
 
     def lines(self) -> Iterator[tuple[str, str]]:
         """Yield (host, line) of new lines if the next read is due, up to an error."""
@@ -45,7 +50,7 @@ class LogFollower:
             self._look_at = now + self.pace.first_log_look(hosts)
         if now < self._look_at:
             return
-        discover = len(self._position) < hosts or now >= self._discover_at
+        discover = len(self._position) < max(hosts, self._expected_streams) or now >= self._discover_at
         try:
             yield from self.attempt.backend.log_lines(
                 self.attempt.name, self._position, to_end=False, discover=discover

@@ -17,7 +17,7 @@ from traingrid.child.epoch_pace import EpochPace
 from traingrid.child.log_following import LogFollower
 from traingrid.child.polling_pace import PollingPace, spread
 from traingrid.child.progress import MetricProgress
-from traingrid.job.observed import WAITING_PHASES, TrainingJobDescription
+from traingrid.job.observed import INTERRUPTED, WAITING_PHASES, TrainingJobDescription
 from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.ledger.record_outcome import facts_of_deleted
 from traingrid.log import TRAINING
@@ -37,7 +37,7 @@ updates."""
 UNANNOUNCED_SECONDS = 60.0
 """The interval between two descriptions of a training job on Amazon EKS that has not changed."""
 _NEWS_SECONDS = 2.0
-_NOT_RUNNING = WAITING_PHASES | {"PreparingTrainingStack", "Interrupted"}
+_NOT_RUNNING = WAITING_PHASES | {"PreparingTrainingStack", INTERRUPTED}
 
 
 @dataclass(kw_only=True)
@@ -175,9 +175,14 @@ class Watch:
             self.attempt.stop()
 
     def _follow(self, item: JobItem) -> None:
-        """Report the start of the training job, and follow its log once it has started."""
+        """Report the start of the training job, and follow its log once it has started.
+
+        The hosts of a spot training job that starts again after an interruption log to new streams.
+        """
         if _runs(item):
             self.on_start()
+        else:
+            self._log.expect_start()
         if _runs(item) or item.state in FINAL_STATES:
             self._follow_log(last=item.state in FINAL_STATES)
 

@@ -19,6 +19,7 @@ from traingrid.aws.error_codes import (
     QUOTA_CODE,
     THROTTLED_CODES,
 )
+from traingrid.job.observed import INTERRUPTED
 from traingrid.job.state import JobState
 
 if TYPE_CHECKING:
@@ -348,7 +349,7 @@ def failure_of_end(training_job: TrainingJobDescription, stopped_for: str = "") 
         return FAILURES[training_job.failure]
     if training_job.state == JobState.STOPPED:
         by_phase = {"MaxRuntimeExceeded": MAX_RUNTIME, "MaxWaitTimeExceeded": SPOT_INTERRUPTION}
-        by_phase |= {"Interrupted": SPOT_INTERRUPTION, CAPACITY_WAIT_EXCEEDED: CAPACITY}
+        by_phase |= {INTERRUPTED: SPOT_INTERRUPTION, CAPACITY_WAIT_EXCEEDED: CAPACITY}
         return by_phase.get(training_job.phase) or FAILURES.get(stopped_for, STOPPED_BY_USER)
     if training_job.state != JobState.FAILED:
         return None

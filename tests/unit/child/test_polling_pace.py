@@ -91,6 +91,24 @@ def test_streams_are_listed_until_all_hosts_have_one_and_rarely_after(job: Job) 
     assert not any(how["to_end"] for _, how in attempt.looks)
 
 
+def test_streams_of_hosts_that_start_again_are_listed_until_they_exist(job: Job) -> None:
+    time = FakeTime()
+    attempt: Any = FakeAttempt(job, time)
+    follower = LogFollower(attempt=attempt, pace=PollingPace())
+    list(follower.lines())
+    follower.expect_start()
+    while time.seconds < 60:
+        list(follower.lines())
+        time.sleep(1.0)
+    follower._position["stream of the second start"] = "token"
+    while time.seconds < 120:
+        list(follower.lines())
+        time.sleep(1.0)
+    listed_at = [at for at, how in attempt.looks if how["discover"]]
+    assert len(listed_at) > 3
+    assert max(listed_at) < 75
+
+
 def test_children_that_start_together_read_at_different_times(job: Job) -> None:
     random.seed(1)
     looks: Counter[int] = Counter()

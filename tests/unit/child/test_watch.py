@@ -135,6 +135,28 @@ def test_a_metric_that_dynamodb_cannot_hold_does_not_end_the_child(job: Job, led
     assert (item.state, item.progress, item.metrics) == ("Completed", {"epoch": 1}, {"epoch": 1})
 
 
+def test_the_log_of_an_interrupted_training_job_is_listed_again_after_its_start(job: Job, ledger: Ledger) -> None:
+    backend, time = FakeBackend(TRAINING), FakeTime()
+    phases = {0: "Training", 60: "Interrupted", 120: "Starting", 180: "Training"}
+    looks: list[tuple[float, str, bool]] = []
+
+    def described(_name: str) -> TrainingJobDescription:
+        phase = [phase for begin, phase in phases.items() if begin <= time.seconds][-1]
+        return replace(TRAINING, phase=phase) if time.seconds < 300 else COMPLETED
+
+    def read(_name: str, position: dict[str, str], **how: bool) -> Any:
+        looks.append((time.seconds, known(ledger).phase, how.get("discover", True)))
+        position["stream"] = "token"
+        return iter(())
+
+    backend.describe, backend.log_lines = described, read  # type: ignore[method-assign]  # replaced for the test
+    item = supervisor(job, backend, ledger, time=time).run()
+    assert (item.state, item.attempt) == ("Completed", 1)
+    assert {phase for _, phase, _ in looks[:-1]} == {"Training"}
+    assert [discover for at, _, discover in looks if at < 60].count(True) == 1
+    assert all(discover for at, _, discover in looks if at >= 180)
+
+
 def test_log_lines_are_printed_once_with_their_host_if_several(job: Job, ledger: Ledger, log: RecordedLog) -> None:
     backend = FakeBackend(TRAINING, TRAINING, COMPLETED, lines=("one", "two"))
     supervisor(job.model_copy(update={"instance_count": 2}), backend, ledger).run()
