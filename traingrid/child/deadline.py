@@ -48,7 +48,6 @@ class DeadlineWatch:
         A training that runs without reporting its progress is not stopped: it may be about to end.
 
         Args:
-            item: The job's item.
             runs: Whether the training job has its instances.
         """
         if self._is_stopped:
@@ -62,7 +61,6 @@ class DeadlineWatch:
         """Stop the training job if its time is over; return True if it was stopped now.
 
         Args:
-            item: The job's item.
             training_job: Its description, which is newer.
             runs: Whether the training job has its instances.
         """

@@ -149,7 +149,7 @@ def test_the_log_of_an_interrupted_training_job_is_listed_again_after_its_start(
         position["stream"] = "token"
         return iter(())
 
-    backend.describe, backend.log_lines = described, read  # type: ignore[method-assign]  # replaced for the test
+    backend.describe, backend.log_lines = described, read  # type: ignore[method-assign, assignment]  # replaced for the test
     item = supervisor(job, backend, ledger, time=time).run()
     assert (item.state, item.attempt) == ("Completed", 1)
     assert {phase for _, phase, _ in looks[:-1]} == {"Training"}

@@ -192,7 +192,8 @@ def test_a_failure_before_the_interruption_fails_the_job(cloud: LocalCloud, sage
 
 def test_interruptions_send_events(cloud: LocalCloud, client: Any, sagemaker: SageMaker) -> None:
     sent: list[dict[str, Any]] = []
-    put, cloud.put_event = cloud.put_event, lambda _region, event, *_: sent.append(event["detail"])  # type: ignore[method-assign]
+    put = cloud.put_event
+    cloud.put_event = lambda _region, event, *_: sent.append(event["detail"])  # type: ignore[method-assign]  # a recorder
     try:
         name = sagemaker.create(COUNTS, **spot(sagemaker))
         wait_until(lambda: log(sagemaker, name))
@@ -201,7 +202,7 @@ def test_interruptions_send_events(cloud: LocalCloud, client: Any, sagemaker: Sa
         sagemaker.api.stop_training_job(TrainingJobName=name)
         sagemaker.ended(name)
     finally:
-        cloud.put_event = put  # type: ignore[method-assign]
+        cloud.put_event = put  # type: ignore[method-assign]  # restored
     expected = [*RUN, "Interrupted", "Stopping", "Stopped"]
     assert [event["SecondaryStatus"] for event in sent if event["TrainingJobName"] == name] == expected
 
