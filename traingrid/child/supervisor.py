@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from traingrid.job.facts import JobFacts
     from traingrid.job.job import Job
     from traingrid.job.observed import TrainingJobDescription
-    from traingrid.ledger.facts import AttemptFacts
+    from traingrid.ledger.facts import AttemptFacts, Pace
     from traingrid.ledger.items import JobItem
     from traingrid.ledger.ledger import Ledger
 
@@ -189,7 +189,7 @@ class Supervisor:
         item, cancelled = attempt.item(), attempt.is_cancelled()
         failure = failure_of_end(training_job, item.stopped_for)
         if cancelled and failure in {CAPACITY, DEADLINE} and training_job.state == JobState.STOPPED:
-            failure = STOPPED_BY_USER  # the cancel was recorded while the training job stopped for another candidate
+            failure = STOPPED_BY_USER  # the cancel was recorded while the training job stopped for another attempt
         if failure is CAPACITY:
             capacity.missing()
         elif failure is None or training_job.training_seconds:
@@ -210,11 +210,10 @@ class Supervisor:
         self, attempt: Attempt, training_job: TrainingJobDescription, failure: Failure, item: JobItem, late: bool
     ) -> None:
         candidate, reason = attempt.candidate, training_job.reason or (item.reason if item.stopped_for else "")
-        facts: AttemptFacts = attempt.outcome(failure, training_job.state, reason)
+        outcome = attempt.outcome(failure, training_job.state, reason)
+        facts: AttemptFacts = {**outcome, **_pace(attempt.job, item)}
         facts |= {"training_job": attempt.name, "billable_seconds": training_job.billable_seconds}
         facts |= {"on_demand": True} if item.on_demand else {}
-        facts |= {"epoch": int(item.progress["epoch"])} if item.progress.get("epoch", 0) >= 1 else {}
-        facts |= {"epoch_seconds": item.epoch_seconds} if item.epoch_seconds else {}
         target = next_candidate(self._candidates, candidate) if failure is CAPACITY else candidate
         region, backend = target
         if not self.ledger.next_attempt(attempt.key, facts, region, on_demand=late, backend=backend):
@@ -237,6 +236,17 @@ def needs_copy(job: Job, item: JobItem) -> bool:
     The phase Creating is recorded after the copy is verified, so a training job may exist already.
     """
     return bool(job.copy_from or needs_model_copy(job)) and not item.was_seen and item.phase != CREATING
+
+
+def _pace(job: Job, item: JobItem) -> Pace:
+    """Return how far an attempt has trained. A metric may have any value, so no more epochs count than the job has."""
+    pace: Pace = {}
+    epoch = min(item.progress.get("epoch", 0), job.epochs)
+    if epoch >= 1:
+        pace["epoch"] = int(epoch)
+    if item.epoch_seconds:
+        pace["epoch_seconds"] = item.epoch_seconds
+    return pace
 
 
 def _ending(item: JobItem) -> str:

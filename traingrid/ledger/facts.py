@@ -26,7 +26,14 @@ class SubmissionFacts(TypedDict, total=False):
     budget_dollars: float
 
 
-class AttemptFacts(TypedDict, total=False):
+class Pace(TypedDict, total=False):
+    """How far an attempt has trained; `RecordedAttempt` describes the fields."""
+
+    epoch: int
+    epoch_seconds: float
+
+
+class AttemptFacts(Pace, total=False):
     """The outcome of an attempt, which the list `tried` keeps; `RecordedAttempt` describes the fields."""
 
     region: Required[str]
@@ -37,8 +44,6 @@ class AttemptFacts(TypedDict, total=False):
     artifact: str
     billable_seconds: int
     on_demand: bool
-    epoch: int
-    epoch_seconds: float
     backend: BackendName
     ended_at: str
 

@@ -7,6 +7,7 @@ import pytest
 from tests.support.shortages import pool_of, recorded, short
 from tests.support.supervised_job import NAME, known, supervisor
 from tests.support.training_jobs import COMPLETED, FIRST_MOMENT, NO_CAPACITY, STOPPED, TRAINING, FakeBackend, FakeTime
+from traingrid.child.capacity import Capacity
 from traingrid.child.spot_policy import must_leave_spot, work_of
 from traingrid.job.job import Job
 from traingrid.job.state import JobState
@@ -101,6 +102,35 @@ def test_a_training_that_falls_behind_continues_on_demand(job: Job, ledger: Ledg
     first = item.tried[0]
     assert (item.state, item.on_demand, first.failure, first.epoch) == ("Completed", True, "deadline", 3)
     assert first.reason.startswith("0.8 h of work left, 1.3 h until the deadline")
+
+
+@pytest.mark.parametrize(("printed", "recorded_epoch"), [("1e13", 10), ("9e37", 10), ("0.5", 0), ("4.7", 4)])
+def test_a_metric_with_any_value_leaves_an_item_that_can_be_read(
+    job: Job, ledger: Ledger, printed: str, recorded_epoch: int
+) -> None:
+    """The field of a stored attempt has a range; an item with another value counts as damaged."""
+    backend, time = FakeBackend(TRAINING, lines=(f"epoch={printed}",)), FakeTime()
+    line = spot(job, 30, metrics={"epoch": r"epoch=(\S+)"}, retries=1)
+
+    def interrupt() -> None:
+        if time.seconds > 600:
+            backend.script = [COMPLETED] if len(backend.created) > 1 else [INTERRUPTED]
+
+    time.on_sleep = interrupt
+    item = supervisor(line, backend, ledger, time).run()
+    assert (item.state, [attempt.epoch for attempt in item.tried]) == ("Completed", [recorded_epoch])
+
+
+def test_the_pace_of_an_attempt_is_kept_for_the_next(job: Job, ledger: Ledger) -> None:
+    line = spot(job, 3)
+    item = ledger.open_job("0123abcd", line, line.regions)
+    ledger.record_progress(item.key, {"epoch": 4.0}, epoch_seconds=12.25)
+    first = supervisor(line, FakeBackend(COMPLETED), ledger)
+    stopped = replace(STOPPED, reason="")
+    attempt = first._attempt(known(ledger))
+    attempt.record({"stopped_for": "deadline"})
+    first._conclude(attempt, stopped, Capacity(attempt=attempt))
+    assert [(previous.epoch, previous.epoch_seconds) for previous in known(ledger).tried] == [(4, 12.25)]
 
 
 def test_a_waiting_training_job_leaves_spot_in_time(job: Job, ledger: Ledger) -> None:
