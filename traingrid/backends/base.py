@@ -10,7 +10,8 @@ from traingrid.job.job import Job
 from traingrid.job.observed import Describer, TrainingJobDescription
 
 StopReason = Literal["cancel", "capacity", "deadline"]
-"""Why a child stops a training job: a cancel, or it waits for capacity that the line may find elsewhere."""
+"""Why a child stops a training job: a cancel, a wait for capacity that the line may find elsewhere, or spot instances
+that leave no time until its deadline."""
 
 
 class LaunchError(TraingridError):

@@ -1,23 +1,21 @@
 """Deadline: moves a spot job to on-demand instances while there is just enough time to end by its `finish_by`.
 
-`traingrid.child.spot_policy` decides. The decision is recorded in the ledger's item before it takes effect: every child
-of an attempt sends the same request, and a child that replaces this one knows why the training job is stopped. A stop
-lets the training save a checkpoint, from which the next attempt continues.
+`traingrid.child.spot_policy` decides. On-demand instances are a field of the ledger's item that changes together with
+the attempt, so every child of an attempt sends the same request. A stop lets the training save a checkpoint, from which
+the next attempt continues.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
-from traingrid.child.early_stop import stop_early
+from traingrid.child.early_stop import EarlyStop
 from traingrid.child.spot_policy import must_leave_spot, reason_to_leave, work_of
 from traingrid.job.failures import DEADLINE
-from traingrid.job.state import JobState
 
 if TYPE_CHECKING:
     from traingrid.child.attempt import Attempt
-    from traingrid.job.observed import TrainingJobDescription
     from traingrid.ledger.items import JobItem
 
 
@@ -36,11 +34,10 @@ def leave_spot(attempt: Attempt, item: JobItem) -> bool:
 
 
 @dataclass(kw_only=True)
-class DeadlineWatch:
+class DeadlineWatch(EarlyStop):
     """The time at which the spot training job of an attempt must be stopped, so that the line can end on demand."""
 
-    attempt: Attempt
-    _is_stopped: bool = field(default=False, init=False)
+    stop_reason: ClassVar = "deadline"
 
     def is_over(self, item: JobItem, *, runs: bool) -> bool:
         """Return True if the training job must be stopped.
@@ -50,22 +47,20 @@ class DeadlineWatch:
         Args:
             runs: Whether the training job has its instances.
         """
-        if self._is_stopped:
-            return False
-        if item.stopped_for:
-            return item.stopped_for == DEADLINE.name  # an earlier child may have ended before it stopped it
-        is_known = not runs or work_of(self.attempt.job, item).is_measured
-        return is_known and must_leave_spot(self.attempt.job, item, self.attempt.clock.wall())
+        decided = self.is_decided(item)
+        if decided is not None:
+            return decided
+        job = self.attempt.job
+        must_leave = must_leave_spot(job, item, self.attempt.clock.wall())
+        return must_leave and (not runs or work_of(job, item).is_measured)
 
-    def look(self, item: JobItem, training_job: TrainingJobDescription, *, runs: bool) -> bool:
+    def look(self, item: JobItem, *, runs: bool) -> bool:
         """Stop the training job if its time is over; return True if it was stopped now.
 
         Args:
-            training_job: Its description, which is newer.
             runs: Whether the training job has its instances.
         """
-        if training_job.has_ended or training_job.state == JobState.STOPPING or not self.is_over(item, runs=runs):
+        if not self.is_over(item, runs=runs):
             return False
-        self._is_stopped = True
         reason = reason_to_leave(self.attempt.job, item, self.attempt.clock.wall())
-        return stop_early(self.attempt, DEADLINE, reason, {"event": "leaves_spot"})
+        return self.stop(reason, {"event": "leaves_spot"})

@@ -139,9 +139,9 @@ class Watch:
 
     def _gives_up(self, item: JobItem, training_job: TrainingJobDescription) -> bool:
         """Stop the training job if its deadline requires it, or it has waited long enough; a cancel comes first."""
-        if self.attempt.is_cancelled():
+        if training_job.state == JobState.STOPPING or self.attempt.is_cancelled():
             return False
-        if self.deadline and self.deadline.look(item, training_job, runs=_runs(item)):
+        if self.deadline and self.deadline.look(item, runs=_runs(item)):
             return True
         return bool(self.capacity_wait and self.capacity_wait.look(item, training_job))
 
