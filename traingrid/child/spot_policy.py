@@ -74,7 +74,8 @@ def work_of(job: Job, item: JobItem) -> Work:
     epoch, pace = _last_epoch(job, item)
     seconds = pace or duration / job.epochs
     left = min(max(job.epochs - max(epoch - 1, 0), 0), job.epochs) * seconds
-    return Work(left=left, lost=_epochs_of_a_checkpoint(job) * seconds, is_measured="epoch" in item.progress)
+    between_checkpoints = max(job.natural_hyperparameter("checkpoint_every"), 1) * seconds
+    return Work(left=left, lost=between_checkpoints, is_measured="epoch" in item.progress)
 
 
 def reason_to_leave(job: Job, item: JobItem, now: float) -> str:
@@ -93,11 +94,6 @@ def _last_epoch(job: Job, item: JobItem) -> tuple[float, float]:
         return item.progress["epoch"], pace
     earlier = (attempt.epoch for attempt in reversed(item.tried) if attempt.region == job.region)
     return next((epoch for epoch in earlier if epoch), 0), pace
-
-
-def _epochs_of_a_checkpoint(job: Job) -> int:
-    text = job.hyperparameters.get("checkpoint_every", "")
-    return max(int(text), 1) if text.isascii() and text.isdigit() else 1
 
 
 def _hours(seconds: float) -> str:

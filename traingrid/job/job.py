@@ -166,8 +166,11 @@ class Job(BaseModel):
     @property
     def epochs(self) -> int:
         """The hyperparameter `epochs`, which trainers commonly have; 0 if it is missing or not a natural number."""
-        text = self.hyperparameters.get("epochs", "")
-        match = re.fullmatch(r"([0-9]{1,9})(\.0*)?", text)
+        return self.natural_hyperparameter("epochs")
+
+    def natural_hyperparameter(self, name: str) -> int:
+        """Return the value of a hyperparameter; 0 if it is missing or not a natural number."""
+        match = re.fullmatch(r"([0-9]{1,9})(\.0*)?", self.hyperparameters.get(name, ""))
         return int(match[1]) if match else 0
 
     @property
