@@ -14,7 +14,7 @@ from traingrid.api.submit_once import submit_once
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_copy import CopyStore
 from traingrid.errors import TraingridError
-from traingrid.job.data_layout import inputs_as_trained
+from traingrid.job.data_layout import layout_as_trained
 from traingrid.ledger.errors import ItemError
 from traingrid.ledger.moves import Moves
 from traingrid.manifest.json_lines import json_lines
@@ -140,7 +140,8 @@ def _replace_inputs_by_trained(models: Sequence[Model], training_jobs: Mapping[i
     first = next((model for model in models if model.job.region == region), None)
     if first is None:
         return [*models]
-    inputs = inputs_as_trained(Storage(region), first.job, training_jobs[first.job.index])
+    layout = layout_as_trained(Storage(region), first.job, training_jobs[first.job.index])
+    inputs = layout.inputs(first.job.inputs) if layout else first.job.inputs
     as_trained = replace(first, job=first.job.model_copy(update={"inputs": inputs}))
     return [as_trained if model is first else model for model in models]
 

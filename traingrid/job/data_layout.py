@@ -165,20 +165,6 @@ def agreed_layout(objects: LayoutStorage, job: Job, training_job: str, listing: 
     return _stored(stored or b"", uri, job, training_job)
 
 
-def inputs_as_trained(objects: Reading, job: Job, training_job: str) -> Inputs:
-    """Return the channels with which a training job was created; as its line has them if it has no layout.
-
-    Args:
-        objects: S3 in the job's Region.
-
-    Raises:
-        UsageError: Another program has written the object with the layout.
-        ClientError: S3 refused a call.
-    """
-    layout = layout_as_trained(objects, job, training_job)
-    return layout.inputs(job.inputs) if layout else job.inputs
-
-
 def layout_as_trained(objects: Reading, job: Job, training_job: str) -> Layout | None:
     """Return the layout with which a training job was created; None if it has none, or was not created yet.
 
