@@ -16,6 +16,7 @@ from conformance.undo import Undo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from contextlib import AbstractContextManager
 
     import boto3
 
@@ -38,6 +39,7 @@ class Place:
         poll_seconds: Interval between two polls.
         patience_seconds: Timeout of polling.
         settle_seconds: Time until a new role has propagated.
+        without_spot_capacity: Takes the spot capacity of a Region away while a block runs; None in an account.
     """
 
     account: str
@@ -49,6 +51,7 @@ class Place:
     poll_seconds: float = 5.0
     patience_seconds: float = 1500.0
     settle_seconds: float = 15.0
+    without_spot_capacity: Callable[[str], AbstractContextManager[None]] | None = None
 
 
 class Aws:

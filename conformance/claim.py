@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -38,7 +38,8 @@ class Claim:
         sources: Evidence from outside this project.
         used_by: Paths of the code that depends on it, relative to the repository.
         check: Raises an exception if the assumption is wrong.
-        why_documented: Why it cannot be checked; empty for a claim that is checked.
+        why_documented: Why it cannot be checked in an account; empty for a claim that is checked there.
+        checked_locally: True if it is checked in a localcloud although it cannot be checked in an account.
         not_modelled: Why localcloud does not meet it; empty if it does.
         trainings: Number of training instances that the check uses concurrently; each is billed for some minutes.
     """
@@ -50,6 +51,7 @@ class Claim:
     used_by: tuple[str, ...]
     check: Check
     why_documented: str = ""
+    checked_locally: bool = False
     not_modelled: str = ""
     trainings: int = 0
 
@@ -71,18 +73,22 @@ def claim(*sources: Source, used_by: str, not_modelled: str = "", trainings: int
     return declare
 
 
-def documented(*sources: Source, used_by: str, why: str, not_modelled: str = "") -> Callable[[Check], Check]:
-    """Declare a claim that cannot be checked: its function is never called, and its docstring is the sentence.
+def documented(
+    *sources: Source, used_by: str, why: str, not_modelled: str = "", checked_locally: bool = False
+) -> Callable[[Check], Check]:
+    """Declare a claim that cannot be checked in an account, where its function is never called.
 
     Args:
         sources: Evidence from outside this project.
         used_by: The code that depends on it: paths, separated by spaces.
         why: Why it cannot be checked.
         not_modelled: The part of it that localcloud does not implement.
+        checked_locally: True if the function checks it in a localcloud.
     """
 
     def declare(check: Check) -> Check:
-        CLAIMS.append(_declared(check, sources, used_by, why_documented=why, not_modelled=not_modelled))
+        documented_claim = _declared(check, sources, used_by, why_documented=why, not_modelled=not_modelled)
+        CLAIMS.append(replace(documented_claim, checked_locally=checked_locally))
         return check
 
     return declare

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+import threading
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +14,7 @@ import boto3
 from conformance.aws import Place
 from localcloud.credentials.environments import user_environment
 from localcloud.ecr import process_images
+from localcloud.faults.plan import FaultPlan, SpotCapacity
 from localcloud.server.local_cloud import LocalCloud
 from localcloud.settings import Settings
 
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 REGIONS = ("us-east-1", "eu-west-1")
 PACE = 0.05
 """Factor for waiting times: a minute of AWS takes three seconds."""
+_one_plan = threading.Lock()  # claims are checked concurrently, and each fault plan replaces the previous one
 
 
 @contextmanager
@@ -52,7 +56,18 @@ def local_place(folder: Path) -> Iterator[Place]:
             poll_seconds=0.1,
             patience_seconds=90.0,
             settle_seconds=0.0,
+            without_spot_capacity=partial(_without_spot_capacity, cloud),
         )
+
+
+@contextmanager
+def _without_spot_capacity(cloud: LocalCloud, region: str) -> Iterator[None]:
+    with _one_plan:
+        cloud.faults.set(FaultPlan(spot=(SpotCapacity(region=region, trace=((0.0, False),)),)))
+        try:
+            yield
+        finally:
+            cloud.faults.set(FaultPlan())
 
 
 def _this_python(ecr: Any, repository: str, tag: str) -> None:

@@ -21,7 +21,7 @@ _IDS = re.compile(r"\b(AKIA|ASIA|AROA|AIDA)[A-Z0-9]{12,}\b")
 
 def expected(claim: Claim) -> Outcome:
     """Return the expected outcome of a claim in a localcloud, which CI compares with the actual one."""
-    if claim.why_documented:
+    if claim.why_documented and not claim.checked_locally:
         return Outcome.DOCUMENTED
     return Outcome.NOT_MODELLED if claim.not_modelled else Outcome.MET
 
@@ -40,7 +40,8 @@ def rows(results: Sequence[Result], *, real: bool) -> list[dict[str, str]]:
         claim = result.claim
         local = expected(claim) if real else in_local_cloud(result)
         aws = result.outcome.value if real else "not run"
-        agree = {True: "yes" if local.value == aws else "no", False: "-"}[real]
+        is_compared = real and not claim.checked_locally
+        agree = {True: "yes" if local.value == aws else "no", False: "-"}[is_compared]
         row = {"claim": claim.name, "area": claim.area, "sentence": claim.sentence, "localcloud": local.value}
         row |= {"aws": aws, "agree": agree}
         reason = claim.why_documented or (claim.not_modelled if local is Outcome.NOT_MODELLED else "")

@@ -137,7 +137,8 @@ def _no_second_ctrl_c() -> Iterator[None]:
 
 def checked(aws: Aws, claim: Claim) -> Result:
     """Check one claim; any exception means that the claim is not met."""
-    if claim.why_documented:
+    is_local = aws.place.endpoint is not None
+    if claim.why_documented and not (claim.checked_locally and is_local):
         return Result(claim=claim, outcome=Outcome.DOCUMENTED)
     begun = time.monotonic()
     try:

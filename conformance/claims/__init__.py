@@ -20,6 +20,7 @@ from conformance.claims import (  # noqa: F401 - importing a module declares its
     resource_conditions,
     role_conditions,
     service_jobs,
+    spot_training,
     stack_names,
     stacks,
     storage,

@@ -323,16 +323,6 @@ def sagemaker_retries_its_own_errors(aws: Aws) -> None:
     """SageMaker's RetryStrategy retries after an InternalServerError; MaxRuntimeInSeconds covers all attempts."""
 
 
-@documented(
-    model("sagemaker", "DescribeTrainingJobResponse", "the managed spot training instances were interrupted"),
-    used_by="traingrid/job/failures.py",
-    why="an interruption of spot instances cannot be provoked",
-    not_modelled="spot instances are never interrupted",
-)
-def interrupted_spot_training_is_stopped(aws: Aws) -> None:
-    """A spot training job that does not recover from an interruption ends as Stopped with the phase Interrupted."""
-
-
 @claim(
     page(
         "https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_aws-signing.html",

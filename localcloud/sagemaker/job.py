@@ -185,8 +185,8 @@ class TrainingJob:
         if self.ended_at:
             answer["TrainingEndTime"] = self.ended_at
         if self.started_at and self.ended_at:
-            # "Training seconds: the actual compute-time your training job spent. Billable seconds: the time you will be
-            # billed for after Spot discounting is applied" (managed_spot_training_xgboost.ipynb of
+            # The training time is "the actual compute-time your training job spent", the billable time "the time you
+            # will be billed for after Spot discounting is applied" (xgboost_managed_spot_training.ipynb of
             # https://github.com/aws/amazon-sagemaker-examples). So neither includes the time without instances.
             seconds = math.ceil(self.instance_seconds)
             billable = math.ceil(seconds * SPOT_RATIO) if self.is_spot else seconds

@@ -66,7 +66,7 @@ def test_the_page_of_localcloud_lists_behaviours_that_are_not_modelled() -> None
 
 @pytest.mark.parametrize("page", ["README.md", "docs/status.md"])
 def test_a_page_states_how_many_claims_are_met(page: str) -> None:
-    documented = sum(1 for claim in CLAIMS if claim.why_documented)
+    documented = sum(1 for claim in CLAIMS if claim.why_documented and not claim.checked_locally)
     unmet = sum(1 for claim in CLAIMS if claim.not_modelled and not claim.why_documented)
     met = len(CLAIMS) - documented - unmet
     counted = f"of {len(CLAIMS)}, localcloud meets {met}, does not model {unmet}, and {documented} are documented only"

@@ -1,6 +1,7 @@
 """Supervised watching: a child follows events, logs and progress with few calls."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -135,21 +136,24 @@ def test_a_metric_that_dynamodb_cannot_hold_does_not_end_the_child(job: Job, led
     assert (item.state, item.progress, item.metrics) == ("Completed", {"epoch": 1}, {"epoch": 1})
 
 
-def test_the_log_of_an_interrupted_training_job_is_listed_again_after_its_start(job: Job, ledger: Ledger) -> None:
+def test_the_log_of_an_interrupted_training_job_is_listed_again_after_its_start(
+    job: Job, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
     backend, time = FakeBackend(TRAINING), FakeTime()
     phases = {0: "Training", 60: "Interrupted", 120: "Starting", 180: "Training"}
     looks: list[tuple[float, str, bool]] = []
 
-    def described(_name: str) -> TrainingJobDescription:
+    def described(_name: str) -> TrainingJobDescription | None:
         phase = [phase for begin, phase in phases.items() if begin <= time.seconds][-1]
         return replace(TRAINING, phase=phase) if time.seconds < 300 else COMPLETED
 
-    def read(_name: str, position: dict[str, str], **how: bool) -> Any:
+    def read(_name: str, position: dict[str, str], **how: bool) -> Iterator[tuple[str, str]]:
         looks.append((time.seconds, known(ledger).phase, how.get("discover", True)))
         position["stream"] = "token"
         return iter(())
 
-    backend.describe, backend.log_lines = described, read  # type: ignore[method-assign, assignment]  # replaced for the test
+    monkeypatch.setattr(backend, "describe", described)
+    monkeypatch.setattr(backend, "log_lines", read)
     item = supervisor(job, backend, ledger, time=time).run()
     assert (item.state, item.attempt) == ("Completed", 1)
     assert {phase for _, phase, _ in looks[:-1]} == {"Training"}

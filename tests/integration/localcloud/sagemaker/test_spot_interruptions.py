@@ -190,19 +190,15 @@ def test_a_failure_before_the_interruption_fails_the_job(cloud: LocalCloud, sage
     assert sagemaker.ended(name)["FailureReason"].endswith("exit code: 3")
 
 
-def test_interruptions_send_events(cloud: LocalCloud, client: Any, sagemaker: SageMaker) -> None:
+def test_interruptions_send_events(cloud: LocalCloud, sagemaker: SageMaker, monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[dict[str, Any]] = []
-    put = cloud.put_event
-    cloud.put_event = lambda _region, event, *_: sent.append(event["detail"])  # type: ignore[method-assign]  # a recorder
-    try:
-        name = sagemaker.create(COUNTS, **spot(sagemaker))
-        wait_until(lambda: log(sagemaker, name))
-        trace(cloud, *NEVER)
-        reaches(sagemaker, name, "Interrupted")
-        sagemaker.api.stop_training_job(TrainingJobName=name)
-        sagemaker.ended(name)
-    finally:
-        cloud.put_event = put  # type: ignore[method-assign]  # restored
+    monkeypatch.setattr(cloud, "put_event", lambda _region, event, *_: sent.append(event["detail"]))
+    name = sagemaker.create(COUNTS, **spot(sagemaker))
+    wait_until(lambda: log(sagemaker, name))
+    trace(cloud, *NEVER)
+    reaches(sagemaker, name, "Interrupted")
+    sagemaker.api.stop_training_job(TrainingJobName=name)
+    sagemaker.ended(name)
     expected = [*RUN, "Interrupted", "Stopping", "Stopped"]
     assert [event["SecondaryStatus"] for event in sent if event["TrainingJobName"] == name] == expected
 
