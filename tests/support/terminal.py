@@ -3,6 +3,7 @@
 import fcntl
 import os
 import pty
+import re
 import select
 import signal
 import struct
@@ -15,6 +16,7 @@ from collections.abc import Callable, Mapping
 import pyte
 
 SECONDS = 60.0
+_LINE = re.compile(rb"\r?[^\r\n]*(\r?\n)?")  # a live table returns to the start of its last line, and erases the table
 
 
 class Terminal:
@@ -99,7 +101,8 @@ class Terminal:
         return bool(found)
 
     def _draw_line(self) -> bool:
-        """Draw the output up to the next end of a line; return False if all is drawn."""
-        line, end, self._waiting = self._waiting.partition(b"\n")
-        self._stream.feed(line + end)
-        return bool(line + end)
+        """Draw the output up to the next end of a line, or return to its start; return False if all is drawn."""
+        line = _LINE.match(self._waiting)[0]  # type: ignore[index]  # it matches every text
+        self._waiting = self._waiting[len(line) :]
+        self._stream.feed(line)
+        return bool(line)

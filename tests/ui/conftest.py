@@ -6,6 +6,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from tests.support.interrupts import allow_interrupts
 from tests.support.local_page import LocalGrid
 from tests.support.packages import chromium, require
+from traingrid.api import description
 from traingrid.ledger.ledger import Ledger
 from traingrid.ui import poller
 from verification.model.table import ModelTable
@@ -41,11 +42,13 @@ def tab(browser: Browser) -> Iterator[Page]:
 
 @pytest.fixture
 def local(monkeypatch: pytest.MonkeyPatch) -> LocalGrid:
-    """A grid whose ledger is in memory, and a poller that reads it often."""
+    """A grid whose ledger and objects are in memory, and a poller that reads it often."""
     memory = ModelTable(lambda _service, _operation, effect: effect(), lambda _old, _new: None)
     monkeypatch.setattr("traingrid.ledger.ledger.Table", lambda *_: memory)
     monkeypatch.setattr(poller, "SHORTEST_SECONDS", 0.1)
     monkeypatch.setattr(poller, "SHORTEST_LOOK_SECONDS", 0.1)
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "test")
-    return LocalGrid(Ledger("ledger"))
+    grid = LocalGrid(Ledger("ledger"))
+    monkeypatch.setattr(description, "Storage", lambda *_, **__: grid.storage)
+    return grid

@@ -6,7 +6,7 @@ import logging
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid.aws.console import cluster_address, console_address
 from traingrid.aws.s3 import Storage
@@ -92,7 +92,7 @@ def _as_trained(plane: ControlPlane, job: Job, status: JobStatus) -> Job:
 
 
 def trained_layout(plane: ControlPlane, job: Job, region: str, training_job: str) -> Layout | None:
-    """Return the channels that a training job found in its folder; None if it has not, or the caller may not read them.
+    """Return the channels that a training job found in its folder; None if it has not, or they cannot be read now.
 
     Args:
         region: The Region of the training job.
@@ -103,7 +103,7 @@ def trained_layout(plane: ControlPlane, job: Job, region: str, training_job: str
     try:
         storage = Storage(region, role=plane.deployment.acting_role_in(region))
         return layout_as_trained(storage, job_in_region(job, region), training_job)
-    except (TraingridError, ClientError) as error:
+    except (TraingridError, BotoCoreError, ClientError) as error:
         logger.info("the channels of %s are not known: %s", training_job, error)
         return None
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import EndpointConnectionError
 
-from tests.support.local_page import MANIFEST, SUBMISSION, LocalGrid
+from tests.support.local_page import MANIFEST, SUBMISSION, LocalGrid, StoredObjects
 from tests.unit.api.test_logs import FakeBackend
 from traingrid.api import description
 from traingrid.api import logs as reading
@@ -68,8 +68,7 @@ def test_all_attempts_and_artifacts_are_listed(local: LocalGrid) -> None:
     assert page["settings"]["hosts"] == ", ".join(f"algo-{host}" for host in range(1, job.instance_count + 1))
 
 
-def test_a_folder_is_one_place_until_its_channels_are_known(local: LocalGrid, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(description, "Storage", lambda *_, **__: local.storage)
+def test_a_folder_is_one_place_until_its_channels_are_known(local: LocalGrid) -> None:
     (job,) = local.submit(["night"])
     folder = "s3://ragab-ml/campaign-0"
     assert inputs_of(page_of(local)) == {"data": folder}
@@ -79,6 +78,20 @@ def test_a_folder_is_one_place_until_its_channels_are_known(local: LocalGrid, mo
     local.storage.objects[str(agreed)] = b'{"train": ""}'
     absent = "none: the folder has no data for it"
     assert inputs_of(page_of(local)) == {"input train": f"{folder}/", "input validation": absent}
+
+
+def test_a_bucket_that_does_not_answer_leaves_the_rest_of_the_page(
+    local: LocalGrid, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreachable(*_: object) -> bytes:
+        raise EndpointConnectionError(endpoint_url="https://s3.us-east-1.amazonaws.com")
+
+    (job,) = local.submit(["night"])
+    local.train(job)
+    storage = StoredObjects()
+    monkeypatch.setattr(storage, "read_if_exists", unreachable)
+    monkeypatch.setattr(description, "Storage", lambda *_, **__: storage)
+    assert inputs_of(page_of(local)) == {"data": "s3://ragab-ml/campaign-0"}
 
 
 def test_the_log_has_the_last_lines_of_all_hosts(local: LocalGrid, monkeypatch: pytest.MonkeyPatch) -> None:
