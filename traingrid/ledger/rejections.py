@@ -66,13 +66,25 @@ class Rejection:
     @property
     def sentence(self) -> str:
         """The manifest, the reason and the next step, for a person."""
+        errors = f" with {counted(self.errors, 'error')}" if self.errors else ""
+        all_errors = f" All errors are in {self.place_of_errors}." if self.errors > 1 else ""
         if self.batch_job:
-            return f"Batch job {self.batch_job} with {self.manifest} was refused at {self.at}. {self.reason}"
-        if not self.errors:
-            return f"{self.manifest} could not be read at {self.at}. {self.reason}"
-        all_errors = f" All errors are in {self.manifest}.report.json." if self.errors > 1 else ""
-        text = f"{self.manifest} was rejected at {self.at} with {counted(self.errors, 'error')}; nothing was submitted."
-        return f"{text} {self.reason[:1].upper()}{self.reason[1:]}{all_errors}"
+            text = f"Batch job {self.batch_job} with {self.manifest} was refused at {self.at}{errors}."
+        elif self.errors:
+            text = f"{self.manifest} was rejected at {self.at}{errors}; nothing was submitted."
+        else:
+            text = f"{self.manifest} could not be read at {self.at}."
+        return f"{text} {self.reason_sentences}{all_errors}"
+
+    @property
+    def reason_sentences(self) -> str:
+        """The reason and the next step; one without errors of lines is a sentence, or begins with a URI."""
+        return f"{self.reason[:1].upper()}{self.reason[1:]}" if self.errors else self.reason
+
+    @property
+    def place_of_errors(self) -> str:
+        """The place that has all errors, for the end of a sentence."""
+        return "the log of its first child" if self.batch_job else f"{self.manifest}.report.json"
 
     @classmethod
     def from_item(cls, item: Mapping[str, Any]) -> Self:
