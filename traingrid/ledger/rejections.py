@@ -113,11 +113,15 @@ def first_shown() -> str:
 
 
 def unresolved(rejections: Iterable[Rejection], submissions: Iterable[SubmissionItem]) -> list[Rejection]:
-    """Return the last rejection of each manifest of which no later version was submitted, newest first."""
-    claimed_at: dict[str, str] = {}
+    """Return the last rejection of each manifest of which no later version was submitted, newest first.
+
+    An earlier version may be claimed after the upload of a later one. Versions of traingrid that did not store the time
+    of the upload have the time of the claim only.
+    """
+    submitted_at: dict[str, str] = {}
     for item in submissions:
-        claimed_at[item.manifest] = max(item.claimed_at, claimed_at.get(item.manifest, ""))
+        submitted_at[item.manifest] = max(item.uploaded_at or item.claimed_at, submitted_at.get(item.manifest, ""))
     ordered = sorted(rejections, key=lambda rejection: rejection.at)
     last = {rejection.manifest: rejection for rejection in ordered}
-    open_ones = (rejection for rejection in last.values() if rejection.at >= claimed_at.get(rejection.manifest, ""))
+    open_ones = (rejection for rejection in last.values() if rejection.at >= submitted_at.get(rejection.manifest, ""))
     return sorted(open_ones, key=lambda rejection: rejection.at, reverse=True)
