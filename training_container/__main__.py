@@ -180,7 +180,12 @@ def follow(job: TrainingJob, config: Config | None, stop_file: Path, connected: 
     print(shown(command, environment))
     ignored = horovod_stalls.ignored_limit(command, {*os.environ, *(job.hyperparameters if config else ())})
     print(ignored, end="\n" * bool(ignored))
-    watch = FailureWatch(hosts=job.hosts, processes_per_host=job.launch.processes_per_host)
+    watch = FailureWatch(
+        hosts=job.hosts,
+        processes_per_host=job.launch.processes_per_host,
+        own_host=job.current_host,
+        stop_requested=stop_file.exists,
+    )
     # One process writes the history of a training job, so with torchrun and none it only has the first host's values.
     history = {**os.environ, STOP_FILE: str(stop_file)} if job.is_main_host else {}
     # With torchrun, the first host watches the output of all hosts, because usually only rank 0 prints.
@@ -195,11 +200,12 @@ def follow(job: TrainingJob, config: Config | None, stop_file: Path, connected: 
         status = forward_output(command, environment, readers)
         if silence.stalled:
             return fail(job.folders, silence.reason(job.current_host))
+        if status == 0 and not stop_file.exists():
+            return 0
         has_failed = connected is not None and connected.failure
-        if stop.exceeded or (job.launch.script and stop_file.exists() and not has_failed):
+        has_stopped = status == 0 or stop.exceeded or (job.launch.script and stop_file.exists() and not has_failed)
+        if has_stopped and not watch.failed_before_stop:
             return STOPPED_STATUS
-        if status == 0:
-            return STOPPED_STATUS if stop_file.exists() else 0
         return fail(job.folders, (connected.failure if connected else "") or watch.reason(status), is_logged=True)
 
 

@@ -97,6 +97,7 @@ SUBMITTED: dict[str, Any] = {
     "owner": "request",
     "claim_ends_at": 1,
     "failed_tries": 1,
+    "uploaded_at": AT,
     "submitted_at": AT,
     "updated_at": AT,
     "batch_job": "array",

@@ -1,4 +1,4 @@
-"""Client: requests to the API server of a cluster.
+"""Client: reads, creates, changes and deletes the objects of a cluster.
 
 Reads, patches and deletions are repeated a few times after errors that pass. A creation is sent exactly once, because
 its reply may be lost: the caller looks the object up by its name. Only after 401 it is repeated, because the server did
@@ -10,59 +10,27 @@ Source: https://kubernetes.io/docs/reference/using-api/api-concepts/.
 from __future__ import annotations
 
 import json
-import logging
-import ssl
 import time
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
-from urllib.parse import urlencode, urlsplit
+from typing import TYPE_CHECKING, Any
 
-import urllib3
-
-from traingrid.kubernetes.errors import (
-    ALREADY_EXISTS,
-    CONFLICT,
-    NOT_FOUND,
-    UNAUTHORIZED,
-    ApiError,
-    NoReplyError,
-    UnavailableError,
-    error_of,
-)
-from traingrid.late_request import raise_if_late
+from traingrid.kubernetes.connection import Connection, RequestLimits
+from traingrid.kubernetes.errors import ALREADY_EXISTS, CONFLICT, NOT_FOUND, ApiError, error_of
 from traingrid.strict_json import json_object
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from traingrid.kubernetes.cluster import Cluster
+    from traingrid.kubernetes.connection import Explain
     from traingrid.kubernetes.token import Tokens
 
-logger = logging.getLogger(__name__)
 Object = dict[str, Any]
 """An object of Kubernetes, as its JSON form."""
 PAGE = 250
 """The objects of one chunk of a list; kube-controller-manager and kubectl use 500, and our objects are larger."""
 MERGE_PATCH = "application/merge-patch+json"
-_REJECTED, _SERVER_ERROR = 400, 500
-_CONNECTIONS = 4
-_MAX_WAIT = 10.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class RequestLimits:
-    """Timeouts and the number of tries of a client's requests.
-
-    Attributes:
-        connect: The timeout of a connection, in seconds.
-        read: The timeout between two bytes of a reply, in seconds.
-        tries: The number of times that a request is sent if it may be repeated.
-    """
-
-    connect: float = 10.0
-    read: float = 60.0
-    tries: int = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,17 +59,6 @@ SERVICE = Kind(version="v1", kind="Service", plural="services")
 EVENT = Kind(version="v1", kind="Event", plural="events")
 
 
-class Explain(Protocol):
-    """Adds the cause and the next step to an error."""
-
-    def __call__(self, error: ApiError, *, was_accepted: bool) -> None:
-        """Change the text of an error.
-
-        Args:
-            was_accepted: True if the server has accepted a token of the client before.
-        """
-
-
 class Client:
     """A client of one namespace of a cluster; threads may share it.
 
@@ -124,12 +81,8 @@ class Client:
         explain: Explain | None = None,
     ) -> None:
         self.cluster, self.namespace = cluster, namespace
-        self._tokens, self._limits, self._sleep, self._clock = tokens, limits or RequestLimits(), sleep, clock
-        self._explain = explain
-        self._is_known = False
-        self._refused_at: float | None = None
-        self._http = urllib3.PoolManager(
-            maxsize=_CONNECTIONS, retries=False, ssl_context=_tls_context(cluster.authority)
+        self._connection = Connection(
+            cluster, tokens, limits=limits or RequestLimits(), sleep=sleep, clock=clock, explain=explain
         )
 
     def get(self, kind: Kind, name: str) -> Object:
@@ -166,7 +119,7 @@ class Client:
         Raises:
             ApiError: The request was refused, or the server did not answer.
         """
-        content, left = json.dumps(new).encode(), self._limits.tries
+        content, left = json.dumps(new).encode(), self._connection.limits.tries
         while True:
             try:
                 self._json("POST", kind.path(self.namespace), {"fieldValidation": "Strict"}, content)
@@ -176,7 +129,7 @@ class Client:
                     return
                 if error.code != CONFLICT or left <= 0:
                     raise
-                self._sleep(1.0)
+                self._connection.sleep(1.0)
             else:
                 return
 
@@ -247,9 +200,9 @@ class Client:
         query = {"watch": "1", "resourceVersion": version, "timeoutSeconds": str(seconds)}
         query |= {"allowWatchBookmarks": "true"} | ({"labelSelector": labels} if labels else {})
         query |= {"fieldSelector": fields} if fields else {}
-        timeout = urllib3.Timeout(connect=self._limits.connect, read=seconds + self._limits.read)
-        with closing(self._reply("GET", kind.path(self.namespace), query, tries=1, timeout=timeout)) as reply:
-            for line in self._lines(reply):
+        path = kind.path(self.namespace)
+        with closing(self._connection.reply("GET", path, query, tries=1, silent_seconds=seconds)) as reply:
+            for line in self._connection.lines(reply):
                 event = json_object(line, f"A change of {kind.plural}")
                 if event["type"] == "ERROR":
                     status = event["object"]
@@ -268,8 +221,8 @@ class Client:
         """
         query = {"container": container, "timestamps": "true"} | ({"sinceTime": since} if since else {})
         query |= {"tailLines": str(tail)} if tail is not None else {}
-        with closing(self._reply("GET", f"{POD.path(self.namespace, pod)}/log", query)) as reply:
-            for line in self._lines(reply):
+        with closing(self._connection.reply("GET", f"{POD.path(self.namespace, pod)}/log", query)) as reply:
+            for line in self._connection.lines(reply):
                 yield line.decode(errors="replace")
 
     def _json(  # noqa: PLR0913, PLR0917  # the parts of a request
@@ -281,128 +234,5 @@ class Client:
         media: str = "application/json",
         tries: int | None = None,
     ) -> Object:
-        reply = self._reply(method, path, query, content, media, tries)
-        try:
-            return json_object(reply.read(), f"The reply of {self.cluster.endpoint}{path}")
-        except urllib3.exceptions.HTTPError as error:
-            raise self._no_reply(error) from error
-        finally:
-            reply.release_conn()
-
-    def _reply(  # noqa: PLR0913, PLR0917  # the parts of a request
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] | None = None,
-        content: bytes | None = None,
-        media: str = "application/json",
-        tries: int | None = None,
-        timeout: urllib3.Timeout | None = None,
-    ) -> urllib3.BaseHTTPResponse:
-        """Send a request until it is answered, at most `tries` times, and return a reply that is no error.
-
-        An expired token costs no try. After further replies with 401, any request is repeated as often as a read.
-        """
-        url = f"{self.cluster.endpoint}{path}" + (f"?{urlencode(query)}" if query else "")
-        timeout = timeout or urllib3.Timeout(connect=self._limits.connect, read=self._limits.read)
-        left, refused = tries or self._limits.tries, 0
-        while True:
-            token = self._tokens.current()
-            if method == "POST" and tries == 1:  # `create`; the token was signed before
-                raise_if_late()
-            logger.debug("Kubernetes call: %s %s", method, path)
-            try:
-                return self._send_once(method, url, content, media, token, timeout)
-            except UnavailableError as error:
-                if error.code == UNAUTHORIZED:
-                    self._tokens.discard(token)
-                    refused += 1
-                    if refused == 1:
-                        continue
-                else:
-                    left -= 1
-                if left <= 0 or refused > self._limits.tries:
-                    raise
-                self._sleep(min(error.retry_after or 1.0, _MAX_WAIT))
-
-    def _send_once(  # noqa: PLR0913, PLR0917  # the parts of a request
-        self, method: str, url: str, content: bytes | None, media: str, token: str, timeout: urllib3.Timeout
-    ) -> urllib3.BaseHTTPResponse:
-        """Send a request once, and return a reply that is no error."""
-        headers = {"Authorization": f"Bearer {token}", "Accept": "application/json", "Content-Type": media}
-        try:
-            reply = self._http.request(
-                method, url, body=content, headers=headers, preload_content=False, timeout=timeout
-            )
-            if reply.status < _REJECTED:
-                self._is_known = True
-                return reply
-            error = error_of(reply.status, reply.read(), reply.headers.get("Retry-After", ""))
-            reply.release_conn()
-        except urllib3.exceptions.HTTPError as failure:
-            raise self._no_reply(failure) from failure
-        if error.code != UNAUTHORIZED:
-            self._is_known |= error.code < _SERVER_ERROR
-        elif isinstance(error, UnavailableError) and not self._is_known:
-            now = self._clock()
-            self._refused_at = now if self._refused_at is None else self._refused_at
-            error.refused_seconds = now - self._refused_at
-        if self._explain:
-            self._explain(error, was_accepted=self._is_known)
-        raise error
-
-    def _lines(self, reply: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
-        """Yield the lines of a reply as they arrive.
-
-        Raises:
-            NoReplyError: The connection failed.
-        """
-        unfinished = b""
-        try:
-            for piece in reply.stream(1 << 16, decode_content=True):
-                *lines, unfinished = (unfinished + piece).split(b"\n")
-                yield from (line for line in lines if line)
-        except urllib3.exceptions.HTTPError as error:
-            raise self._no_reply(error) from error
-        if unfinished:
-            yield unfinished
-
-    def _no_reply(self, error: urllib3.exceptions.HTTPError) -> NoReplyError:
-        no_reply = NoReplyError(urlsplit(self.cluster.endpoint).netloc, type(error).__name__, _cause(error))
-        if self._explain:
-            self._explain(no_reply, was_accepted=self._is_known)
-        return no_reply
-
-
-def _tls_context(authority: str) -> ssl.SSLContext:
-    """Return a context that verifies the chain to a cluster's authority, the host name and the dates.
-
-    Since Python 3.13, the default is also that OpenSSL refuses an authority without key identifiers
-    (https://docs.python.org/3/library/ssl.html#ssl.create_default_context). Those of some clusters have none
-    (https://github.com/kubernetes-client/python/issues/2394, https://github.com/awslabs/mcp/issues/3791).
-    """
-    context = ssl.create_default_context(cadata=authority)
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    return context
-
-
-def _cause(error: urllib3.exceptions.HTTPError) -> str:
-    """Return the cause of a network error, without the addresses of objects that urllib3's own texts have."""
-    reason = error.__cause__ or error.__context__
-    system = (reason.strerror or "").lower() if isinstance(reason, OSError) else ""
-    match error, reason:
-        case urllib3.exceptions.NameResolutionError(), _:
-            cause = "DNS does not resolve its name"
-        case urllib3.exceptions.SSLError(), ssl.SSLCertVerificationError():
-            cause = f"TLS error: certificate verify failed: {reason.verify_message}"
-        case urllib3.exceptions.SSLError(), ssl.SSLError():
-            cause = f"TLS error: {(reason.reason or 'unknown').replace('_', ' ').lower()}"
-        case urllib3.exceptions.ReadTimeoutError(), _:
-            cause = "TLS handshake timed out" if "handshake" in str(reason) else "timed out while waiting for the reply"
-        case urllib3.exceptions.ConnectTimeoutError(), _:  # also a connection that was refused, or without a route
-            cause = system or "connection timed out"
-        case urllib3.exceptions.ProtocolError(), _:
-            cause = system or "connection closed before the end of the reply"
-        case _:
-            cause = type(error).__name__
-    return cause
+        reply = self._connection.read(method, path, query, content, media, tries)
+        return json_object(reply, f"The reply of {self.cluster.endpoint}{path}")

@@ -23,6 +23,7 @@ class SubmissionFacts(TypedDict, total=False):
     submitted_at: str
     arrays: list[dict[str, Any]]
     claim_ends_at: int
+    uploaded_at: str
     budget_dollars: float
 
 

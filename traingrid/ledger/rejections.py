@@ -66,13 +66,25 @@ class Rejection:
     @property
     def sentence(self) -> str:
         """The manifest, the reason and the next step, for a person."""
+        errors = f" with {counted(self.errors, 'error')}" if self.errors else ""
+        all_errors = f" All errors are in {self.place_of_errors}." if self.errors > 1 else ""
         if self.batch_job:
-            return f"Batch job {self.batch_job} with {self.manifest} was refused at {self.at}. {self.reason}"
-        if not self.errors:
-            return f"{self.manifest} could not be read at {self.at}. {self.reason}"
-        all_errors = f" All errors are in {self.manifest}.report.json." if self.errors > 1 else ""
-        text = f"{self.manifest} was rejected at {self.at} with {counted(self.errors, 'error')}; nothing was submitted."
-        return f"{text} {self.reason[:1].upper()}{self.reason[1:]}{all_errors}"
+            text = f"Batch job {self.batch_job} with {self.manifest} was refused at {self.at}{errors}."
+        elif self.errors:
+            text = f"{self.manifest} was rejected at {self.at}{errors}; nothing was submitted."
+        else:
+            text = f"{self.manifest} could not be read at {self.at}."
+        return f"{text} {self.reason_sentences}{all_errors}"
+
+    @property
+    def reason_sentences(self) -> str:
+        """The reason and the next step; one without errors of lines is a sentence, or begins with a URI."""
+        return f"{self.reason[:1].upper()}{self.reason[1:]}" if self.errors else self.reason
+
+    @property
+    def place_of_errors(self) -> str:
+        """The place that has all errors, for the end of a sentence."""
+        return "the log of its first child" if self.batch_job else f"{self.manifest}.report.json"
 
     @classmethod
     def from_item(cls, item: Mapping[str, Any]) -> Self:
@@ -101,11 +113,15 @@ def first_shown() -> str:
 
 
 def unresolved(rejections: Iterable[Rejection], submissions: Iterable[SubmissionItem]) -> list[Rejection]:
-    """Return the last rejection of each manifest of which no later version was submitted, newest first."""
-    claimed_at: dict[str, str] = {}
+    """Return the last rejection of each manifest of which no later version was submitted, newest first.
+
+    An earlier version may be claimed after the upload of a later one. Versions of traingrid that did not store the time
+    of the upload have the time of the claim only.
+    """
+    submitted_at: dict[str, str] = {}
     for item in submissions:
-        claimed_at[item.manifest] = max(item.claimed_at, claimed_at.get(item.manifest, ""))
+        submitted_at[item.manifest] = max(item.uploaded_at or item.claimed_at, submitted_at.get(item.manifest, ""))
     ordered = sorted(rejections, key=lambda rejection: rejection.at)
     last = {rejection.manifest: rejection for rejection in ordered}
-    open_ones = (rejection for rejection in last.values() if rejection.at >= claimed_at.get(rejection.manifest, ""))
+    open_ones = (rejection for rejection in last.values() if rejection.at >= submitted_at.get(rejection.manifest, ""))
     return sorted(open_ones, key=lambda rejection: rejection.at, reverse=True)

@@ -29,6 +29,7 @@ _ARRAY_TYPES = {"batch_job": TEXT, "file": TEXT, "count": CHILDREN, "version": o
 _TYPES = {
     **dict.fromkeys(("state", "manifest", "sha256", "owner", "batch_job"), TEXT),
     "claimed_at": TIME,
+    "uploaded_at": TIME_OR_EMPTY,
     "submitted_at": TIME_OR_EMPTY,
     "updated_at": TIME_OR_EMPTY,
     "jobs": JOBS,
@@ -86,6 +87,7 @@ class SubmissionItem:
         version: The S3 version of the manifest; empty if it has none.
         sha256: The SHA-256 of the manifest, in hexadecimal.
         owner: The request that claimed it; the Batch job for a manifest that a user submitted to Batch.
+        uploaded_at: The time of the manifest's upload; empty if it is not known.
         claim_ends_at: The time at which the claim expires, in seconds since 1970; 0 if the claim has no end.
         failed_tries: The number of failed attempts of the request that claimed it.
         submitted_at: The time at which its arrays were recorded.
@@ -106,6 +108,7 @@ class SubmissionItem:
     version: str = ""
     sha256: str = ""
     owner: str = ""
+    uploaded_at: str = ""
     claim_ends_at: int = 0
     failed_tries: int = 0
     submitted_at: str = ""
@@ -134,6 +137,7 @@ class SubmissionItem:
             version=get("version") or "",
             sha256=get("sha256", ""),
             owner=get("owner", ""),
+            uploaded_at=get("uploaded_at", ""),
             claim_ends_at=get("claim_ends_at", 0),
             failed_tries=get("failed_tries", 0),
             submitted_at=get("submitted_at", ""),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from traingrid.aws.console import cluster_address, console_address
+from traingrid.aws.console import batch_job_address, cluster_address, console_address, folder_address
 from traingrid.job.candidates import place
 from traingrid.job.state import JobState
 from traingrid.text import printable
@@ -111,17 +111,29 @@ def message(grid: str, home: str, event: Event) -> Message:
 
 def rejection_message(grid: str, home: str, rejection: Rejection) -> Message:
     """Return the message about a manifest, or a Batch job, that was rejected."""
-    identifier = f"{grid}-{rejection.identity}"
-    job = (("Batch job", rejection.batch_job),) if rejection.batch_job else ()
+    identifier, job = f"{grid}-{rejection.identity}", rejection.batch_job
+    event = f"a manifest was {'rejected' if rejection.errors else 'not read'}, and nothing of it trains"
+    if job:
+        event = "a Batch job was refused, and trains nothing"
     return Message(
         identifier=f"{identifier}-rejected-0",
         thread=identifier,
         kind="rejected",
-        subject=f"traingrid {grid}: a manifest was rejected, and nothing of it trains",
-        facts=(("Manifest", _shortened(rejection.manifest)), *job, ("Reason", _shortened(rejection.sentence))),
+        subject=f"traingrid {grid}: {event}",
+        facts=tuple(_rejection_facts(rejection)),
         commands=("traingrid status",),
-        console=console_address(home),
+        console=batch_job_address(home, job) if job else folder_address(home, rejection.manifest),
     )
+
+
+def _rejection_facts(rejection: Rejection) -> Iterator[tuple[str, str]]:
+    yield "Manifest", _shortened(rejection.manifest)
+    if rejection.batch_job:
+        yield "Batch job", rejection.batch_job
+    yield "Time", rejection.at
+    if rejection.errors > 1:
+        yield "Errors", f"{rejection.errors:,}, all in {_shortened(rejection.place_of_errors)}"
+    yield "Reason", _shortened(rejection.reason_sentences)
 
 
 def _console(item: JobItem) -> str:

@@ -245,7 +245,7 @@ class Intake:
         """Return the manifest's submission id, and its ledger item if an earlier request claimed it."""
         identity = (str(source.uri), source.version)
         facts: SubmissionFacts = {"manifest": identity[0], "version": identity[1], "jobs": len(lines), "sha256": sha256}
-        facts["claim_ends_at"] = claim.ends_at
+        facts |= {"claim_ends_at": claim.ends_at, "uploaded_at": source.uploaded_at}
         if (budget := budget_of(lines)) is not None:
             facts["budget_dollars"] = budget
         for submission in _ids(source):

@@ -41,10 +41,10 @@ def rejection(manifest: S3Uri, version: str, error: Exception, *, at: str = "", 
         batch_job: The Batch job, if a user has submitted the manifest to Batch; no report has its errors.
     """
     errors = error.total if isinstance(error, ManifestError) else 0
-    if batch_job:
-        reason = str(error)
-    elif isinstance(error, ManifestError):
+    if isinstance(error, ManifestError):
         reason = str(error.errors[0])
+    elif batch_job:
+        reason = str(error)
     else:
         reason = f"{_reason(error)} {_READ_AGAIN}"
     return Rejection(

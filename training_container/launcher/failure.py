@@ -8,7 +8,7 @@ import json
 import re
 import traceback
 from collections import deque
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 
@@ -94,6 +94,10 @@ class FailureWatch:
     Attributes:
         hosts: SageMaker's names of the hosts, in the order of their ranks.
         processes_per_host: The number of ranks on each host.
+        own_host: The name of this host.
+        stop_requested: Returns True once this host was asked to stop, which its ranks are asked after that.
+        failed_before_stop: True if a rank of this host failed by itself, or was killed, before the stop. A rank of
+            another host, which may be asked to stop earlier, does not count.
         deaths: A sentence for each rank whose process failed, by its number, in the order of time.
         left: A sentence for a rank that has ended before the others, with the exit status 0; else empty.
         stalls: Horovod's warnings about stalled ranks.
@@ -102,6 +106,9 @@ class FailureWatch:
 
     hosts: Sequence[str]
     processes_per_host: int
+    own_host: str = ""
+    stop_requested: Callable[[], bool] = lambda: False
+    failed_before_stop: bool = False
     failures: list[RankFailure] = field(default_factory=list)
     deaths: dict[int, str] = field(default_factory=dict)
     left: str = ""
@@ -113,9 +120,12 @@ class FailureWatch:
         _, prefix, report = line.partition(_PREFIX)
         if prefix:
             try:
-                self.failures.append(RankFailure(**outside_json.loads(report), last_lines=tuple(self.tail)))
+                failure = RankFailure(**outside_json.loads(report), last_lines=tuple(self.tail))
             except (ValueError, TypeError):
                 return True  # another rank wrote into the same line; the traceback is in the log anyway
+            self.failures.append(failure)
+            if not failure.is_consequence:
+                self._note_time(failure.host)
             return False
         self.stalls.read(line)
         previous = f"{self.tail[-1]}\n" if self.tail else ""
@@ -135,7 +145,12 @@ class FailureWatch:
     def _note_death(self, rank: int, node: str, status: int) -> None:
         """Record that a rank died."""
         host = self._host(rank, node)
+        self._note_time(host)
         self.deaths.setdefault(rank, f"Rank {rank} on {host} {exit_phrase(status)}.{likely_cause(status)}")
+
+    def _note_time(self, host: str) -> None:
+        """Record whether a failure on a host preceded a stop."""
+        self.failed_before_stop |= host == self.own_host and not self.stop_requested()
 
     def _host(self, rank: int, node: str) -> str:
         """Return SageMaker's name of a rank's host. Open MPI prints the node's own name, which may differ."""

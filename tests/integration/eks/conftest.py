@@ -18,7 +18,8 @@ from traingrid.backends.eks.owned_pods import CONTROLLER_UID
 from traingrid.backends.eks.watch import ChangeWatch
 from traingrid.grid.deployment import Deployment
 from traingrid.kubernetes import cluster as clusters
-from traingrid.kubernetes.client import JOB, MPI_JOB, POD, Client, RequestLimits
+from traingrid.kubernetes.client import JOB, MPI_JOB, POD, Client
+from traingrid.kubernetes.connection import RequestLimits
 from traingrid.kubernetes.token import Tokens
 
 

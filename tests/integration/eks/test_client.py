@@ -15,8 +15,9 @@ from tests.integration.eks.conftest import FixedTokens
 from tests.integration.localcloud.kubernetes.running_cluster import TOKEN, Cluster, indexed_job
 from tests.support.eks_jobs import CLUSTER_ARN
 from traingrid.kubernetes import client as clients
-from traingrid.kubernetes.client import JOB, MPI_JOB, Client, RequestLimits
+from traingrid.kubernetes.client import JOB, MPI_JOB, Client
 from traingrid.kubernetes.cluster import Cluster as Described
+from traingrid.kubernetes.connection import RequestLimits
 from traingrid.kubernetes.errors import ApiError, NoReplyError, UnavailableError
 from traingrid.late_request import LateRequestError, refusing
 
@@ -150,7 +151,7 @@ def test_the_time_for_which_tokens_are_refused_ends_when_one_is_accepted() -> No
     missing: Reply = (404, {}, {"reason": "NotFound", "message": "no"})
     with a_server(*[EXPIRED] * 8, missing, *[EXPIRED] * 4) as (client, _):
         seconds = iter(range(0, 1000, 10))
-        client._clock = lambda: float(next(seconds))
+        client._connection._clock = lambda: float(next(seconds))
         refused = []
         for expected in (UnavailableError, UnavailableError, ApiError, UnavailableError):
             with pytest.raises(expected) as error:

@@ -3,6 +3,7 @@
 import json
 import re
 import signal
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -51,6 +52,33 @@ def test_a_stopped_script_continues_from_its_checkpoint(
         *((1, 1.0), (2, 0.5)),
         *((3, 0.333333), (4, 0.25)),
     ]
+
+
+def test_an_exception_before_a_stop_is_a_failure(run: Run, tmp_path: Path, launcher: Mapping[str, str]) -> None:
+    text = "import atexit, time\natexit.register(time.sleep, 60)\nraise KeyError('no such pixel')\n"
+    (train,) = run(text, launcher)
+    line_with("KeyError: 'no such pixel'", train)
+    time.sleep(1)  # the report of the failure comes after the traceback
+    train.send_signal(signal.SIGTERM)
+    status, output = finished(train)
+    assert status == 1, output
+    assert "failed: KeyError: 'no such pixel'" in failure(tmp_path)
+
+
+def test_an_exception_after_a_stop_is_a_stop(run: Run, launcher: Mapping[str, str]) -> None:
+    text = """
+import signal, time
+def stop(*_):
+    raise KeyError('no such pixel')
+signal.signal(signal.SIGTERM, stop)
+print('ready')
+time.sleep(60)
+"""
+    (train,) = run(text, launcher)
+    line_with("ready", train)
+    train.send_signal(signal.SIGTERM)
+    status, output = finished(train)
+    assert status == 143, output
 
 
 def test_an_exception_is_the_reason_of_the_failure(run: Run, tmp_path: Path, launcher: Mapping[str, str]) -> None:

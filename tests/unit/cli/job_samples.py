@@ -100,7 +100,7 @@ def _overview(replace: Replace) -> None:
 
 
 def _submissions(replace: Replace) -> None:
-    names = {"claimed_at": "2026-01-02T03:04:05Z", "version": "v", "batch_job": "b"}
+    names = {"claimed_at": "2026-01-02T03:04:05Z", "uploaded_at": "", "version": "v", "batch_job": "b"}
     submissions = (
         SimpleNamespace(submission=SUBMISSION, state="submitted", jobs=3, manifest="s3://manifests/manifests/x.csv"),
         SimpleNamespace(submission="77777777", state="rejected", jobs=0, manifest="s3://other/[b]" + "long" * 30),

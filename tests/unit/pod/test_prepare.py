@@ -11,8 +11,11 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError, ReadTimeoutError
 
 from tests.unit.pod.conftest import NAME, channel, request
-from traingrid.aws.s3_uri import path_in_channel
+from traingrid.aws.s3 import Storage
+from traingrid.aws.s3_uri import S3Uri, path_in_channel
 from traingrid.job import failures
+from traingrid.job.data_layout import layout_of
+from traingrid.job.job import Channel
 from traingrid.job.observed import TrainingJobDescription
 from traingrid.job.state import JobState
 from traingrid.pod import download
@@ -99,6 +102,18 @@ def test_objects_below_a_prefix_keep_their_paths(host: Make, s3: Any, put: Put) 
         put(key, text)
     prepare(one := host(request(channel())), s3)
     assert files(one.channel("train")) == {"a": "A", "b/c": "C", "empty": ""}
+
+
+def test_the_channels_of_one_flat_folder_have_only_their_own_files(host: Make, s3: Any, put: Put) -> None:
+    names = ("train-00000-of-00002", "train-00001-of-00002", "validation-00000-of-00001", "labels.txt")
+    for name in names:
+        put(f"set/{name}", name)
+    layout = layout_of(Storage(), S3Uri("data", "set"), ["train", "validation"])
+    channels = {name: Channel(uri=f"s3://data/set/{name}/") for name in ("train", "validation")}
+    described = [channel(name, source.uri) for name, source in layout.inputs(channels).items()]
+    prepare(one := host(request(*described)), s3)
+    prepared = {name: list(files(one.channel(name))) for name in ("train", "validation")}
+    assert prepared == {"train": [*names[:2]], "validation": [names[2]]}
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,17 @@ from typing import Any
 import pytest
 
 from tests.support.ledger_items import SUBMISSION
+from tests.support.rows import each_row
+from traingrid.aws.s3_uri import S3Uri
+from traingrid.errors import UsageError
 from traingrid.job.state import JobState
 from traingrid.ledger.items import JobItem
 from traingrid.ledger.submission_item import SubmissionItem
 from traingrid.ledger.submissions import group_by_submission
 from traingrid.ledger.user_requests import Cancel
-from traingrid.reconciler.notification_text import Event, Message, message
+from traingrid.manifest.errors import LineError, ManifestError
+from traingrid.reconciler.notification_text import Event, Message, message, rejection_message
+from traingrid.submission.intake_failure import rejection
 
 OPENED = "2026-11-20T10:00:00Z"
 FIELDS: dict[str, dict[str, type]] = {
@@ -70,6 +75,47 @@ AWS console:
     https://eu-west-1.console.aws.amazon.com/sagemaker/home?region=eu-west-1#/jobs/traingrid-0123abcd-3-1
 """
     )
+
+
+BATCH_JOB = "8c1fd1c0-0000-4000-8000-0123456789ab"
+PLACE = {"field": "region", "value": "'us-est-1'"}
+LINES = [LineError(line=line, **PLACE, reason="there is no such Region", next_step="Give one.") for line in (2, 3)]
+FIRST = "Reason: Line 2, region 'us-est-1': there is no such Region. Give one."
+NO_CHILD = UsageError("s3://b/y.csv has 1 line, but this Batch job is an array of 2.", "Submit it as a single job.")
+REJECTED = "a manifest was rejected, and nothing of it trains"
+NOT_READ = "a manifest was not read, and nothing of it trains"
+REFUSED = "a Batch job was refused, and trains nothing"
+AGAIN = "The intake tries three times within four minutes. Its event is then in the intake's dead-letter queue"
+AGAIN += ' (docs/reconciler.md, "Dead letters").'
+REJECTIONS: list[tuple[str, tuple[Exception, str, str, list[str]]]] = [
+    ("one error", (ManifestError(LINES[:1]), "", REJECTED, [FIRST])),
+    ("errors", (ManifestError(LINES), "", REJECTED, ["Errors: 2, all in s3://b/manifests/y.csv.report.json", FIRST])),
+    ("unreadable", (OSError("Denied"), "", NOT_READ, [f"Reason: AWS request failed: Denied. {AGAIN}"])),
+    ("Batch", (ManifestError(LINES), BATCH_JOB, REFUSED, ["Errors: 2, all in the log of its first child", FIRST])),
+    ("another size", (NO_CHILD, BATCH_JOB, REFUSED, [f"Reason: {NO_CHILD}"])),
+]
+
+
+@each_row("row", REJECTIONS)
+def test_the_email_about_a_rejection_has_its_place_reason_and_next_step(
+    row: tuple[Exception, str, str, list[str]],
+) -> None:
+    error, batch_job, event, reasons = row
+    page = "s3/buckets/b?region=us-east-1&prefix=manifests/"
+    if batch_job:
+        page = f"batch/home?region=us-east-1#jobs/detail/{batch_job}"
+    recorded = rejection(S3Uri("b", "manifests/y.csv"), "1", error, at=OPENED, batch_job=batch_job)
+    facts = ["Manifest: s3://b/manifests/y.csv", *([f"Batch job: {batch_job}"] if batch_job else [])]
+    assert rejection_message("g", "us-east-1", recorded).email().splitlines() == [
+        *(f"traingrid g: {event}.", "", *facts, f"Time: {OPENED}", *reasons, ""),
+        *(
+            "To investigate:",
+            "    traingrid status",
+            "",
+            "AWS console:",
+            f"    https://us-east-1.console.aws.amazon.com/{page}",
+        ),
+    ]
 
 
 def test_an_event_has_the_schema_of_custom_notifications() -> None:

@@ -357,8 +357,8 @@ def test_a_rejected_manifest_is_published_once_with_its_first_error(
     assert reconciler.run_pass().notified == []
     (message,) = topic.messages
     assert message.subject == "traingrid traingrid: a manifest was rejected, and nothing of it trains"
-    assert "was rejected at" in dict(message.facts)["Reason"]
-    assert "with 2 errors; nothing was submitted. Line 1: no\\x1bRegion." in dict(message.facts)["Reason"]
+    assert dict(message.facts)["Errors"] == "2, all in s3://x/manifests/y.csv.report.json"
+    assert dict(message.facts)["Reason"] == "Line 1: no\\x1bRegion."
     assert (message.event()["metadata"]["eventType"], message.commands) == ("rejected", ("traingrid status",))
 
 

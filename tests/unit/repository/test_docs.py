@@ -1,12 +1,21 @@
 """The documentation: links resolve, the index is complete, and the table of commands matches the CLI."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from docs_site import api_page, cli_page, manifest_page, measurements_page, trainer_page
+from tests.support.sample_deployment import sample_deployment
+from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli.command_groups import GROUPS
+from traingrid.grid.deployment import Deployment
+from traingrid.grid.file import load_grid
+from traingrid.grid.model import GridSettings
+from traingrid.manifest.line import jobs_of_lines
+from traingrid.manifest.parse import parse
+from traingrid.names import data_bucket
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCS = ROOT / "docs"
@@ -18,6 +27,10 @@ MAX_FIRST_PAGE_LINES = 200
 MAX_ARCHITECTURE_LINES = 400
 _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+def deployment_of(grid: GridSettings) -> Deployment:
+    return replace(sample_deployment(), grid=grid, images=dict.fromkeys(grid.targets(), "@sha256:1"))
 
 
 def links(page: Path) -> set[str]:
@@ -77,6 +90,22 @@ def count_lines(page: str) -> int:
 
 def test_the_readme_is_short() -> None:
     assert count_lines("README.md") <= MAX_README_LINES
+
+
+def test_the_default_grid_accepts_the_manifest_of_the_readme() -> None:
+    lines = re.findall(r"^([\w-]+),(s3://\S+)$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert len(lines) == 4
+    grid = load_grid(ROOT / "grid.yaml")
+    buckets = {region: [S3Uri.parse(uri).bucket] for region, uri in lines}
+    regions = {name: region.model_copy(update={"data_buckets": buckets[name]}) for name, region in grid.regions.items()}
+    readable = deployment_of(grid.model_copy(update={"regions": regions}))
+    own = [(region, f"s3://{data_bucket(grid.name, readable.account, region)}/2026-10") for region, _ in lines]
+    for manifest, deployment in ((lines, readable), (own, deployment_of(grid))):
+        content = "".join(f"{region},{uri}\n" for region, uri in manifest).encode()
+        jobs = jobs_of_lines(parse(content, deployment), deployment, "0123abcd")
+        assert [(job.region, job.instance_type) for job in jobs] == [
+            (region, grid.job.instance_type) for region, _ in lines
+        ]
 
 
 def test_the_first_pages_and_the_architecture_are_short() -> None:

@@ -174,6 +174,19 @@ def test_a_rejected_manifest_is_recorded_until_a_later_version_is_submitted(
     assert unresolved(intact(intake.ledger.rejections()), intact(intake.ledger.submissions())) == []
 
 
+def test_a_rejection_is_shown_if_an_earlier_version_is_claimed_after_its_upload(intake: Intake) -> None:
+    first, second, third = (timestamp(time.time() - seconds) for seconds in (90, 60, 30))
+    accepted = replace(upload(intake, SAMPLE), uploaded_at=first)
+    rejected = replace(upload(intake, SAMPLE + "mars,s3://ragab-ml/x\n"), uploaded_at=second)
+    corrected = replace(upload(intake, SAMPLE), uploaded_at=third)
+    intake.accept(rejected, owner="request-2")
+    intake.accept(accepted, owner="request-1")
+    (rejection,) = unresolved(intact(intake.ledger.rejections()), intact(intake.ledger.submissions()))
+    assert (rejection.version, rejection.at) == (rejected.version, second)
+    intake.accept(corrected, owner="request-3")
+    assert unresolved(intact(intake.ledger.rejections()), intact(intake.ledger.submissions())) == []
+
+
 def test_a_manifest_that_cannot_be_read_is_recorded_with_the_next_step(
     intake: Intake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

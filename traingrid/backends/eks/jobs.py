@@ -21,8 +21,9 @@ from traingrid.backends.eks.worker_failure import worker_failure
 from traingrid.errors import UsageError
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.eks import EksCluster
-from traingrid.kubernetes.client import EVENT, JOB, MPI_JOB, POD, Client, Kind, Object, RequestLimits
+from traingrid.kubernetes.client import EVENT, JOB, MPI_JOB, POD, Client, Kind, Object
 from traingrid.kubernetes.cluster import cluster_of
+from traingrid.kubernetes.connection import RequestLimits
 from traingrid.kubernetes.errors import CONFLICT, NOT_FOUND, ApiError, UnavailableError
 from traingrid.kubernetes.token import Tokens
 

@@ -8,6 +8,8 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
+from botocore.exceptions import BotoCoreError, ClientError
+
 from traingrid.backends.eks.owned_pods import selector_of
 from traingrid.errors import TraingridError
 from traingrid.kubernetes.client import POD, Client, Kind
@@ -56,11 +58,8 @@ class ChangeWatch:
                 seconds = _AGAIN_SECONDS if passes else _REFUSED_SECONDS
                 logger.debug("the watch of %s of %s was interrupted: %s", kind.plural, self._name, error)
                 self._closed.wait(seconds)
-            except TraingridError as error:
+            except (TraingridError, BotoCoreError, ClientError) as error:  # those of AWS: no token can be signed
                 logger.debug("the watch of %s of %s was interrupted: %s", kind.plural, self._name, error)
-                self._closed.wait(_REFUSED_SECONDS)
-            except Exception:  # of AWS, for a token
-                logger.debug("the watch of %s of %s was interrupted", kind.plural, self._name, exc_info=True)
                 self._closed.wait(_REFUSED_SECONDS)
 
     def _follow_once(self, kind: Kind, selection: tuple[str, str]) -> None:

@@ -17,8 +17,9 @@ from traingrid.deploy.checkup.finding import REVERT_DRIFT, Finding, Verdict, run
 from traingrid.deploy.checkup.kinds import ACCESS_REVIEW, CLAIM, NAMESPACE, QUEUES, ROLE, ROLE_BINDING, SERVICE_ACCOUNT
 from traingrid.deploy.checkup.mpi_operator import installation, mpi_operator
 from traingrid.deploy.cluster_access import BATCH, KUBEFLOW, RULES, Rule, role_name
-from traingrid.kubernetes.client import MPI_JOB, Client, Kind, RequestLimits
+from traingrid.kubernetes.client import MPI_JOB, Client, Kind
 from traingrid.kubernetes.cluster import NoClusterError, cluster_of
+from traingrid.kubernetes.connection import RequestLimits
 from traingrid.kubernetes.errors import FORBIDDEN, NOT_FOUND, UNAUTHORIZED, ApiError, UnavailableError
 from traingrid.kubernetes.token import Tokens
 from traingrid.names import Part
