@@ -60,14 +60,7 @@ EVENT = Kind(version="v1", kind="Event", plural="events")
 
 
 class Client:
-    """A client of one namespace of a cluster; threads may share it.
-
-    Args:
-        tokens: The tokens of the role that the process has.
-        sleep: Waits for a number of seconds.
-        clock: Returns monotonic seconds.
-        explain: Called with each error before it is raised.
-    """
+    """A client of one namespace of a cluster; threads may share it. Its other arguments are those of `Connection`."""
 
     def __init__(  # noqa: PLR0913, PLR0917  # two are for tests
         self,
