@@ -74,10 +74,14 @@ def finish(writing: Path, state: Mapping[str, Any]) -> Path:
     files = dict(_flush_files(writing))
     _write_state(writing / STATE, dict(state) | {"files": files})
     _flush(writing)
-    final = writing.with_name(writing.name.removeprefix(_WRITING))
-    writing.rename(final)
-    _flush(final.parent)
-    return final
+    writing.rename(final(writing))
+    _flush(writing.parent)
+    return final(writing)
+
+
+def final(writing: Path) -> Path:
+    """Return the path of a folder of `begin` after it has been renamed."""
+    return writing.with_name(writing.name.removeprefix(_WRITING))
 
 
 def _flush_files(writing: Path) -> Iterator[tuple[str, list[int | str]]]:
