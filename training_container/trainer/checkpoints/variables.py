@@ -25,7 +25,7 @@ class Variables:
     def __init__(self, tracked: Mapping[str, Any]) -> None:
         self._tracked = tracked
         self._objects: list[Any] = []
-        self._readers: Any = None
+        self._readers: tuple[Any, Any] | None = None
 
     def copy(self) -> Callable[[Path], object]:
         """Copy all values to host memory, and return a function that writes them to files with a prefix.
@@ -68,7 +68,7 @@ class Variables:
             if not all(isinstance(reader, SaveSpec) for reader in tf.nest.flatten(by_object)):
                 return readers, savers  # some are values already, for example the rows of a table
             self._objects, self._readers = objects, (readers, savers)
-        return self._readers  # type: ignore[no-any-return]
+        return self._readers
 
 
 def build_optimizers(tracked: Mapping[str, Any]) -> None:
