@@ -78,6 +78,7 @@ BENCHMARKS = (
     _local("bench-ui", "ui", needs=("chromium",)),
     _local("bench-plan", "plan"),
     _training("bench-training", "-m", "bench.training", "--only", "ingest", "--only", "demultiplexer"),
+    _training("bench-training", "-m", "bench.training", "--only", "checkpoints"),
     _training("bench-training", "-m", "bench.training", "--only", "steps", needs=("mpirun",)),
     Benchmark(name="bench-gpu", arguments=("-m", "bench.gpu"), tested_by="tests/training/runs/test_bench_gpu.py"),
     Benchmark(

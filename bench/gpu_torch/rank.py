@@ -17,9 +17,10 @@ from bench.gpu_torch.loops import Loop, TraingridStep, loops, network, synchroni
 from bench.gpu_torch.settings import RECORDS, SYNTHETIC, Settings
 from bench.gpu_torch.sources import Synthetic
 from bench.size import size
-from training_container.script_api import checkpoint_folders, ranks
+from training_container.script_api import checkpoint_folders, ranks, torch_checkpoints
 
 WARM_UP_STEPS = size(10, 1)
+CHECKPOINTS = size(5, 1)
 
 
 def main(settings: Settings, started: float) -> None:
@@ -72,13 +73,19 @@ def images_per_second(measured: dict[str, Loop], settings: Settings) -> dict[str
 
 
 def checkpoint_seconds(folder: Path, step: TraingridStep) -> dict[str, float]:
-    """Return the seconds to write a checkpoint of network and optimizer, and to verify and load it."""
+    """Return the seconds to write a checkpoint of network and optimizer, to verify and load it, and to copy it.
+
+    The copy is that of `torch_checkpoints`, whose thread then writes it. The first one allocates memory.
+    """
+
+    def tensors() -> dict[str, Any]:
+        return {"model": step.model.state_dict(), "optimizer": step.optimizer.state_dict()}
 
     def write(target: Path) -> None:
-        torch.save({"model": step.model.state_dict(), "optimizer": step.optimizer.state_dict()}, target / "training.pt")
+        torch.save(tensors(), target / "training.pt")
 
-    times: dict[str, list[float]] = {"save": [], "load": []}
-    for number in range(3):
+    times: dict[str, list[float]] = {"save": [], "load": [], "pause": []}
+    for number in range(CHECKPOINTS):
         synchronize()
         began = time.perf_counter()
         checkpoint_folders.save(folder, number, write, epoch=number)
@@ -89,6 +96,11 @@ def checkpoint_seconds(folder: Path, step: TraingridStep) -> dict[str, float]:
         torch.load(checkpoint.folder / "training.pt", map_location="cpu", weights_only=True)
         times["save"].append(saved - began)
         times["load"].append(time.perf_counter() - saved)
+        synchronize()
+        began = time.perf_counter()
+        torch_checkpoints.save(folder / "sharded", number, tensors(), epoch=number)
+        times["pause"].append(time.perf_counter() - began)
+        torch_checkpoints.finish()
     return {name: statistics.median(values) for name, values in times.items()}
 
 

@@ -50,3 +50,4 @@ def other_lines(result: Mapping[str, Any]) -> Iterator[str]:
     yield from ("", f"From `train` to the imported script: {start['imports']:.1f} s")
     yield f"From `train` to the end of the first step: {start['first_step']:.1f} s"
     yield f"A checkpoint: {checkpoint['save']:.2f} s to write, {checkpoint['load']:.2f} s to verify and load"
+    yield f"A checkpoint that a thread writes: a pause of {checkpoint['pause']:.2f} s"

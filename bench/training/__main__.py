@@ -1,6 +1,8 @@
 """`make bench-training`: measures the training image, prints its figures, and writes results/training.json.
 
-    .venv-training/bin/python -m bench.training [--only ingest] [--only demultiplexer] [--only steps] [--rounds N]
+    .venv-training/bin/python -m bench.training [--only PART]... [--rounds N]
+
+The parts are ingest, demultiplexer, steps and checkpoints.
 
 A part that is not measured keeps its figures in the file, with the time of their measurement. With --rounds, which is
 for trials, nothing is written.
@@ -15,6 +17,7 @@ from typing import Any, Literal
 from bench import results_file
 from bench.size import IS_TINY
 from bench.training import steps
+from bench.training.checkpoints import checkpoints
 from bench.training.ingest import demultiplexer, ingest
 from bench.training.machine import description
 from bench.training.verdict import interval, verdict
@@ -23,6 +26,7 @@ PARTS: dict[str, Callable[..., dict[str, Any]]] = {  # each has a parameter `rou
     "ingest": ingest,
     "demultiplexer": demultiplexer,
     "steps": steps.measure,
+    "checkpoints": checkpoints,
 }
 Sense = Literal[">=", "<="]
 # (id, what, part, path in its figures, sense and target)
@@ -39,6 +43,8 @@ AIMS: tuple[tuple[str, str, str, tuple[str, ...], Sense, float], ...] = (
     ("P4", "bfloat16 to the benchmark with yield", "steps", ("P4", "bfloat16_to_synthetic_with_yield"), ">=", 1.6),
     ("P4", "float32 to the benchmark with yield", "steps", ("P4", "float32_to_synthetic_with_yield"), ">=", 1.0),
     ("P5", "two ranks to two processes", "steps", ("P5", "bfloat16_to_two_independent_processes"), ">=", 0.95),
+    ("checkpoint", "205 MB written by a thread: seconds of a save", "checkpoints", ("save_thread",), "<=", 0.1),
+    ("checkpoint", "the same to a save that writes them", "checkpoints", ("save_thread_to_caller",), "<=", 0.2),
 )
 
 

@@ -23,6 +23,7 @@ from training_container.launcher.exit_description import exit_phrase, likely_cau
 from training_container.ranks import leftovers, rank_process
 from training_container.ranks.marked_output import MarkedOutput
 from training_container.ranks.script_end import end_stopped, report_and_end
+from training_container.trainer.checkpoints import background
 
 
 class ScriptError(RuntimeError):
@@ -87,7 +88,10 @@ def run_python(program: Path, arguments: list[str]) -> None:
     if sys.path[0] != str(program.parent):
         sys.path.insert(0, str(program.parent))
     try:
-        runpy.run_path(str(program), run_name="__main__")
+        try:
+            runpy.run_path(str(program), run_name="__main__")
+        finally:
+            background.finish()  # a checkpoint of the script, whose error fails the job
     except SystemExit as ended:
         if is_stopping():
             end_stopped()

@@ -90,6 +90,7 @@ class Training:
             job.folders.checkpoints,
             keep=config.keep_checkpoints,
             identity={"model": config.model, "classes": config.classes},
+            asynchronous=True,
             **self.step.tracked,
         )
         self.times = StepTimes()
@@ -119,6 +120,18 @@ class Training:
     def run(self) -> None:
         """Train the remaining epochs, and export the network."""
         started = time.perf_counter()
+        try:
+            self.train_epochs()
+        finally:
+            self.checkpoints.finish()  # also of a training that stops or fails
+        if self.reporter:
+            self.reporter.end_profile(self.state.progress.step)
+            self.reporter.sync()
+            with self.step.averaged():
+                export(self.model, self.config, self.folders.model, self.report(time.perf_counter() - started))
+
+    def train_epochs(self) -> None:
+        """Train and validate the remaining epochs, and select the network to export."""
         if not self.saved:
             self.state.begin(weights_digest(self.model.variables))
         while not self.state.is_over:
@@ -130,11 +143,6 @@ class Training:
         if not self.metrics and self.validation_data:  # no epoch was left to train
             self.metrics = self.validation_metrics()
         self.check_weights()
-        if self.reporter:
-            self.reporter.end_profile(self.state.progress.step)
-            self.reporter.sync()
-            with self.step.averaged():
-                export(self.model, self.config, self.folders.model, self.report(time.perf_counter() - started))
 
     def train_epoch(self) -> None:
         """Train the rest of the epoch."""

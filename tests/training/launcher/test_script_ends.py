@@ -182,3 +182,22 @@ def test_an_exit_function_that_never_ends_does_not_keep_a_failed_script(run: Run
     assert status == 1, output
     assert "ValueError: bad label" in failure(tmp_path)
     assert "Timeout (0:00:10)" in output, "the log has the place"
+
+
+def test_a_checkpoint_that_a_thread_cannot_write_fails_a_script_that_has_ended(
+    run: Run, tmp_path: Path, launcher: Mapping[str, str]
+) -> None:
+    text = """
+import time
+from training_container.trainer.checkpoints import background
+
+def write():
+    time.sleep(1)
+    raise OSError("No space left on device")
+
+background.start(write)
+"""
+    (train,) = run(text, launcher)
+    status, output = finished(train)
+    assert status == 1, output
+    assert "No space left on device" in failure(tmp_path)

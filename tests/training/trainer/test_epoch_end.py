@@ -128,6 +128,7 @@ def test_an_epoch_is_saved_once_before_its_validation(folders: Folders) -> None:
     training, seen = started(folders), []
 
     def validate(batches: Iterable[object]) -> dict[str, float]:
+        training.checkpoints.finish()
         seen.append(states(folders)[-1]["progress"])
         return scripted(0.5)(batches)
 

@@ -114,7 +114,15 @@ TRAINING_PACKAGES = {
     "contract": {"contract", "outside_json"},
     "metric_history": {"contract", "metric_history", "outside_json"},
     "launcher": {"contract", "launcher", "metric_history", "outside_json", "trainer.config", "unpacking"},
-    "ranks": {"contract", "launcher", "merge.options", "merge.parts", "ranks", "trainer.config"},
+    "ranks": {
+        "contract",
+        "launcher",
+        "merge.options",
+        "merge.parts",
+        "ranks",
+        "trainer.config",
+        "trainer.checkpoints.background",
+    },
     "merge": {"contract", "merge", "outside_json", "trainer", "unpacking"},
     "trainer.demux": {"trainer.demux"},
     "trainer.checkpoints": {"outside_json", "trainer.checkpoints"},
@@ -122,7 +130,7 @@ TRAINING_PACKAGES = {
     "trainer.data": {"contract", "outside_json", "trainer.cluster", "trainer.config", "trainer.data", "trainer.demux"},
     "script_api": {
         *("contract", "script_api", "trainer.checkpoints.files", "trainer.data", "trainer.demux"),
-        *("trainer.reporting.event_upload", "unpacking"),
+        *("trainer.checkpoints.background", "trainer.reporting.event_upload", "unpacking"),
     },
 }
 """The modules and packages of training_container that each of its packages may import when it is loaded."""

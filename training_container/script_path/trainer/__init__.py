@@ -1,8 +1,8 @@
 """Script API: the package `trainer` of custom scripts: `from trainer import cluster, channels, checkpoints`.
 
 For Horovod and TensorFlow: channels, checkpoints, cluster, tensorboard. For all scripts, with any launcher: ranks,
-records, checkpoint_folders, initial_model, metrics, profiles, and with PyTorch torch_records, which imports it. The
-others import neither.
+records, checkpoint_folders, initial_model, metrics, profiles; with PyTorch, which they import, torch_records and
+torch_checkpoints. The others import neither.
 
 If a script has its own folder `trainer`, that folder is earlier on the path, and hides this package.
 """
@@ -22,6 +22,7 @@ _MODULES = {
     "ranks": "script_api.ranks",
     "records": "script_api.records",
     "tensorboard": "trainer.reporting.tensorboard",
+    "torch_checkpoints": "script_api.torch_checkpoints",
     "torch_records": "script_api.torch_records",
 }
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "ranks",
     "records",
     "tensorboard",
+    "torch_checkpoints",
     "torch_records",
 ]
 

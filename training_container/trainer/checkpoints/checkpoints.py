@@ -8,20 +8,22 @@ In a custom script, on every rank:
     if hvd.rank() == 0:
         saved.save(checkpoints.Progress(epoch=epoch + 1, ranks=hvd.size()))
 
-files.py documents how checkpoints are written and verified.
+files.py documents how checkpoints are written and verified, background.py how a thread writes them.
 """
 
 import shutil
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import horovod.tensorflow as hvd
 import tensorflow as tf
 
-from training_container.trainer.checkpoints import files
+from training_container.trainer.checkpoints import background, files
 from training_container.trainer.checkpoints.files import BrokenCheckpointError
 from training_container.trainer.checkpoints.progress import Progress
+from training_container.trainer.checkpoints.variables import Variables, build_optimizers
 
 __all__ = ["CheckpointError", "Checkpoints", "Progress", "broadcast", "resume"]
 
@@ -42,12 +44,19 @@ class Checkpoints:
         keep: The number of newest checkpoints to keep, in addition to the best.
         identity: A description of the model, for example {"model": "resnet50", "classes": 1000}. Checkpoints with
             another identity are refused.
+        asynchronous: If true, `save` only copies the variables to host memory, and a thread writes them.
         tracked: The objects to save, by name: models, optimizers, variables, tf.random.Generator. Build them first,
             because objects without variables cannot be restored.
     """
 
     def __init__(
-        self, folder: str | Path, *, keep: int = 3, identity: Mapping[str, str | int] | None = None, **tracked: Any
+        self,
+        folder: str | Path,
+        *,
+        keep: int = 3,
+        identity: Mapping[str, str | int] | None = None,
+        asynchronous: bool = False,
+        **tracked: Any,
     ) -> None:
         if keep < 1:
             raise ValueError(f"keep must be at least 1; got {keep}.")
@@ -55,6 +64,8 @@ class Checkpoints:
         self.tracked = tracked
         self._keep = keep
         self._identity = dict(identity or {})
+        self._asynchronous = asynchronous
+        self._variables = Variables(tracked)
 
     def restore(self, *, best: bool = False, warn: Callable[[str], None] = print) -> Progress | None:
         """Load the newest complete checkpoint into the tracked objects. Return its progress, or None without one.
@@ -66,6 +77,7 @@ class Checkpoints:
         Raises:
             CheckpointError: The checkpoint belongs to a different model.
         """
+        self.finish()
         for path in reversed(files.folders(self.folder)):
             try:
                 state = files.read(path)
@@ -83,25 +95,46 @@ class Checkpoints:
         """Write a checkpoint and return its folder. Old checkpoints are removed only afterwards.
 
         First synchronize the variables that differ between ranks (moving averages of batch normalization).
+        If asynchronous, the folder appears later, and each method waits for it.
 
         Args:
             best: If true, keep this checkpoint until another one is the best, regardless of its age.
 
         Raises:
-            CheckpointError: The checkpoint could not be written. The previous ones have not changed.
+            CheckpointError: The checkpoint could not be written, or the previous one if asynchronous. Earlier ones have
+                not changed.
         """
+        self.finish()
         state = {"progress": progress.to_json(), "identity": self._identity, "best": best}
-        writing = None
         try:
             writing = files.begin(self.folder, progress.step)
-            tf.train.Checkpoint(**self.tracked).write(str(writing / _VARIABLES))
+        except OSError as error:
+            raise CheckpointError(self._not_written(progress.step, error)) from error
+        write = partial(self._write, progress.step, writing, self._variables.copy(), state)
+        if self._asynchronous:
+            background.start(write)
+        else:
+            write()
+        return files.final(writing)
+
+    def finish(self) -> None:
+        """Wait until the last checkpoint is written.
+
+        Raises:
+            CheckpointError: It could not be written.
+        """
+        background.finish()
+
+    def _write(
+        self, step: int, writing: Path, write_variables: Callable[[Path], object], state: Mapping[str, Any]
+    ) -> None:
+        try:
+            write_variables(writing / _VARIABLES)
             path = files.finish(writing, state)
         except (OSError, tf.errors.OpError) as error:
-            if writing is not None:
-                shutil.rmtree(writing, ignore_errors=True)
-            raise CheckpointError(self._not_written(progress.step, error)) from error
+            shutil.rmtree(writing, ignore_errors=True)
+            raise CheckpointError(self._not_written(step, error)) from error
         self._remove_old(path)
-        return path
 
     def update_progress(self, path: Path, progress: Progress, *, best: bool = False) -> None:
         """Replace a checkpoint's progress, for example once its variables are validated. Its variables stay.
@@ -112,6 +145,7 @@ class Checkpoints:
         Raises:
             CheckpointError: The change could not be written. The checkpoint has not changed.
         """
+        self.finish()
         try:
             files.replace_state(path, {"progress": progress.to_json(), "best": best})
         except (OSError, BrokenCheckpointError) as error:
@@ -120,6 +154,7 @@ class Checkpoints:
 
     def discard(self, path: Path) -> None:
         """Remove a checkpoint whose variables have turned out to be unusable."""
+        self.finish()
         files.remove(path)
 
     def latest(self) -> Path | None:
@@ -134,11 +169,8 @@ class Checkpoints:
             )
 
     def _load(self, path: Path) -> None:
-        _build_optimizers(self.tracked)
         try:
-            status = tf.train.Checkpoint(**self.tracked).read(str(path / _VARIABLES))
-            status.expect_partial()  # otherwise it logs at exit what assert_consumed() reports
-            status.assert_consumed()
+            self._variables.read(path / _VARIABLES)
         except (AssertionError, ValueError, tf.errors.OpError) as error:
             raise CheckpointError(_mismatch_sentences(path, error)) from error
 
@@ -193,12 +225,10 @@ def resume(saved: Checkpoints, *, best: bool = False, warn: Callable[[str], None
     Raises:
         CheckpointError: On rank 0; see Checkpoints.restore.
     """
-    _build_optimizers(saved.tracked)
+    build_optimizers(saved.tracked)
     progress = broadcast(saved.restore(best=best, warn=warn) if hvd.rank() == 0 else None)
-    # Each variable once: the moving average may contain a model's weights, too.
-    variables = {id(variable): variable for entry in saved.tracked.values() for variable in _variables(entry)}
-    if variables:
-        hvd.broadcast_variables(list(variables.values()), root_rank=0)
+    if variables := Variables(saved.tracked).broadcastable():
+        hvd.broadcast_variables(variables, root_rank=0)
     return progress
 
 
@@ -207,24 +237,6 @@ def _state(path: Path) -> dict[str, Any] | None:
         return files.read_state(path)
     except (BrokenCheckpointError, OSError):
         return None
-
-
-def _build_optimizers(tracked: Mapping[str, Any]) -> None:
-    """Build Keras optimizers if there is exactly one model. Optimizers that are already built do not change."""
-    models = [entry for entry in tracked.values() if isinstance(entry, tf.keras.Model) and entry.built]
-    for entry in tracked.values():
-        if isinstance(entry, tf.keras.optimizers.Optimizer) and len(models) == 1:
-            entry.build(models[0].trainable_variables)
-
-
-def _variables(entry: Any) -> list[Any]:
-    if isinstance(entry, tf.Variable):
-        return [entry]
-    variables = getattr(entry, "variables", None)
-    if variables is None:
-        state = getattr(entry, "state", None)  # of a tf.random.Generator
-        return [state] if isinstance(state, tf.Variable) else []
-    return list(variables() if callable(variables) else variables)
 
 
 def _shown(identity: Mapping[str, str | int]) -> str:

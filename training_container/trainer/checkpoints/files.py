@@ -18,7 +18,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -55,12 +55,26 @@ def begin(parent: Path, step: int) -> Path:
 
     Its number is higher than that of every other folder, complete or not.
     """
-    for left in parent.glob(f"{_WRITING}*"):
-        _delete(left)
-    number = 1 + max((_age(path.name)[0] for path in folders(parent)), default=0)
-    writing = parent / f"{_WRITING}checkpoint-{number:06d}-step-{step:09d}"
+    remove_unfinished(parent)
+    writing = writing_folder(parent, next_number(parent), step)
     writing.mkdir(parents=True)
     return writing
+
+
+def remove_unfinished(parent: Path) -> None:
+    """Delete unfinished folders of processes that were killed."""
+    for left in parent.glob(f"{_WRITING}*"):
+        _delete(left)
+
+
+def next_number(parent: Path) -> int:
+    """Return a number that is higher than that of every folder, complete or not."""
+    return 1 + max((_age(path.name)[0] for path in folders(parent)), default=0)
+
+
+def writing_folder(parent: Path, number: int, step: int) -> Path:
+    """Return the path of a checkpoint's folder while it is written."""
+    return parent / f"{_WRITING}checkpoint-{number:06d}-step-{step:09d}"
 
 
 def finish(writing: Path, state: Mapping[str, Any]) -> Path:
@@ -71,21 +85,37 @@ def finish(writing: Path, state: Mapping[str, Any]) -> Path:
     Raises:
         OSError: For example, the disk is full.
     """
-    files = dict(_flush_files(writing))
-    _write_state(writing / STATE, dict(state) | {"files": files})
-    _flush(writing)
-    final = writing.with_name(writing.name.removeprefix(_WRITING))
-    writing.rename(final)
-    _flush(final.parent)
-    return final
+    write_state(writing, state, flushed_files(writing))
+    return publish(writing)
 
 
-def _flush_files(writing: Path) -> Iterator[tuple[str, list[int | str]]]:
-    """Flush the files of a checkpoint, and yield the path, size and checksum of each."""
-    for path in sorted(writing.rglob("*")):
-        if path.is_file() and not is_foreign(path.name):
-            _flush(path)
-            yield str(path.relative_to(writing)), _size_and_checksum(path)
+def flushed_files(writing: Path, is_included: Callable[[str], bool] = bool) -> dict[str, list[int | str]]:
+    """Flush files of a checkpoint, by default all, and return the size and checksum of each by its path."""
+    paths = [path for path in sorted(writing.rglob("*")) if path.is_file() and not is_foreign(path.name)]
+    names = {path: str(path.relative_to(writing)) for path in paths}
+    return {name: _flushed(path) for path, name in names.items() if is_included(name)}
+
+
+def write_state(writing: Path, state: Mapping[str, Any], listed: Mapping[str, list[int | str]]) -> None:
+    """Write state.json with the sizes and checksums of `flushed_files`."""
+    _write_state(writing / STATE, {**state, "files": dict(listed)})
+
+
+def publish(writing: Path) -> Path:
+    """Rename a folder with all its files, unless another host that shares it has done so. Return its path."""
+    try:
+        _flush(writing)
+        writing.rename(final(writing))
+    except FileNotFoundError:
+        if not final(writing).exists():
+            raise
+    _flush(writing.parent)
+    return final(writing)
+
+
+def final(writing: Path) -> Path:
+    """Return the path of a folder of `begin` after it has been renamed."""
+    return writing.with_name(writing.name.removeprefix(_WRITING))
 
 
 def is_foreign(name: str) -> bool:
@@ -113,14 +143,14 @@ def _write_state(path: Path, content: Mapping[str, Any]) -> None:
     _flush(path)
 
 
-def read(folder: Path) -> dict[str, Any]:
-    """Return a checkpoint's state.json after verifying every byte of its files.
+def read(folder: Path, part: int = 0, parts: int = 1) -> dict[str, Any]:
+    """Return a checkpoint's state.json after verifying every byte of its files, or of this part of them.
 
     Raises:
         BrokenCheckpointError: A file is missing, truncated or modified.
     """
     state = read_state(folder)
-    for name, (size, checksum) in state["files"].items():
+    for name, (size, checksum) in list(state["files"].items())[part::parts]:
         if (actual := _size_and_checksum(folder / name)) != [size, checksum]:
             raise BrokenCheckpointError(f"{name} has the CRC32C {actual[1]}, but {STATE} has {checksum}")
     return state
@@ -193,6 +223,11 @@ def _flush(path: Path) -> None:
         os.fsync(number)
     finally:
         os.close(number)
+
+
+def _flushed(path: Path) -> list[int | str]:
+    _flush(path)
+    return _size_and_checksum(path)
 
 
 def _size_and_checksum(path: Path) -> list[int | str]:
