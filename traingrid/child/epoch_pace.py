@@ -19,6 +19,10 @@ class EpochPace:
         self._begin: tuple[float, float] | None = None
         self._epoch = 0.0
 
+    def restart(self) -> None:
+        """Begin the measurement anew, because the training has no instances; the last pace stays until then."""
+        self._begin = None
+
     def read(self, epoch: float | None, now: float) -> None:
         """Take the last epoch of a read of the log.
 

@@ -26,7 +26,16 @@ from traingrid.child.spot_policy import may_leave_spot, must_leave_spot
 from traingrid.child.watch import Watch
 from traingrid.job.backend_traits import backend_field
 from traingrid.job.candidates import Candidate, candidates_of, next_candidate, sentence_part
-from traingrid.job.failures import CAPACITY, DEADLINE, FAILURES, STOPPED_BY_USER, Failure, failure_of_end, may_try_again
+from traingrid.job.failures import (
+    CAPACITY,
+    DEADLINE,
+    EARLY_STOPS,
+    FAILURES,
+    STOPPED_BY_USER,
+    Failure,
+    failure_of_end,
+    may_try_again,
+)
 from traingrid.job.initial_model import needs_model_copy
 from traingrid.job.job import job_in_region, job_on_demand
 from traingrid.job.state import FINAL_STATES, JobState
@@ -188,7 +197,7 @@ class Supervisor:
         """Record the end of an attempt, or start the next one, by one conditional write."""
         item, cancelled = attempt.item(), attempt.is_cancelled()
         failure = failure_of_end(training_job, item.stopped_for)
-        if cancelled and failure in {CAPACITY, DEADLINE} and training_job.state == JobState.STOPPED:
+        if cancelled and failure and failure.name in EARLY_STOPS and training_job.state == JobState.STOPPED:
             failure = STOPPED_BY_USER  # the cancel was recorded while the training job stopped for another attempt
         if failure is CAPACITY:
             capacity.missing()

@@ -183,6 +183,7 @@ class Watch:
             self.on_start()
         else:
             self._log.expect_start()
+            self._epoch_pace.restart()
         if _runs(item) or item.state in FINAL_STATES:
             self._follow_log(last=item.state in FINAL_STATES)
 

@@ -118,9 +118,7 @@ def layout_of(objects: Listing, folder: S3Uri, channel_names: Sequence[str]) -> 
     """
     first, root = channel_names[0], S3Uri(folder.bucket, f"{folder.key}/" if folder.key else "")
     folders = [name for name in channel_names if _has_data(objects, _folder_below(root, f"{name}/"))]
-    matches = {
-        name: [*_entries(objects, _folder_below(root, f"{name}-"))] for name in channel_names if name not in folders
-    }
+    matches = {name: _matches(objects, root, name) for name in channel_names if name not in folders}
     files = [name for name, entries in matches.items() if not all(entry.endswith("/") for entry in entries)]
     if folders and files:
         text = f"{root} has the folder {folders[0]}/ and files {files[0]}-*, so its channels are not certain."
@@ -237,6 +235,16 @@ def _has_data(objects: Listing, folder: S3Uri) -> bool:
         if names.is_data(name) and (not entry.endswith("/") or _has_data(objects, S3Uri(folder.bucket, entry))):
             return True
     return False
+
+
+def _matches(objects: Listing, root: S3Uri, name: str) -> list[str]:
+    """Return the files and folders of a folder that begin with the prefix of a channel, without those that are no data.
+
+    Args:
+        name: The channel.
+    """
+    entries = _entries(objects, _folder_below(root, f"{name}-"))
+    return [entry for entry in entries if names.is_data(entry.removeprefix(root.key).rstrip("/"))]
 
 
 def _entries(objects: Listing, prefix: S3Uri) -> Iterator[str]:

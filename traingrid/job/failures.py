@@ -287,6 +287,8 @@ FAILURES: Mapping[str, Failure] = {
 }
 TAKEN_NAMES = frozenset({CONFLICT.name, OTHER_REQUEST.name})
 """The failures of a line whose training job name another training job has; that job's outcome is not the line's."""
+EARLY_STOPS = frozenset({CAPACITY.name, DEADLINE.name})
+"""The failure classes for which a child itself stops a training job that runs or waits, to go on in another attempt."""
 
 # Messages of ValidationException, and of a FailureReason without another prefix, as public records have them
 # (tests/unit/job/failure_texts.jsonl, with their sources). The order matters: messages about an image, the network and

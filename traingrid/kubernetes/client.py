@@ -13,6 +13,7 @@ import json
 import time
 from contextlib import closing
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from traingrid.kubernetes.connection import Connection, RequestLimits
@@ -197,9 +198,12 @@ class Client:
         with closing(self._connection.reply("GET", path, query, tries=1, silent_seconds=seconds)) as reply:
             for line in self._connection.lines(reply):
                 event = json_object(line, f"A change of {kind.plural}")
-                if event["type"] == "ERROR":
-                    status = event["object"]
-                    raise error_of(int(status.get("code") or 0), status)
+                changed = event.get("object")
+                if not isinstance(changed, dict):
+                    raise ApiError(HTTPStatus.OK, "", f"a change of {kind.plural} without its object")
+                if event.get("type") == "ERROR":
+                    code = changed.get("code")
+                    raise error_of(code if isinstance(code, int) else 0, changed)
                 yield event
 
     def log(self, pod: str, container: str, since: str = "", tail: int | None = None) -> Iterator[str]:

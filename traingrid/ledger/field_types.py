@@ -51,9 +51,10 @@ def _latest() -> float:
     return time.time() + _CLOCKS_DIFFER_SECONDS
 
 
-def _is_time(value: Any) -> bool:
-    is_time = isinstance(value, str) and _TIME.fullmatch(value) is not None and _is_iso(value)
-    return is_time and value <= timestamp(_latest())
+def is_time(value: Any) -> bool:
+    """Return True for a timestamp of the ledger that is not in the future."""
+    has_form = isinstance(value, str) and _TIME.fullmatch(value) is not None and _is_iso(value)
+    return has_form and value <= timestamp(_latest())
 
 
 def _whole(least: int, greatest: int) -> Kind:
@@ -75,8 +76,8 @@ def map_of(kind: Kind) -> Kind:
 
 
 TEXT: Kind = ("a text", _is_text)
-TIME: Kind = ("a time in UTC from 1970 to the present", _is_time)
-TIME_OR_EMPTY: Kind = (f"{TIME[0]}, or empty", lambda value: value == "" or _is_time(value))
+TIME: Kind = ("a time in UTC from 1970 to the present", is_time)
+TIME_OR_EMPTY: Kind = (f"{TIME[0]}, or empty", lambda value: value == "" or is_time(value))
 ISO_TIME: Kind = ("a time in ISO 8601", _is_iso)
 ISO_TIME_OR_EMPTY: Kind = ("a time in ISO 8601, or empty", lambda value: value == "" or _is_iso(value))
 JOBS: Kind = _whole(0, MAX_JOBS)

@@ -18,6 +18,7 @@ from traingrid.aws.s3 import object_of_event
 from traingrid.aws.s3_uri import ObjectVersion, S3Uri
 from traingrid.errors import TraingridError, UsageError
 from traingrid.ledger.facts import Claim
+from traingrid.ledger.field_types import is_time
 from traingrid.ledger.submission_item import Array
 from traingrid.ledger.timestamps import now
 from traingrid.manifest import parse as manifest
@@ -88,7 +89,8 @@ class ManifestVersion:
         version = detail["object"].get("version-id")
         if not version:
             raise UsageError(f"The bucket {bucket} is not versioned.", "Enable its versioning and upload again.")
-        size, uploaded_at = int(detail["object"].get("size", 0)), event.get("time", "")
+        size, sent_at = int(detail["object"].get("size", 0)), event.get("time", "")
+        uploaded_at = sent_at if is_time(sent_at) else ""  # an event that was not sent by S3 may have another text
         return cls(uri=S3Uri(bucket, key), version=version, size=size, uploaded_at=uploaded_at)
 
     @property

@@ -24,3 +24,15 @@ def test_the_pace_is_that_between_two_reads_of_the_log(reads: list[tuple[float |
     for epoch, now in reads:
         pace.read(epoch, now)
     assert pace.seconds == pytest.approx(seconds)
+
+
+def test_time_without_instances_does_not_count() -> None:
+    pace = EpochPace()
+    for epoch, now in ((1.0, 0.0), (3.0, 7200.0)):
+        pace.read(epoch, now)
+    pace.restart()
+    assert pace.seconds == 3600.0
+    pace.read(4.0, 30_000.0)
+    assert pace.seconds == 3600.0
+    pace.read(5.0, 34_000.0)
+    assert pace.seconds == 4000.0

@@ -67,6 +67,11 @@ LAYOUTS: dict[str, tuple[list[str], dict[str, str]]] = {
             "validation": "validation-",
         },
     ),
+    "markers of Hadoop are no data": (
+        ["train/a", "validation-2020/a", "train_$folder$", "validation-2020_$folder$", "train-2020_$folder$"],
+        {"train": "train/"},
+    ),
+    "any folders with markers of Hadoop": (["2020/a", "validation-2020/a", "validation-2020_$folder$"], {"train": ""}),
     "a partition is data": (["train/_day=3/a"], {"train": "train/"}),
     "a million hidden files before the data": (
         [*(f"train/._{n}" for n in range(3000)), "train/a"],

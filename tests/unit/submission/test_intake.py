@@ -542,6 +542,26 @@ def test_a_too_large_size_in_an_event_is_refused_without_reading() -> None:
     assert source.size == 10**9
 
 
+@pytest.mark.parametrize(
+    ("time", "uploaded_at"),
+    [
+        ("2026-11-01T09:00:00Z", "2026-11-01T09:00:00Z"),
+        ("2026-11-01T09:00:00.123Z", ""),
+        ("2026-11-01T09:00:00+00:00", ""),
+        ("2199-01-01T00:00:00Z", ""),
+        (["now"], ""),
+    ],
+)
+def test_an_event_with_another_time_leaves_a_readable_item(intake: Intake, time: Any, uploaded_at: str) -> None:
+    uploaded = upload(intake, SAMPLE)
+    source = ManifestVersion.from_event(event(uploaded.uri.key, uploaded.version) | {"time": time})
+    assert source is not None
+    submission = intake.accept(replace(source, uri=uploaded.uri), owner="request-1")["submission"]
+    item = intake.ledger.submission(submission)
+    assert item is not None
+    assert item.uploaded_at == uploaded_at
+
+
 @pytest.mark.parametrize("key", ["manifests/", "manifests/x.csv.report.json"])
 def test_folders_and_reports_are_not_manifests(key: str) -> None:
     assert ManifestVersion.from_event(event(key)) is None

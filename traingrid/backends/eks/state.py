@@ -11,8 +11,8 @@ from traingrid.backends.eks.pod_template import PREPARE, RESULTS, TRAIN
 from traingrid.backends.eks.pods import Pod
 from traingrid.backends.eks.running import overdue_reason, phase_of
 from traingrid.job.failures import (
-    CAPACITY,
     CAPACITY_WAIT_EXCEEDED,
+    EARLY_STOPS,
     FAILURES,
     LOST_NODE,
     MAX_RUNTIME,
@@ -235,8 +235,8 @@ def _stop_state(cluster_job: ClusterJob) -> _State:
         return _State(state=JobState.STOPPED, phase=CAPACITY_WAIT_EXCEEDED, reason=reason)
     if stopped_for == MAX_RUNTIME.name:
         return _overtime(cluster_job)
-    if stopped_for in FAILURES:
-        return _failure(message, stopped_for)
+    if noted_failure := _noted_failure(cluster_job):
+        return _failure(message, noted_failure)
     reason = (
         ""
         if stopped_for
@@ -245,11 +245,16 @@ def _stop_state(cluster_job: ClusterJob) -> _State:
     return _State(state=JobState.STOPPED, phase="Stopped", reason=reason)
 
 
+def _noted_failure(cluster_job: ClusterJob) -> str:
+    """Return the failure class with which traingrid has ended a training job; empty if a child or person stopped it."""
+    stopped_for = cluster_job.annotations.get(labels.STOPPED_FOR, "")
+    return stopped_for if stopped_for in FAILURES and stopped_for not in EARLY_STOPS else ""
+
+
 def _failure_state(cluster_job: ClusterJob) -> _State:
     """Return the failure of the host that failed first, apart from those that were stopped because of it."""
-    stopped_for = cluster_job.annotations.get(labels.STOPPED_FOR, "")
     # Of a worker, whose pod may be gone. The deletion follows the note at once, so one without it is of another writer.
-    if cluster_job.deleted_at is not None and stopped_for in FAILURES and stopped_for != CAPACITY.name:
+    if cluster_job.deleted_at is not None and _noted_failure(cluster_job):
         return _stop_state(cluster_job)
     is_noted = labels.TRAINED in cluster_job.annotations and not _has_failed_by_itself(cluster_job)
     if is_noted or has_trained_in_time(cluster_job):

@@ -697,6 +697,20 @@ ENDED: dict[str, tuple[ClusterJob, str, str, str]] = {
         "capacity",
         "It was stopped after its capacity_wait. Until then: It waits in a queue.",
     ),
+    "stopped for its deadline": (
+        found(deleted=at(40), annotations={"traingrid/stopped-for": "deadline"}),
+        "Stopped",
+        "stopped_by_user",
+        "",
+    ),
+    "failed by itself before it was stopped for its deadline": (
+        found(
+            failed(text="own"), conditions=FAILED, deleted=at(400), annotations={"traingrid/stopped-for": "deadline"}
+        ),
+        "Failed",
+        "algorithm",
+        "AlgorithmError: own",
+    ),
     "image was never pulled": (
         found(
             deleted=at(40),
@@ -741,6 +755,13 @@ def test_the_facts_of_a_completed_training_job_come_from_its_pods() -> None:
 def test_a_model_that_was_uploaded_after_the_deadline_is_kept(until: int, state: str) -> None:
     seen = describe_cluster_job(found(late(train=terminated(until=until)), conditions=FAILED))
     assert (seen.state, seen.artifact) == (state, "s3://out/model.tar.gz")
+
+
+@pytest.mark.parametrize("reason", ["cancel", "capacity", "deadline"])
+def test_a_model_that_is_uploaded_during_a_stop_is_kept_whatever_it_was_stopped_for(reason: str) -> None:
+    noted = {"traingrid/stopped-for": reason}
+    seen = describe_cluster_job(found(late(), conditions=FAILED, deleted=at(400), annotations=noted))
+    assert (seen.state, seen.failure, seen.artifact) == ("Completed", "", "s3://out/model.tar.gz")
 
 
 def test_a_completed_training_job_whose_nodes_are_gone_has_a_model() -> None:
