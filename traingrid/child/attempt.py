@@ -173,7 +173,7 @@ class Attempt:
         return tried
 
     def skip(self, failure: Failure, reason: str, target: Candidate, *, on_demand: bool = False) -> None:
-        """Start the next attempt if no child has requested a training job of this one.
+        """Start the next attempt if this one has no training job, and no request for one is open.
 
         Args:
             reason: The reason, as a sentence.

@@ -67,15 +67,14 @@ class Capacity:
         return self._shortage(self.pool, self.attempt.name) if self._is_shared else None
 
     def move(self, item: JobItem, shortage: Shortage) -> bool:
-        """Move the job to its next candidate without a shortage, if no training job of the attempt was ever requested.
+        """Move the job to its next candidate without a shortage, if no training job of the attempt may exist or start.
 
-        A requested training job may exist and start later, even if its request was refused: another child of this line
-        may have sent a second request.
+        Another child of this line may have sent a request, too, so each one must have been refused.
 
         Returns:
             True if this attempt is over.
         """
-        if item.training_job:
+        if not item.is_unrequested:
             return False
         attempt = self.attempt
         following = names.training_job(attempt.grid, attempt.submission, attempt.job.index, attempt.number + 1)

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 def leave_spot(attempt: Attempt, item: JobItem) -> bool:
-    """Start the next attempt with on-demand instances if a spot job must leave and no training job was requested.
+    """Start the next attempt with on-demand instances if a spot job must leave, and has no training job.
 
     Returns:
         True if this attempt is over.
     """
     now = attempt.clock.wall()
-    if item.training_job or not must_leave_spot(attempt.job, item, now):
+    if not item.is_unrequested or not must_leave_spot(attempt.job, item, now):
         return False
     reason = f"{DEADLINE.sentence} {reason_to_leave(attempt.job, item, now)}"
     attempt.skip(DEADLINE, reason, attempt.candidate, on_demand=True)  # or another child of this line was faster

@@ -157,7 +157,7 @@ def _hold(attempt: Attempt, item: JobItem, capacity: Capacity, obstacle: Pause |
 
 
 def _wait(attempt: Attempt, error: LaunchError, tries: int, requests: Requests) -> bool:
-    """Record a launch error, and wait before the next attempt; return False if the error is final."""
+    """Record a launch error, and wait before the next request; return False if the attempt is over."""
     failure = error.failure
     facts: JobFacts = {"reason": error.what, "failure": failure.name, "phase": CREATING if error.unresolved else ""}
     if not failure.retried:
@@ -169,7 +169,7 @@ def _wait(attempt: Attempt, error: LaunchError, tries: int, requests: Requests) 
     message = f"{attempt.name}: {error.what} {failure.sentence} Retrying in {seconds:.0f} s."
     logger.info(message, extra={"event": "refused", "failure": failure.name, "seconds": seconds})
     attempt.clock.sleep(seconds)
-    return True
+    return not leave_spot(attempt, attempt.item())
 
 
 def _record_launch(attempt: Attempt, training_job: TrainingJobDescription | None, requests: Requests) -> Launched:

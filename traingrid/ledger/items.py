@@ -324,6 +324,11 @@ class JobItem:
         return self.state not in UNLAUNCHED_STATES or bool(self.training_job_arn)
 
     @property
+    def is_unrequested(self) -> bool:
+        """True if no training job of the current attempt exists or may still be created: each request was refused."""
+        return not self.training_job or not (self.was_seen or self.phase or self.open_requests)
+
+    @property
     def creates_end_at(self) -> float:
         """The time in seconds since 1970 from which on no training job of the current attempt can be created any more.
 

@@ -15,7 +15,7 @@ from traingrid.aws.clients import ClientFactory, client
 from traingrid.aws.dynamodb import Table
 from traingrid.aws.outage import Patient
 from traingrid.job.backend_traits import DEFAULT_BACKEND, backend_field
-from traingrid.job.state import FINAL_STATES, JobState
+from traingrid.job.state import FINAL_STATES, UNLAUNCHED_STATES, JobState
 from traingrid.ledger.damage import Damaged
 from traingrid.ledger.errors import ItemError, each
 from traingrid.ledger.first_item import first_item
@@ -52,6 +52,9 @@ _UNSETTLED = "( #item = :submission AND attribute_not_exists ( settled ) ) OR "
 _UNSETTLED += "( begins_with ( #item , :job ) AND NOT #state IN ( :final0 , :final1 , :final2 ) )"
 # The items of cancels and retries sort before those of jobs, so that `items` does not return them.
 _RETRY = "array#retry-"
+# See `JobItem.is_unrequested`: a claim names its request and the phase, and a refusal removes both.
+_UNREQUESTED = "( attribute_not_exists(training_job) OR ( attribute_not_exists(open_requests) AND #phase = :refused"
+_UNREQUESTED += " AND attribute_not_exists(training_job_arn) AND #state IN (:unlaunched0, :unlaunched1) ) )"
 # The fields that belong to one attempt, and are removed when the next one begins.
 _OF_AN_ATTEMPT = (
     *("phase", "failure", "training_job", "training_job_arn", "artifact", "metrics", "progress", "progress_at"),
@@ -426,7 +429,8 @@ class Ledger:
             reopen: A unique value for a person's retry, which requires that the job is recorded as failed or stopped.
                 Empty for an automatic retry, which requires that no final state is recorded.
             array_file: The array file whose children launch the next attempt; by default it does not change.
-            unrequested: Require that no child has requested a training job of the previous attempt.
+            unrequested: Require that no training job of the previous attempt exists or may still be created
+                (`JobItem.is_unrequested`).
             on_demand: Use on-demand instances from this attempt on, although the line has `spot`, until a user's retry.
 
         Returns:
@@ -436,7 +440,9 @@ class Ledger:
         if reopen:
             condition, values = "#attempt = :attempt AND #state IN (:failed, :stopped)", {}
             values |= {":failed": JobState.FAILED, ":stopped": JobState.STOPPED}
-        condition += " AND attribute_not_exists(training_job)" if unrequested else ""
+        if unrequested:
+            condition += f" AND {_UNREQUESTED}"
+            values |= {":refused": ""} | _placeholders("unlaunched", UNLAUNCHED_STATES)
         entry: Item = {"attempt": key.attempt, "ended_at": now(), **tried} | ({"reopened": reopen} if reopen else {})
         changes: Item = {"attempt": key.attempt + 1, "state": JobState.PENDING, "region": region, "batch_child": ""}
         changes |= {"opened_at": now()}
@@ -577,4 +583,8 @@ def _cancels(items: Iterable[Item]) -> Iterator[Cancel | Damaged]:
 
 
 def _final_states() -> Item:
-    return {f":final{number}": state for number, state in enumerate(sorted(FINAL_STATES))}
+    return _placeholders("final", FINAL_STATES)
+
+
+def _placeholders(prefix: str, states: Iterable[JobState]) -> Item:
+    return {f":{prefix}{number}": state for number, state in enumerate(sorted(states))}

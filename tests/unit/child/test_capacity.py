@@ -376,14 +376,21 @@ def test_a_job_whose_request_may_have_been_accepted_neither_moves_nor_waits(
     assert (item.state, item.attempt, log.of("capacity_wait")) == ("Completed", 1, [])
 
 
-def test_a_job_with_a_refused_request_waits_and_does_not_move(roaming: Job, ledger: Ledger) -> None:
-    """Another child of the line may have sent the same request a moment ago."""
+@pytest.mark.parametrize("open_request", ["", "request-of-another-child"])
+def test_a_job_whose_requests_were_all_refused_may_move(roaming: Job, ledger: Ledger, open_request: str) -> None:
+    """The request of another child of the line, which is not answered yet, may create the training job."""
     here, there, time = FakeBackend(COMPLETED), FakeBackend(COMPLETED), FakeTime()
     here.refusals = [QUOTA_IS_USED_UP]
-    shortage = short(pool_of(roaming))
-    time.on_sleep = lambda: None if ledger.shortages() else ignored(recorded(ledger, shortage))
+
+    def short_of_capacity() -> None:
+        if not ledger.shortages():
+            recorded(ledger, short(pool_of(roaming)))
+            ledger.record_job(job_key(), {}, opens=open_request)
+
+    time.on_sleep = short_of_capacity
     item = supervisor(roaming, {"us-east-1": here, "eu-west-1": there}, ledger, time).run()
-    assert (here.created, there.created, item.attempt) == ([NAME], [], 1)
+    moved = not open_request
+    assert (len(here.created), len(there.created), item.attempt) == ((0, 1, 2) if moved else (1, 0, 1))
 
 
 def test_a_child_does_not_move_a_line_whose_other_child_is_launching_it(roaming: Job, ledger: Ledger) -> None:

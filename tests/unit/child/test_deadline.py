@@ -5,11 +5,12 @@ from dataclasses import replace
 import pytest
 
 from tests.support.shortages import pool_of, recorded, short
-from tests.support.supervised_job import NAME, known, supervisor
+from tests.support.supervised_job import NAME, QUOTA_IS_USED_UP, known, supervisor
 from tests.support.training_jobs import COMPLETED, FIRST_MOMENT, NO_CAPACITY, STOPPED, TRAINING, FakeBackend, FakeTime
 from traingrid.child.capacity import Capacity
 from traingrid.child.spot_policy import must_leave_spot, work_of
 from traingrid.job.job import Job
+from traingrid.job.observed import TrainingJobDescription
 from traingrid.job.state import JobState
 from traingrid.ledger.items import JobItem, RecordedAttempt
 from traingrid.ledger.ledger import Ledger
@@ -102,6 +103,23 @@ def test_a_training_that_falls_behind_continues_on_demand(job: Job, ledger: Ledg
     first = item.tried[0]
     assert (item.state, item.on_demand, first.failure, first.epoch) == ("Completed", True, "deadline", 3)
     assert first.reason.startswith("0.8 h of work left, 1.3 h until the deadline")
+
+
+class NoSpotQuota(FakeBackend):
+    """A service whose quota of spot instances is used up."""
+
+    def start(self, name: str, job: Job, tags: dict[str, str]) -> TrainingJobDescription | None:
+        if job.spot:
+            raise QUOTA_IS_USED_UP
+        return super().start(name, job, tags)
+
+
+def test_a_job_that_is_refused_for_its_spot_quota_trains_on_demand_in_time(job: Job, ledger: Ledger) -> None:
+    backend, time = NoSpotQuota(COMPLETED), FakeTime()
+    item = supervisor(spot(job, 3), backend, ledger, time).run()
+    assert (item.state, item.on_demand, [request.spot for request in backend.jobs]) == ("Completed", True, [False])
+    assert HOUR < time.seconds < 2 * HOUR
+    assert item.tried[0].reason.startswith("Spot instances might not end the job by its deadline.")
 
 
 @pytest.mark.parametrize(("printed", "recorded_epoch"), [("1e13", 10), ("9e37", 10), ("0.5", 0), ("4.7", 4)])
