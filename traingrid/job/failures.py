@@ -102,7 +102,7 @@ DEADLINE = Failure(
     counted=False,  # it is traingrid's own decision
     exit_code=JOB_FAILED,
     sentence="Spot instances might not end the job by its deadline.",
-    next_step="",
+    next_step="Retry the line (`traingrid retry`), if necessary with a later finish_by.",
 )
 SPOT_INTERRUPTION = Failure(
     "spot_interruption",
