@@ -238,11 +238,7 @@ def _has_data(objects: Listing, folder: S3Uri) -> bool:
 
 
 def _matches(objects: Listing, root: S3Uri, name: str) -> list[str]:
-    """Return the files and folders of a folder that begin with the prefix of a channel, without those that are no data.
-
-    Args:
-        name: The channel.
-    """
+    """Return the files and folders of a folder that begin with a channel's name, without those that are no data."""
     entries = _entries(objects, _folder_below(root, f"{name}-"))
     return [entry for entry in entries if names.is_data(entry.removeprefix(root.key).rstrip("/"))]
 
