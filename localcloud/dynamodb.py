@@ -94,7 +94,8 @@ def _query_of_partition(
         return _query_of_items(entries, table, hash_key, comparison, values, *more, **options)
     if not table.range_key_attr or hash_key not in table.items:
         return _query(table, hash_key, comparison, values, *more, **options)
-    meets, bounds = get_comparison_func(comparison or ""), [value.cast_value for value in values]
+    meets = get_comparison_func(comparison or "")
+    bounds = [value.cast_value for value in values]
     items = [
         item
         for key, item in table.items[hash_key].items()

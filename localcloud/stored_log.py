@@ -37,7 +37,9 @@ class StoredLogStream(MotoLogStream):
         super().__init__(log_group, name)
         self._file = tempfile.TemporaryFile()  # noqa: SIM115  # open as long as the stream exists
         weakref.finalize(self, self._file.close)
-        self._times, self._ingested, self._ends = array("q"), array("q"), array("Q", [0])
+        self._times = array("q")
+        self._ingested = array("q")
+        self._ends = array("Q", [0])
         self._is_cut = False
         self._access = threading.Lock()
 

@@ -33,10 +33,8 @@ class Alarms(AlarmTopic):
 
     def failing(self, subject: str, function: lambda_.IFunction) -> None:
         """Alarm when a function has errors or is throttled in each of three periods of 5 minutes."""
-        errors, throttles = (
-            function.metric_errors(period=_PERIOD, statistic="Sum"),
-            function.metric_throttles(period=_PERIOD, statistic="Sum"),
-        )
+        errors = function.metric_errors(period=_PERIOD, statistic="Sum")
+        throttles = function.metric_throttles(period=_PERIOD, statistic="Sum")
         self.alarm(
             "failing",
             subject,

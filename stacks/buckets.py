@@ -49,7 +49,8 @@ def _as_it_is_in_the_account(scope: Construct, name: str) -> str:
     literally, not as an expression
     (https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/import-resources-automatically.html).
     """
-    account, own = scope.node.try_get_context("account"), Stack.of(scope).account
+    account = scope.node.try_get_context("account")
+    own = Stack.of(scope).account
     return name.replace(Aws.ACCOUNT_ID, str(account) if Token.is_unresolved(own) else own) if account else name
 
 

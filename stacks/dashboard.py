@@ -48,7 +48,8 @@ class Dashboard(Construct):
 
     def _undelivered_events(self) -> cloudwatch.GraphWidget:
         """Show the depth of every dead-letter queue; its name begins with its stack's name."""
-        control, accounts = names.control_stack(self._grid.name), self._grid.other_accounts()
+        control = names.control_stack(self._grid.name)
+        accounts = self._grid.other_accounts()
         stacks = {control: self._grid.home} | {
             names.region_stack(self._grid.name, region): region for region in self._grid.regions
         }

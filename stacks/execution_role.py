@@ -132,7 +132,8 @@ class ExecutionRole(Construct):
         ec2 = f"arn:aws:ec2:{region}:{Aws.ACCOUNT_ID}"
         subnets = [f"{ec2}:subnet/{subnet}" for subnet in settings.subnets]
         groups = [f"{ec2}:security-group/{group}" for group in settings.security_groups]
-        interfaces, because = f"{ec2}:network-interface/*", "EC2 chooses the ids of network interfaces"
+        interfaces = f"{ec2}:network-interface/*"
+        because = "EC2 chooses the ids of network interfaces"
         grant(self.role, ["ec2:CreateNetworkInterface"], [*subnets, *groups, interfaces], because=because)
         grant(
             self.role,

@@ -89,7 +89,8 @@ class Orchestrator(Construct):
             maxv_cpus=grid.orchestrator.max_vcpus,
         )
         # Batch cannot change a queue between shared and not shared, so each is a separate queue.
-        name, shared = names.job_queue(grid.name, shared=bool(grid.shares)), "Shared" * bool(grid.shares)
+        name = names.job_queue(grid.name, shared=bool(grid.shares))
+        shared = "Shared" * bool(grid.shares)
         return batch.JobQueue(
             self,
             f"{shared}Queue",

@@ -60,7 +60,8 @@ def creation_conditions(grid: GridSettings, regions: Iterable[str]) -> Condition
     hosts or GPUs; the manifest check limits those (docs/security.md). The keys:
     https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonsagemaker.html.
     """
-    training, listed = grid.training, [grid.regions[region] for region in regions]
+    training = grid.training
+    listed = [grid.regions[region] for region in regions]
     subnets = [subnet for region in listed for subnet in region.subnets]
     groups = [group for region in listed for group in region.security_groups]
     one_of = {"sagemaker:InstanceTypes": list(grid.allowed_instance_types())}

@@ -13,7 +13,8 @@ from traingrid.names import Part
 def let_use(role: iam.Role, grid: GridSettings, region: str) -> None:
     """Allow a role to upload data, download results, read logs, and list images."""
     account = Aws.ACCOUNT_ID
-    own, output = names.data_bucket(grid.name, account, region), names.output_bucket(grid.name, account, region)
+    own = names.data_bucket(grid.name, account, region)
+    output = names.output_bucket(grid.name, account, region)
     buckets = [f"arn:aws:s3:::{bucket}" for bucket in (*grid.data_buckets(account, region), output)]
     grant(role, ["s3:ListBucket"], buckets)
     grant(role, ["s3:GetObject"], [f"arn:aws:s3:::{output}/*"], because="A user may read any result")
@@ -59,7 +60,8 @@ def let_check_up(role: iam.Role, grid: GridSettings, region: str) -> None:
 
 def _let_check_cluster(role: iam.Role, grid: GridSettings, region: str, cluster: str) -> None:
     """Allow a role to check that the grid's roles and pods have access to a cluster, and that the agent is there."""
-    eks, because = f"arn:aws:eks:{region}:{Aws.ACCOUNT_ID}", "EKS appends an id of its choice to these ARNs"
+    eks = f"arn:aws:eks:{region}:{Aws.ACCOUNT_ID}"
+    because = "EKS appends an id of its choice to these ARNs"
     parts: tuple[Part, ...] = ("launch", "sweep", "use")
     entries = [
         f"{eks}:access-entry/{cluster}/role/{Aws.ACCOUNT_ID}/{names.acting_role(grid.name, part, region)}/*"

@@ -61,7 +61,9 @@ class Workers(Generic[T]):
         self, work: Callable[[T], None], values: Iterable[T], threads: int, stopped: Callable[[], bool] = lambda: False
     ) -> None:
         self._work, self._values, self._stopped = work, iter(values), stopped
-        self._lock, self._not_held, self._ended = threading.Lock(), threading.Event(), threading.Event()
+        self._lock = threading.Lock()
+        self._not_held = threading.Event()
+        self._ended = threading.Event()
         self._not_held.set()
         self._error: BaseException | None = None
         self._exhausted = False

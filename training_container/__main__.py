@@ -194,7 +194,8 @@ def follow(job: TrainingJob, config: Config | None, stop_file: Path, connected: 
     compiling = kernel_cache.COMPILING_SECONDS if kernel_cache.compiles_kernels(job) else 0.0
     if compiling:
         print(_COMPILING.format(type=job.resources["current_instance_type"], seconds=compiling))
-    silence, stop = SilenceWatch(limit, code, compiling), StopLimit(stop_file, is_script=bool(job.launch.script))
+    silence = SilenceWatch(limit, code, compiling)
+    stop = StopLimit(stop_file, is_script=bool(job.launch.script))
     with metric_feed(history, print) as feed, kernel_cache.kept(job, environment):
         readers = Readers(watch=watch, feed=feed, silence=silence, stop=stop, others=connected)
         status = forward_output(command, environment, readers)

@@ -162,7 +162,8 @@ class StackBackend(CloudFormationBackend):
         """UpdateStack: returns after the deployment."""
         stack = self.get_stack(name)
         _refuse_after_failed_creation(stack)
-        stack.role_arn, stack.tags = role_arn, tags if tags is not None else stack.tags
+        stack.role_arn = role_arn
+        stack.tags = tags if tags is not None else stack.tags
         self._deploy(stack, template, self._resolve_update_parameters(stack, parameters), "UPDATE")
         return stack
 

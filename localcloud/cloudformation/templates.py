@@ -28,7 +28,8 @@ def template_from_url(template_url: str, account_id: str, partition: str) -> str
         partition: Partition of the bucket.
     """
     parts = urlparse(template_url)
-    host, path = parts.hostname or "", unquote(parts.path.lstrip("/"))
+    host = parts.hostname or ""
+    path = unquote(parts.path.lstrip("/"))
     if ".s3" in host and not host.startswith("s3"):  # BUCKET.s3.REGION.amazonaws.com
         bucket, key = host.split(".s3", 1)[0], path
     else:

@@ -34,13 +34,17 @@ class Build:
         project: Mapping[str, Any],
         overrides: Sequence[Mapping[str, Any]],
     ) -> None:
-        self._cloud, self._project, self.id = cloud, project, f"{project['name']}:{uuid.uuid4()}"
+        self._cloud = cloud
+        self._project = project
+        self.id = f"{project['name']}:{uuid.uuid4()}"
         self._region, self._account = project["arn"].split(":")[3:5]
         self.arn = f"arn:aws:codebuild:{self._region}:{self._account}:build/{self.id}"
         environment = dict(project["environment"])
         merged = {entry["name"]: entry for entry in [*environment.get("environmentVariables", []), *overrides]}
         self._environment = {**environment, "environmentVariables": list(merged.values())}
-        self._status, self._stopped, self._begun = "IN_PROGRESS", False, time.time()
+        self._status = "IN_PROGRESS"
+        self._stopped = False
+        self._begun = time.time()
         self._group: ProcessGroup | None = None
         self._folder = cloud.data_dir / "codebuild" / self.id.replace(":", "-")
         logs = project.get("logsConfig", {}).get("cloudWatchLogs", {})

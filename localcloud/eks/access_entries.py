@@ -109,7 +109,8 @@ def associate(entry: AccessEntry, request: Mapping[str, Any]) -> dict[str, Any]:
         raise errors.invalid_parameter(
             f"The specified policyArn is invalid: {arn} is not a policy that localcloud has."
         )
-    kind, namespaces = scope.get("type") or "cluster", tuple(scope.get("namespaces") or ())
+    kind = scope.get("type") or "cluster"
+    namespaces = tuple(scope.get("namespaces") or ())
     if kind not in ("cluster", "namespace") or (kind == "namespace") is not bool(namespaces):
         text = (
             "The specified accessScope is invalid: the type must be cluster without namespaces, or namespace with them."

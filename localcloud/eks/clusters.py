@@ -143,7 +143,8 @@ class Clusters:
         Raises:
             RefusedError: EKS refuses the request.
         """
-        name, clusters = str(request["name"]), self.of(account, region)
+        name = str(request["name"])
+        clusters = self.of(account, region)
         with self._lock:
             if name in clusters:
                 raise errors.in_use(f"Cluster already exists with name: {name}")

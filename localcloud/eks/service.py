@@ -73,7 +73,8 @@ class _Service:
 
     def __init__(self, clusters: Clusters, signature: Signature) -> None:
         self._clusters, self._key = clusters, signature.access_key
-        self.account, self.region = access_keys.account_of(signature.access_key), signature.region
+        self.account = access_keys.account_of(signature.access_key)
+        self.region = signature.region
         self._known = clusters.of(self.account, self.region)
 
     def create_cluster(self, request: Request) -> Request:
@@ -106,7 +107,8 @@ class _Service:
         return {"accessEntry": self._entry(request).described(request["clusterName"])}
 
     def list_access_entries(self, request: Request) -> Request:
-        policy, entries = request.get("associatedPolicyArn"), self._with_entries(request).entries
+        policy = request.get("associatedPolicyArn")
+        entries = self._with_entries(request).entries
         arns = [arn for arn, entry in entries.items() if policy is None or policy in entry.policies]
         return _page("accessEntries", sorted(arns), request)
 

@@ -194,7 +194,9 @@ class Router:
 
     def _send_to_log_group(self, rule: Rule, target: dict[str, Any], event: Event) -> None:
         arn = target["Arn"].removesuffix(":*")
-        region, account_id, group = region_of_arn(arn), account_of_arn(arn), arn.split(":", 6)[-1]
+        region = region_of_arn(arn)
+        account_id = account_of_arn(arn)
+        group = arn.split(":", 6)[-1]
         if group not in logs_backends[account_id][region].groups:
             raise DeliveryError("NO_RESOURCE", f"The specified log group does not exist: {group}")
         stream = LogStream(account_id, region, group, str(uuid.uuid4()))

@@ -76,7 +76,8 @@ def _dynamodb(call: Asked) -> Named:
 
 
 def _s3(call: Asked) -> Named:
-    bucket, key = f"arn:aws:s3:::{call.text('Bucket')}", call.text("Key")
+    bucket = f"arn:aws:s3:::{call.text('Bucket')}"
+    key = call.text("Key")
     yield "s3:bucket", bucket
     if key or call.operation == "DeleteObjects":
         yield "s3:object", f"{bucket}/{key or '*'}"

@@ -188,7 +188,8 @@ class Api:
         merge = {_MERGE_PATCH: merged, **({} if custom else {_STRATEGIC_PATCH: strategically_merged})}
         if media not in merge:
             raise _unknown_media(_MERGE_PATCH)
-        patch, warnings = _json(request.body), list[str]()
+        patch = _json(request.body)
+        warnings = list[str]()
 
         def changed(current: Object) -> Object:
             new, further = accepted(target.resource, merge[media](current, patch), _strictness(request))

@@ -29,7 +29,8 @@ _VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "updat
 
 def discovery(path: str, resources: Iterable[Resource]) -> dict[str, Any] | None:
     """Return the reply to a path of the discovery, or None for other paths."""
-    parts, served = path.strip("/").split("/"), list(resources)
+    parts = path.strip("/").split("/")
+    served = list(resources)
     if parts == ["version"]:
         return dict(VERSION)
     if parts == ["api"]:

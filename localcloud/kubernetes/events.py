@@ -50,7 +50,9 @@ class EventRecorder:
         self._record(subject, "Warning", reason, message, field_path)
 
     def _record(self, subject: Object, kind: str, reason: str, message: str, field_path: str) -> None:
-        message, metadata, now = message[:_MAX_MESSAGE], subject["metadata"], timestamp()
+        message = message[:_MAX_MESSAGE]
+        metadata = subject["metadata"]
+        now = timestamp()
         with self._lock:
             key = (metadata["uid"], kind, reason, message, field_path)
             earlier, at = self._known.get(key, (None, 0.0))

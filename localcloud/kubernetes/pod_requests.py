@@ -127,7 +127,8 @@ def _container(pod: Object, requested: str) -> str:
 
 def _lost_container(pod: Object, container: str) -> str:
     """Return the id of a container that the kubelet has removed while the pod exists; empty if it has not."""
-    present_status, is_deleted = pod.get("status") or {}, "deletionTimestamp" in pod["metadata"]
+    present_status = pod.get("status") or {}
+    is_deleted = "deletionTimestamp" in pod["metadata"]
     if present_status.get("phase") in _ENDED and (is_deleted or present_status.get("reason") == "Evicted"):
         return str(_status(pod, container).get("containerID") or "")
     return ""

@@ -69,7 +69,8 @@ def _annotations(metadata: Mapping[str, Any], path: str) -> Iterator[Problem]:
 
 def _job(job: Object, spec: dict[str, Any]) -> Iterator[Problem]:
     yield from _numbers_and_choices(spec)
-    indexed, completions = spec["completionMode"] == "Indexed", spec.get("completions")
+    indexed = spec["completionMode"] == "Indexed"
+    completions = spec.get("completions")
     if indexed and completions is None:
         yield "spec.completions", "Required value: when completion mode is Indexed"
     elif indexed and completions and not _is_label(hostname := f"{job['metadata'].get('name', '')}-{completions - 1}"):

@@ -52,7 +52,8 @@ class ClusterServer:
         calls: ClusterCalls | None = None,
     ) -> None:
         self.api, self.admit, self.calls = api, admit, calls
-        self.stopped, self.faults = threading.Event(), ServerFaults()
+        self.stopped = threading.Event()
+        self.faults = ServerFaults()
         self._http = _Http(("127.0.0.1", 0), type("Handler", (_Handler,), {"cluster": self}))
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate.chain, certificate.key)
@@ -98,7 +99,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:  # the name that http.server calls
         """Answer a request of any method."""
-        split, length = urlsplit(self.path), int(self.headers.get("Content-Length") or 0)
+        split = urlsplit(self.path)
+        length = int(self.headers.get("Content-Length") or 0)
         try:
             request = ApiRequest(
                 method=self.command,
@@ -118,7 +120,9 @@ class _Handler(BaseHTTPRequestHandler):
         api, target = self.cluster.api, self.cluster.api.target(request.path)
         watched = request.method == "GET" and request.query.get("watch") in ("1", "true")
         self.cluster.faults.check()
-        token, verb, calls = self._token(), _verb(request, target, watched=watched), self.cluster.calls
+        token = self._token()
+        verb = _verb(request, target, watched=watched)
+        calls = self.cluster.calls
         fault = calls.fault(token, verb, target) if calls else None
         breaks_at = float("inf")
         if fault and watched and fault.effect == "lose_reply":
@@ -132,7 +136,8 @@ class _Handler(BaseHTTPRequestHandler):
             stopped = self.cluster.stopped.is_set
             self._stream(pod_requests.log(api.store, api.logs, target, request.query, stopped), "text/plain")
         elif watched and target:
-            stopped, ended = self.cluster.stopped.is_set, self.cluster.faults.watch_ended()
+            stopped = self.cluster.stopped.is_set
+            ended = self.cluster.faults.watch_ended()
             is_over = lambda: stopped() or ended() or time.monotonic() >= breaks_at  # noqa: E731 - shorter than a function
             events = watch.events(api.store, target, request.query, is_over)
             if tables.is_table(request.accept):

@@ -85,7 +85,8 @@ class FunctionsBackend(LambdaBackend):
             LambdaClientError: If the configuration is invalid, or the function cannot be connected to its subnets.
         """
         function = self.get_function(function_name, qualifier)
-        role, request = body.get("Role", function.role), {"FunctionName": function_name, **body}
+        role = body.get("Role", function.role)
+        request = {"FunctionName": function_name, **body}
         check_function("UpdateFunctionConfiguration", request, role, function.function_arn)
         check_network(body.get("VpcConfig"), role, self.region_name)
         answer: dict[str, Any] = super().update_function_configuration(function_name, qualifier, body)
@@ -219,7 +220,9 @@ class Functions:
         """End every execution environment; events that wait for a retry are lost."""
         with self._lock:
             self._stopped = True
-            timers, sandboxes, pollers = list(self._timers), list(self._all.values()), list(self._pollers.values())
+            timers = list(self._timers)
+            sandboxes = list(self._all.values())
+            pollers = list(self._pollers.values())
         for poller in pollers:
             poller.stop()
         for timer in timers:

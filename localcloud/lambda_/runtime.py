@@ -155,7 +155,8 @@ def set_up_logging(log_format: str, level: str) -> LambdaLog:
         log_format: "JSON" or "Text".
         level: Lambda's application log level; empty for Python's default, WARNING.
     """
-    log, root = LambdaLog(as_json=log_format.upper() == "JSON"), logging.getLogger()
+    log = LambdaLog(as_json=log_format.upper() == "JSON")
+    root = logging.getLogger()
     root.addHandler(log)
     if level:
         root.setLevel({"TRACE": "DEBUG"}.get(level.upper(), level.upper()))
@@ -216,7 +217,8 @@ def _serve(api: RuntimeApi, handler: Handler, log: LambdaLog) -> None:
     except Exception as error:  # noqa: BLE001 - every exception of a handler is the result of its invocation
         described = _error(error, request_id)
         _write(log.error_lines(described))
-        answer, path = json.dumps(described).encode(), f"invocation/{request_id}/error"
+        answer = json.dumps(described).encode()
+        path = f"invocation/{request_id}/error"
     _write(f"\0{request_id}\n")  # marks the end of the handler's output
     api.post(path, answer)
 

@@ -83,7 +83,8 @@ def get_products(request: Mapping[str, Any], region: str) -> dict[str, Any]:
         raise PriceListError("InvalidParameterException", "Input Parameters are invalid. FormatVersion must be aws_v1")
     filters = request.get("Filters") or []
     chosen = [json.dumps(product) for product in listed if all(_matches(product, condition) for condition in filters)]
-    start, size = _start(request), int(request.get("MaxResults") or PAGE)
+    start = _start(request)
+    size = int(request.get("MaxResults") or PAGE)
     more = {"NextToken": _token(request, start + size)} if start + size < len(chosen) else {}
     return {"FormatVersion": "aws_v1", "PriceList": chosen[start : start + size], **more}
 

@@ -60,7 +60,9 @@ class ProcessGroup:
             OSError: If the program or the folder does not exist, or cannot be used.
         """
         self.label, self.lost = label, False
-        self._spawned, self._ended, self._reaping = threading.Event(), threading.Event(), threading.Lock()
+        self._spawned = threading.Event()
+        self._ended = threading.Event()
+        self._reaping = threading.Lock()
         if label:  # before the program runs, because its first call may come immediately
             _groups[environment.get("AWS_ACCESS_KEY_ID", "")] = self
         self._process = spawn(command, environment, working_directory)

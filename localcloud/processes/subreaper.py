@@ -116,7 +116,8 @@ def _descendants() -> set[int]:
                 parents[int(name)] = int(stat.read().rpartition(") ")[2].split()[1])  # proc(5): state, then ppid
         except OSError:
             continue
-    descendants, new = set[int](), {os.getpid()}
+    descendants = set[int]()
+    new = {os.getpid()}
     while new := {pid for pid, parent in parents.items() if parent in new}:
         descendants |= new
     return descendants

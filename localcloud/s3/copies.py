@@ -70,7 +70,8 @@ def _checked_copy_part(response: Any) -> Any:
     AWS's answer to a range beyond the source: https://github.com/versity/versitygw/issues/610.
     """
     _upload(response)
-    source, byte_range = _source(response), response.headers.get("x-amz-copy-source-range")
+    source = _source(response)
+    byte_range = response.headers.get("x-amz-copy-source-range")
     if not byte_range and source.size > MAX_COPY_BYTES:
         raise _too_large()
     if byte_range and source.size <= MIN_RANGE_SOURCE_BYTES:

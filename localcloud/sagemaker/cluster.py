@@ -128,7 +128,8 @@ def log_streams(account: str, region: str, group: str, job: str, hosts: Sequence
 
     A new job can have the name and the start second of a deleted job, whose streams still exist.
     """
-    existing, at = logs_backends[account][region].groups[group].streams, int(time.time())
+    existing = logs_backends[account][region].groups[group].streams
+    at = int(time.time())
     while any(f"{job}/{host.name}-{at}" in existing for host in hosts):
         at += 1
     return {host.name: LogStream(account, region, group, f"{job}/{host.name}-{at}") for host in hosts}

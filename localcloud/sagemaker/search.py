@@ -46,13 +46,15 @@ def search(jobs: Sequence[TrainingJob], request: Mapping[str, Any]) -> tuple[lis
     matching.sort(
         key=lambda record: _value(record, key), reverse=request.get("SortOrder", "Descending") == "Descending"
     )
-    start, size = int(request.get("NextToken") or 0), int(request.get("MaxResults") or PAGE)
+    start = int(request.get("NextToken") or 0)
+    size = int(request.get("MaxResults") or PAGE)
     end = start + size
     return matching[start:end], str(end) if end < len(matching) else None
 
 
 def _passes(record: Mapping[str, Any], condition: Mapping[str, Any]) -> bool:
-    value, text = _value(record, condition["Name"]), str(condition.get("Value", ""))
+    value = _value(record, condition["Name"])
+    text = str(condition.get("Value", ""))
     kind = condition.get("Operator", "Equals")
     if kind in ("Exists", "NotExists"):
         return bool((value is not None) == (kind == "Exists"))

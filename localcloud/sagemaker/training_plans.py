@@ -146,7 +146,8 @@ class TrainingPlans:
         summaries = [summary for summary in summaries if (not before or summary["StartTime"] < before)]
         order = request.get("SortBy", "TrainingPlanName")
         summaries.sort(key=lambda summary: summary[order], reverse=request.get("SortOrder") == "Descending")
-        start, size = int(token), int(request.get("MaxResults") or _LISTED)
+        start = int(token)
+        size = int(request.get("MaxResults") or _LISTED)
         more = {"NextToken": str(start + size)} if start + size < len(summaries) else {}
         return {"TrainingPlanSummaries": summaries[start : start + size], **more}
 

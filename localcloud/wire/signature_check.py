@@ -65,7 +65,8 @@ def flaw_of(environ: dict[str, Any], signature: Signature, credentials: Credenti
     if payload is None:
         return "The provided 'x-amz-content-sha256' header does not match what was computed."
     request = _request(environ, {name: _header(environ, name) for name in signature.signed_headers})
-    request.params, request.context["timestamp"] = _pairs(environ.get("QUERY_STRING", "")), stated
+    request.params = _pairs(environ.get("QUERY_STRING", ""))
+    request.context["timestamp"] = stated
     signer = _Version4(credentials, signature, payload)
     expected = signer.signature(signer.string_to_sign(request, signer.canonical_request(request)), request)
     return None if "host" in signature.signed_headers and _is_same(expected, signature.value) else _MISMATCH

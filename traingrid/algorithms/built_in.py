@@ -92,7 +92,8 @@ def _hyperparameters(table: str, version: str) -> Iterator[Hyperparameter]:
     order = VERSIONS.get(table, (version,))
     for name, row in _tables()[table].items():
         values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}
-        since, until = values.pop("since", order[0]), values.pop("until", order[-1])
+        since = values.pop("since", order[0])
+        until = values.pop("until", order[-1])
         for first, choices in values.pop("more_choices", {}).items():
             values["choices"] += tuple(choices) if order.index(first) <= order.index(version) else ()
         if order.index(since) <= order.index(version) <= order.index(until):
@@ -111,5 +112,6 @@ def is_known_image(uri: str) -> bool:
     """Return True if a URI is that of a known algorithm's image, in its registry of one Region."""
     registry, _, image = uri.partition("/")
     account, _, suffix = registry.partition(".dkr.ecr.")
-    algorithm, region = algorithm_of_image(image), suffix.removesuffix(".amazonaws.com")
+    algorithm = algorithm_of_image(image)
+    region = suffix.removesuffix(".amazonaws.com")
     return algorithm is not None and algorithm.registries.get(region) == account

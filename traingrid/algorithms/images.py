@@ -25,7 +25,8 @@ def channels(labels: str) -> dict[str, ChannelRule]:
     Args:
         labels: The ending of these channels: "lst" or "annotation".
     """
-    data, image = {"File": (RECORDIO, *IMAGES), "Pipe": (RECORDIO,)}, ChannelRule(content_types={"File": IMAGES})
+    data = {"File": (RECORDIO, *IMAGES), "Pipe": (RECORDIO,)}
+    image = ChannelRule(content_types={"File": IMAGES})
     required = ChannelRule(required=True, content_types=data)
     return {
         **dict.fromkeys(("train", "validation"), required),

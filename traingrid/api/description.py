@@ -69,7 +69,8 @@ def describe(plane: ControlPlane, submission: str, index: int) -> JobDescription
         UsageError: The submission or the job does not exist.
     """
     status = plane.job(submission, index)
-    submission_item, item = plane.head(submission), plane.ledger.job(submission, index)
+    submission_item = plane.head(submission)
+    item = plane.ledger.job(submission, index)
     job = last_submitted_jobs(plane.storage, plane.deployment.manifest_bucket, submission_item, warn).get(index)
     failure = item.failure if item else ""
     return JobDescription(

@@ -212,7 +212,8 @@ class LogReader:
             jobs = self.jobs()
             is_open = not all(job.ended for job in jobs)
             if time.monotonic() >= discover_at or not is_open:
-                streams, discover_at = self.streams(jobs), time.monotonic() + _DISCOVER_SECONDS
+                streams = self.streams(jobs)
+                discover_at = time.monotonic() + _DISCOVER_SECONDS
             yield from self._all(streams, pool)
 
     @contextmanager

@@ -88,7 +88,8 @@ def archive(
             nothing is packed.
     """
     choice = _FileChoice(place, folder, left_out)
-    files, added = choice.files(), added or {}
+    files = choice.files()
+    added = added or {}
     for name in added:
         if folder / name in files:
             text = f"{place}: the folder has a file {name}, and another one is packed with this name."
@@ -100,7 +101,8 @@ def archive(
     ):
         for path in files:
             entry = tarfile.TarInfo(path.relative_to(folder).as_posix())
-            entry.size, entry.mode = path.stat().st_size, 0o755 if path.stat().st_mode & 0o100 else 0o644
+            entry.size = path.stat().st_size
+            entry.mode = 0o755 if path.stat().st_mode & 0o100 else 0o644
             with path.open("rb") as file:
                 members.addfile(entry, file)
         for name, content in sorted(added.items()):
@@ -165,7 +167,8 @@ class _FileChoice:
 
         A pattern of the folder's own file cannot include a link out of it: the folder may come from another person.
         """
-        target, top = link.resolve(), self._folder.resolve()
+        target = link.resolve()
+        top = self._folder.resolve()
         if target.is_relative_to(top) and target.is_file():
             path = self._folder / target.relative_to(top)
             # A folder on the way may be left out.

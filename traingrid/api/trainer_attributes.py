@@ -204,7 +204,8 @@ def attributes(value: object, path: str) -> dict[str, Any]:
     table = _table(value, path)
     values = {}
     for name, default in _defaults(value).items():
-        attribute_value, place = _plain(getattr(value, name, None)), f"{path}.{name}"
+        attribute_value = _plain(getattr(value, name, None))
+        place = f"{path}.{name}"
         for entry in _entries(attribute_value):
             check_class(entry, place)
         if name not in table:

@@ -125,6 +125,7 @@ def _untrue(recorded: RecordedAttempt, job: TrainingJob | None, line: Line, deta
     if recorded.state != job.state:
         yield f"{job.name} in {job.region} ended as {job.state}, but the ledger has {recorded.state}"
     for name in details if job.details and job.details.is_exact else ():
-        value, kept_value = getattr(job.details, name), getattr(recorded, name)
+        value = getattr(job.details, name)
+        kept_value = getattr(recorded, name)
         if (kept_value or None) != (value or None):
             yield f"{name} of {job.name} is {value!r}, but the ledger has {kept_value!r}"

@@ -167,8 +167,10 @@ class Prune:
 
     def _single_pair(self) -> Iterator[tuple[str, Listed, Listed | None]]:
         """Yield the only object of a copy of an object, if it exists, with its source."""
-        (source, target), name = self._uris(""), self.folders.target.key.rpartition("/")[2]
-        theirs, ours = self.folders.source_store.head(source), self.folders.target_store.head(target)
+        (source, target) = self._uris("")
+        name = self.folders.target.key.rpartition("/")[2]
+        theirs = self.folders.source_store.head(source)
+        ours = self.folders.target_store.head(target)
         if ours:
             yield name, _listed(target, ours), _listed(source, theirs) if theirs else None
 
@@ -190,12 +192,14 @@ class Prune:
             self._keep(name)
             return
         with self._lock:
-            self._report.objects, self._report.bytes = self._report.objects + 1, self._report.bytes + listed.size
+            self._report.objects += 1
+            self._report.bytes += listed.size
             self._report.versioned |= result == "versioned"
 
     def _is_copy(self, name: str) -> bool:
         source, target = self._uris(name)
-        theirs, ours = self.folders.source_store.head(source), self.folders.target_store.head(target)
+        theirs = self.folders.source_store.head(source)
+        ours = self.folders.target_store.head(target)
         return bool(theirs and ours and evidence(theirs, ours, mark_of(source, theirs)))
 
     def _keep(self, name: str) -> None:

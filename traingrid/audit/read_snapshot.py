@@ -80,7 +80,8 @@ def read_world(  # noqa: PLR0913  # one keyword for each independent option
     grid, home = deployment.grid, deployment.grid.home
     regions = {region: inventory_of(deployment, region) for region in grid.regions}
     batch_jobs = _batch_job_ids_by_name(deployment, submission)
-    ledger, is_complete = Ledger(deployment.table, home), is_complete or bool(submission)
+    ledger = Ledger(deployment.table, home)
+    is_complete = is_complete or bool(submission)
     read = partial(_read, ledger, submission, is_complete=is_complete)
     window = ALL if is_complete else Window(since=_begin(read()))
     jobs = [job for region in regions.values() for job in region.listed(submission=submission, window=window)]

@@ -144,7 +144,8 @@ def mount_problem(file_system: MountableFileSystem, jobs: Sequence[Subnet]) -> s
     """
     if not file_system.interfaces:
         return f"{file_system.name} has no network interface that is available, such as a mount target of EFS"
-    theirs, ours = {interface.vpc for interface in file_system.interfaces}, {subnet.vpc for subnet in jobs}
+    theirs = {interface.vpc for interface in file_system.interfaces}
+    ours = {subnet.vpc for subnet in jobs}
     if theirs != ours:
         return f"{file_system.name} is in {_listed(theirs)}, but the training jobs of its Region run in {_listed(ours)}"
     return ""

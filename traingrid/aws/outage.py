@@ -36,7 +36,8 @@ def is_expired(error: Exception) -> bool:
     """Return True if a call failed only because the credentials, or its signature, have expired."""
     if not isinstance(error, ClientError):
         return False
-    code, text = error.response["Error"]["Code"], error.response["Error"].get("Message", "")
+    code = error.response["Error"]["Code"]
+    text = error.response["Error"].get("Message", "")
     return code in EXPIRED_CODES or (code in _SIGNATURE and text.startswith(_TOO_OLD))
 
 

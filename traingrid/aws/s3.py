@@ -253,7 +253,8 @@ class Storage:
         try:
             return self._s3.get_object(Bucket=uri.bucket, Key=uri.key, **request)
         except ClientError as error:
-            code, text = error.response["Error"]["Code"], error.response["Error"].get("Message", "")
+            code = error.response["Error"]["Code"]
+            text = error.response["Error"].get("Message", "")
             if code not in _WRONG:
                 raise
             message = f"{uri} cannot be read: {code}: {text}."

@@ -24,7 +24,9 @@ MAX_COPY_BYTES = 5 * 1024**3
 """Maximum size of the source of CopyObject, in bytes
 (https://docs.aws.amazon.com/AmazonS3/latest/API/API_CopyObject.html: 5 GB; S3's refusal of a larger one states
 5368709120: https://github.com/hashicorp/terraform-provider-aws/issues/38102)."""
-MIN_PART_BYTES, MAX_PART_BYTES, MAX_PARTS = 5 * MIB, 5 * 1024**3, 10_000
+MIN_PART_BYTES = 5 * MIB
+MAX_PART_BYTES = 5 * 1024**3
+MAX_PARTS = 10_000
 """Limits of the parts of an upload; the last part may be smaller
 (https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html)."""
 FULL = "FULL_OBJECT"

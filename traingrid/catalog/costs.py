@@ -89,7 +89,8 @@ def costs(catalog: Catalog, by: str, *, submission: str = "", campaign: str = ""
     for column, selected in ((runs.c.submission, submission), (runs.c.campaign, campaign)):
         statement = statement.where(column == selected) if selected else statement
     cost_by_name: dict[str, Cost] = {}
-    of_region, of_job = dict[tuple[str, int, str], str](), dict[tuple[str, int], str]()
+    of_region = dict[tuple[str, int, str], str]()
+    of_job = dict[tuple[str, int], str]()
     with catalog.read_only() as connection:
         for row in connection.execute(statement).mappings():
             name = group(row)

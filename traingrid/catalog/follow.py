@@ -128,7 +128,8 @@ class _Lines:
             warn(error.damaged)
             return self._lines
         if submission_item is not None and submission_item.arrays != self._arrays:
-            self._lines, self._arrays = self._read(submission_item), submission_item.arrays
+            self._lines = self._read(submission_item)
+            self._arrays = submission_item.arrays
         return self._lines
 
     def _read(self, submission_item: SubmissionItem) -> Lines:

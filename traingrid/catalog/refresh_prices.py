@@ -76,11 +76,13 @@ def read_prices(grid: GridSettings, acting_role_in: Callable[[str], ActingRole |
         ClientError: AWS refuses to return a price list.
         BotoCoreError: The price list's endpoint does not answer.
     """
-    regions, types = list(grid.regions), grid.allowed_instance_types()
+    regions = list(grid.regions)
+    types = grid.allowed_instance_types()
     on_demand = map_in_order(partial(_read_on_demand_prices, types=types, today=today), regions, len(regions))
     spot = map_in_order(lambda region: _spot(region, types, acting_role_in, today), regions, len(regions))
     transfers = map_in_order(partial(_transfers, regions=regions, today=today), regions, len(regions))
-    of_instances, of_transfers = _joined([*on_demand, *spot]), _joined(transfers)
+    of_instances = _joined([*on_demand, *spot])
+    of_transfers = _joined(transfers)
     return PricesRead(
         prices=of_instances.rows, transfers=of_transfers.rows, missing=[*of_instances.missing, *of_transfers.missing]
     )

@@ -104,7 +104,8 @@ def sync(catalog: Catalog, grid: GridRecords) -> Synced:
             continue
         rows = catalog.write(partial(_replace, submission=submission_item.submission, grid=grid))
         logger.info("submission %s: %d runs", submission_item.submission, rows)
-        submissions, written_runs = submissions + 1, written_runs + rows
+        submissions += 1
+        written_runs += rows
     catalog.write(partial(_copy_moves, moves=grid.moves))
     catalog.write(link_datasets)
     catalog.write(price_runs)
@@ -144,7 +145,8 @@ def _replace(connection: Connection, *, submission: str, grid: GridRecords) -> i
     if submission_item is None:
         return 0
     items = list(readable(grid.ledger.jobs(submission), warn))
-    lines, cancels = Lines.of(grid.storage, grid.bucket, submission_item), grid.ledger.cancels(submission)
+    lines = Lines.of(grid.storage, grid.bucket, submission_item)
+    cancels = grid.ledger.cancels(submission)
     rows = list(run_rows(items, lines, cancels, grid.orchestrator))
     ended = sum(item.state in FINAL_STATES for item in items)
     delete_rows(connection, runs, runs.c.submission == submission)

@@ -55,10 +55,8 @@ def cancel(  # noqa: PLR0913  # the options of the command
     echo = sentence_printer(output)
     report = _record_and_stop(plane.canceller, target, echo)
     write_rows(_rows(submission, report), _ROWS, output)
-    batch_jobs, training_jobs = (
-        counted(len(report.batch_jobs), "Batch job"),
-        counted(len(report.training_jobs), "training job"),
-    )
+    batch_jobs = counted(len(report.batch_jobs), "Batch job")
+    training_jobs = counted(len(report.training_jobs), "training job")
     echo(f"asked {batch_jobs} to end and {training_jobs} to stop; a running child stops its own training job")
     for name in report.training_jobs:
         echo(name)

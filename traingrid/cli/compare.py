@@ -100,7 +100,8 @@ def curve(values: Sequence[float], width: int = _CURVE) -> str:
         return ""
     bars = min(width, len(values))
     drawn = [values[(position + 1) * len(values) // bars - 1] for position in range(bars)]
-    low, span = min(drawn), (max(drawn) - min(drawn)) or 1.0
+    low = min(drawn)
+    span = (max(drawn) - min(drawn)) or 1.0
     return "".join(_BARS[round((value - low) / span * (len(_BARS) - 1))] for value in drawn)
 
 

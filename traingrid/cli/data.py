@@ -67,7 +67,8 @@ def upload(  # noqa: PLR0913  # the options of the command
     Prints the manifest line for the data set, and the channels that the line would have. With --version, the data set
     is registered in the ledger, and rules of grid.yaml may start training.
     """
-    deployment, name = find_deployment(grid_file), name or folder.resolve().name
+    deployment = find_deployment(grid_file)
+    name = name or folder.resolve().name
     if version is None and (campaign or format_ or attributes):
         raise UsageError("--campaign, --format and --attribute require --version.", "Give --version, for example 1.")
     files = list(files_below(folder))

@@ -84,7 +84,8 @@ def fitted_table(
     columns = [column for column in columns if column.heading]
     texts = {column.rank: [column.text(row) for row in rows] for column in columns}
     ranks = sorted(texts)
-    ranks_that_fit, left = set(ranks[:min_columns]), width + _GAP
+    ranks_that_fit = set(ranks[:min_columns])
+    left = width + _GAP
     for column in sorted(columns, key=lambda column: column.rank):
         if column.rank not in ranks[:min_columns] and not any(texts[column.rank]):
             continue

@@ -123,7 +123,9 @@ class _Reads(Generic[T]):
     def next(self) -> T:
         """Return the present status, or the last one if AWS does not answer."""
         try:
-            self._last, self._answered, self._error = self._read(), time.monotonic(), ""
+            self._last = self._read()
+            self._answered = time.monotonic()
+            self._error = ""
         except (BotoCoreError, ClientError) as error:
             if self._last is None or not is_outage(error):
                 raise

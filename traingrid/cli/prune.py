@@ -51,8 +51,10 @@ def prune(grid_file: Path, folder: str, submission: str, *, yes: bool, output: O
     Lists the copies with their cost, or only the copy in FOLDER, an S3 URI, and asks for confirmation. Objects that are
     not part of a copy, or that the source no longer has, are kept. Running an interrupted command again continues.
     """
-    plane, echo = ControlPlane.of(grid_file), sentence_printer(output)
-    deployment, submission = plane.deployment, submission and plane.submission_id(submission)
+    plane = ControlPlane.of(grid_file)
+    echo = sentence_printer(output)
+    deployment = plane.deployment
+    submission = submission and plane.submission_id(submission)
     copies = [
         copy
         for copy in found_copies(deployment)

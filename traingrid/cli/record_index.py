@@ -109,7 +109,9 @@ class _Folder:
         self._known = record_index.current(stored, self._files)
         self._unchanged = self._known == stored
         self._missing = {name: listed_object for name, listed_object in self._files.items() if name not in self._known}
-        self._requests, self._bytes, self._lock = int(has_index), 0, threading.Lock()
+        self._requests = int(has_index)
+        self._bytes = 0
+        self._lock = threading.Lock()
 
     def planned(self) -> _Row:
         """Return an estimate, from the beginning of the first file."""
@@ -148,7 +150,8 @@ class _Folder:
         def read(start: int, end: int) -> bytes:
             content = self._ranges.read(self._folder / name, listed_object.etag, start, end)
             with self._lock:
-                self._requests, self._bytes = self._requests + 1, self._bytes + len(content)
+                self._requests += 1
+                self._bytes += len(content)
             return content
 
         return read

@@ -43,7 +43,9 @@ def retry(grid_file: Path, submission: str, manifest: Path | None, index: int | 
     """
     plane = ControlPlane.of(grid_file)
     submission = plane.submission_id(submission)
-    retrier, by, echo = plane.retrier, plane.caller(), sentence_printer(output)
+    retrier = plane.retrier
+    by = plane.caller()
+    echo = sentence_printer(output)
     todo = _plan(retrier, submission, manifest, index, echo)
     try:
         done = retrier.run(todo, by, partial(_print_array, echo))

@@ -97,7 +97,8 @@ def _print_plan(manifest: Path, deployment: Deployment, output: Output, *, is_de
         echo(sentence)
     for sentence in cost_sentences([line.job for line in planned_jobs]):
         echo(sentence)
-    failing, unchecked = sum(line.would_fail for line in planned_jobs), sum(line.is_unchecked for line in planned_jobs)
+    failing = sum(line.would_fail for line in planned_jobs)
+    unchecked = sum(line.is_unchecked for line in planned_jobs)
     echo(
         f"{counted(len(planned_jobs), 'job')}, {counted(sum(line.job.ranks for line in planned_jobs), 'rank')}; "
         f"{failing} would fail now" + (f", {unchecked} could not be checked" if unchecked else "")

@@ -154,9 +154,14 @@ class Headers:
 
     def _header(self, position: int, record: int) -> bytes:
         if not self._start <= position <= self._start + len(self._block) - _HEADER.size:
-            small = position < record * SMALL_RECORD
-            length = FIRST_BYTES if record == 0 else BLOCK_BYTES if small else _HEADER.size
-            self._start, self._block = position, self._read(position, min(position + length, self._size))
+            if record == 0:
+                length = FIRST_BYTES
+            elif position < record * SMALL_RECORD:
+                length = BLOCK_BYTES
+            else:
+                length = _HEADER.size
+            self._block = self._read(position, min(position + length, self._size))
+            self._start = position
         offset = position - self._start
         return self._block[offset : offset + _HEADER.size]
 

@@ -211,7 +211,8 @@ def _check_objects(marker: Marker, marker_object: MarkerObject, storage: Storage
             continue
         if key.endswith("/") and not length:  # the console creates such keys for folders
             continue
-        objects, size = objects + 1, size + length
+        objects += 1
+        size += length
         if objects > MAX_OBJECTS:
             break
     if (objects, size) != (marker.objects, marker.bytes):

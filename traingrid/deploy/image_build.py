@@ -89,7 +89,8 @@ def _start(properties: Mapping[str, str], token: str, travelling: str, deadline:
 
 def _may_pass(error: ClientError) -> bool:
     """Return True for an error that may pass within seconds, which excludes a quota of zero builds."""
-    code, message = error.response["Error"]["Code"], error.response["Error"].get("Message", "")
+    code = error.response["Error"]["Code"]
+    message = error.response["Error"].get("Message", "")
     if code == "InvalidInputException":
         return _NO_ROLE_YET in message
     return code in _NOT_YET and _limit(error) != 0
@@ -136,7 +137,8 @@ def wait_for_end(event: Mapping[str, Any], within: float) -> None:
     Raises:
         BuildRunsError: The build has not ended within that time.
     """
-    identifier, deadline = event["detail"]["build-id"], time.monotonic() + within
+    identifier = event["detail"]["build-id"]
+    deadline = time.monotonic() + within
     while True:
         builds = client("codebuild").batch_get_builds(ids=[identifier])["builds"]
         if not builds:

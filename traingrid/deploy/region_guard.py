@@ -81,7 +81,8 @@ class RegionGuard:
     @classmethod
     def of(cls, deployment: Deployment) -> Self:
         """Return the guard of a deployment."""
-        grid, role = deployment.grid, names.role_arn(deployment.account, names.guard_role(deployment.grid.name))
+        grid = deployment.grid
+        role = names.role_arn(deployment.account, names.guard_role(deployment.grid.name))
         lines = OpenLines(
             ledger=Ledger(deployment.table, grid.home, periodic_client),
             storage=Storage(grid.home, periodic_client),
@@ -122,7 +123,8 @@ class RegionGuard:
         question = event["ResourceType"], event["RequestType"]
         if question == (names.REGIONS_QUESTION, "Update"):
             before, after = event["OldResourceProperties"], event["ResourceProperties"]
-            removed, changes = _removed_regions(before, after), list(guarded_changes(before, after))
+            removed = _removed_regions(before, after)
+            changes = list(guarded_changes(before, after))
             if (removed or changes) and self._is_going_on(event):
                 return self._update_problem(removed, changes)
             return ""

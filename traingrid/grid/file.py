@@ -146,7 +146,8 @@ def _refused_value(document: YamlDocument, key: KeyPath, details: ErrorDetails) 
 
 def _next_step(key: KeyPath, field: FieldInfo | None, value: object, details: ErrorDetails) -> str:
     """Return the sentence after the violated rule; empty if the rule names the fix itself."""
-    context, is_rule = details.get("ctx", {}), details["type"] == "broken_rule"
+    context = details.get("ctx", {})
+    is_rule = details["type"] == "broken_rule"
     if "choices" in context:
         return _nearest_choice(str(value), context["choices"])
     if is_rule and not context.get("example"):

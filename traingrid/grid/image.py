@@ -127,7 +127,8 @@ class Image(GridPart):
             if self.efa_sha256:
                 raise broken_rule("it is the checksum of a version; set efa, too", at="efa_sha256")
             return
-        version, oldest = tuple(map(int, self.efa.split("."))), ".".join(map(str, OLDEST_EFA))
+        version = tuple(map(int, self.efa.split(".")))
+        oldest = ".".join(map(str, OLDEST_EFA))
         if version < OLDEST_EFA:
             raise broken_rule(f"the oldest supported version of the EFA installer is {oldest}", at="efa")
         if HANGING_EFA[0] <= version < HANGING_EFA[1]:

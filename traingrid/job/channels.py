@@ -90,7 +90,8 @@ def channels_in_request(job: Job, training_job: str) -> Inputs:
     Args:
         training_job: The training job's name, which is part of the URIs of its ManifestFiles.
     """
-    split, channels_by_name = channels_split_by_rank(job.inputs, job.streams), {}
+    split = channels_split_by_rank(job.inputs, job.streams)
+    channels_by_name = {}
     for name, channel in job.inputs.items():
         if name not in split:
             channels_by_name[name] = channel

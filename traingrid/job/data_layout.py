@@ -116,7 +116,8 @@ def layout_of(objects: Listing, folder: S3Uri, channel_names: Sequence[str]) -> 
         LayoutError: The folder has no data, or several layouts at once, or no data for the first channel.
         ClientError: S3 refused a call.
     """
-    first, root = channel_names[0], S3Uri(folder.bucket, f"{folder.key}/" if folder.key else "")
+    first = channel_names[0]
+    root = S3Uri(folder.bucket, f"{folder.key}/" if folder.key else "")
     folders = [name for name in channel_names if _has_data(objects, _folder_below(root, f"{name}/"))]
     matches = {
         name: [*_entries(objects, _folder_below(root, f"{name}-"))] for name in channel_names if name not in folders

@@ -359,7 +359,8 @@ class Ledger:
             False, without a change, if the attempt has ended, the job is at another attempt, or one of the conditions
             is not met.
         """
-        condition, values = "#attempt = :attempt AND NOT #state IN (:final0, :final1, :final2)", _final_states()
+        condition = "#attempt = :attempt AND NOT #state IN (:final0, :final1, :final2)"
+        values = _final_states()
         values |= {":attempt": key.attempt}
         further = required.condition()
         condition, values = f"{condition}{further[0]}", {**values, **further[1]}
@@ -432,7 +433,8 @@ class Ledger:
         Returns:
             False, without a change, if another process was faster or the requirement is not met.
         """
-        condition, values = "#attempt = :attempt AND NOT #state IN (:final0, :final1, :final2)", _final_states()
+        condition = "#attempt = :attempt AND NOT #state IN (:final0, :final1, :final2)"
+        values = _final_states()
         if reopen:
             condition, values = "#attempt = :attempt AND #state IN (:failed, :stopped)", {}
             values |= {":failed": JobState.FAILED, ":stopped": JobState.STOPPED}

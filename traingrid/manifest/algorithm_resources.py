@@ -44,7 +44,8 @@ def wrong_resources(lines: Sequence[Line], deployment: Deployment) -> list[LineE
 def _errors(
     line: Line, deployment: Deployment, describe: Callable[[str, str], Algorithm | BrokenRule | None]
 ) -> Iterator[LineError]:
-    job, reported = job_of_line(line, 0, deployment, NO_SUBMISSION), set[BrokenRule]()
+    job = job_of_line(line, 0, deployment, NO_SUBMISSION)
+    reported = set[BrokenRule]()
     for region in job.regions:
         rules = describe(region, job_in_region(job, region).algorithm)
         violations = [rules] if isinstance(rules, BrokenRule) else _violations(rules, job_in_region(job, region))

@@ -186,7 +186,9 @@ def _site(
     line: Line, region: str, data: S3Uri | Inputs, deployment: Deployment, identity: tuple[str, int]
 ) -> dict[str, Any]:
     """Return the attributes of a job that depend on its Region, which are those of `JobReplica`."""
-    grid, account, settings = deployment.grid, deployment.account_of(region), line.settings
+    grid = deployment.grid
+    account = deployment.account_of(region)
+    settings = line.settings
     folder = output = names.output_prefix(grid.name, account, region, *identity)
     bucket = names.output_bucket(grid.name, account, region)
     if settings.output:

@@ -41,7 +41,8 @@ def name(value: object) -> str:
 
 def attribute_names(value: object) -> tuple[str, ...]:
     """Return the names of attributes of an augmented manifest, in the order in which they are streamed."""
-    next_step, longest = 'Write a list, for example ["source-ref", "label"].', most("AttributeNames")
+    next_step = 'Write a list, for example ["source-ref", "label"].'
+    longest = most("AttributeNames")
     if not isinstance(value, list | tuple) or not value:
         raise RefusedError("attributes must be a list of names", next_step)
     if len(value) > longest:
@@ -119,7 +120,8 @@ def share(value: object) -> str:
 def backends(value: object) -> tuple[BackendName, ...]:
     """Return the backends of a line, in order of preference."""
     next_step = "Write sagemaker or eks, or both in order of preference: [eks, sagemaker], or in CSV eks sagemaker."
-    listed, names = words(value, next_step), get_args(BackendName)
+    listed = words(value, next_step)
+    names = get_args(BackendName)
     if unknown := [word for word in listed if word not in names]:
         raise RefusedError(f"{unknown[0][:40]!r} is not a backend", next_step)
     return tuple(backend for word in listed for backend in names if backend == word)

@@ -79,11 +79,14 @@ class Resources:
         self._indices = cache(self._look_up_index)
         self._objects = cache(self._count_objects)
         self._mounts = cache(lambda region, channel: _mount(region, channel, deployment))
-        self._layouts, self._regions = FolderLayouts(deployment), deployment.bucket_regions()
+        self._layouts = FolderLayouts(deployment)
+        self._regions = deployment.bucket_regions()
 
     def check(self, job: Job) -> ResourceCheck:
         """Check the resources of a job in all of its Regions."""
-        troubles, unchecked, layouts = list[str](), list[str](), []
+        troubles = list[str]()
+        unchecked = list[str]()
+        layouts = []
         for region in job.regions:
             regional, layout, trouble = self._with_channels(job_in_region(job, region))
             layouts.append(layout)
@@ -184,7 +187,8 @@ def _first_problem(mounts: Mapping[str, _Resource]) -> str:
 
 def _mount(region: str, channel: Channel, deployment: Deployment) -> _Resource:
     """Return whether training jobs can mount the file system of a channel, or why the caller cannot find out."""
-    role, settings = deployment.acting_role_in(region), deployment.grid.regions[region]
+    role = deployment.acting_role_in(region)
+    settings = deployment.grid.regions[region]
     problems: list[str] = []
 
     def look() -> bool:

@@ -90,7 +90,8 @@ def duration(longest: int) -> Callable[[object], int]:
     """Return a reader that converts durations such as "24h" to seconds."""
 
     def read(value: object) -> int:
-        days, minutes = f"90m, 24h or 2d; at most {longest // _DAY}d", f"10m; at most {longest // 60}m"
+        days = f"90m, 24h or 2d; at most {longest // _DAY}d"
+        minutes = f"10m; at most {longest // 60}m"
         next_step = f"Write for example {days if longest >= _DAY else minutes}."
         try:
             seconds = parse_duration(value)

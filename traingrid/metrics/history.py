@@ -151,7 +151,8 @@ class MetricHistory:
             text = f"Submission {self._submission} has no job with index {index}."
             raise UsageError(text, f"Its indexes are 0 to {submission_item.jobs - 1}.")
         if len(submission_item.arrays) != self._arrays:
-            self._jobs, self._arrays = self._definitions(submission_item), len(submission_item.arrays)
+            self._jobs = self._definitions(submission_item)
+            self._arrays = len(submission_item.arrays)
         if isinstance(index, int):
             item = self._ledger.job(self._submission, index)
             items = [item] if item else []
@@ -236,7 +237,8 @@ class MetricHistory:
     def _read_log(self, attempt: _Attempt) -> None:
         """Read the new lines of the attempt's log. CloudWatch Logs may return the last ones after the attempt's end."""
         assert attempt.log  # noqa: S101  # for the type checker: `uses_log` is only true with a log
-        before, logs = len(attempt.from_log), self._logs[attempt.recorded.region]
+        before = len(attempt.from_log)
+        logs = self._logs[attempt.recorded.region]
         new = attempt.log.new_records(logs)
         _answered(attempt, lambda: attempt.from_log.extend(new))
         attempt.complete = attempt.has_ended and len(attempt.from_log) == before

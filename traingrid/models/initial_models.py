@@ -147,7 +147,8 @@ class InitialModels:
         yield from self._bucket_problems(source.item)
         if self.archives is None:
             return
-        archive, trained = self.archives.look(source.item.artifact, source.item.region), source.item.region
+        archive = self.archives.look(source.item.artifact, source.item.region)
+        trained = source.item.region
         is_copied = any(region != trained for region in regions)
         refused = archive.refused or (copy_size_problem(archive.size or 0, trained) if is_copied else None)
         if refused:
@@ -160,7 +161,8 @@ class InitialModels:
         """
         if item.region not in self.deployment.grid.regions:
             return
-        account, bucket = self.deployment.account_of(item.region), S3Uri.parse(item.artifact).bucket
+        account = self.deployment.account_of(item.region)
+        bucket = S3Uri.parse(item.artifact).bucket
         if bucket != names.output_bucket(self.deployment.grid.name, account, item.region):
             reason = f"its archive is in {bucket}, which is not the output bucket of {item.region} in {account}"
             yield RefusedError(f"{reason}, the account that grid.yaml has now", _OTHER)

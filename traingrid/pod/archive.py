@@ -18,7 +18,9 @@ from traingrid.aws.s3_uri import S3Uri
 from traingrid.pod.gzip_stream import compressed
 
 _READ_BYTES = 1024 * 1024
-_PART_BYTES, _PARTS_BYTES, _PARTS_AT_ONCE = 8 * 2**20, 128 * 2**20, 8
+_PART_BYTES = 8 * 2**20
+_PARTS_BYTES = 128 * 2**20
+_PARTS_AT_ONCE = 8
 _MAX_PARTS = 9000
 """Below S3's limit of 10,000 parts (https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html), because the
 archive has headers, too."""

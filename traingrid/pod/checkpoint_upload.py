@@ -144,7 +144,8 @@ class CheckpointUpload:
 
     def _copy(self, path: str) -> Exception | None:
         """Upload a file. If it changed meanwhile, it counts as not copied."""
-        file, uri = self.folder / path, self._uri(path)
+        file = self.folder / path
+        uri = self._uri(path)
         try:
             before = _stamp(file)
             self.s3.upload_file(str(file), uri.bucket, uri.key, Config=_CONFIG)

@@ -59,7 +59,10 @@ class Downloads:
             ClientError: S3 refused a call.
             OSError: A file cannot be written.
         """
-        started, objects_before, size_before, stop = time.monotonic(), self.objects, self.size, Event()
+        started = time.monotonic()
+        objects_before = self.objects
+        size_before = self.size
+        stop = Event()
 
         def downloaded() -> tuple[str, str]:
             return counted(self.objects - objects_before, "object"), byte_size(self.size - size_before)
@@ -99,7 +102,8 @@ class Downloads:
 
         https://kubernetes.io/docs/concepts/storage/volumes/#emptydir (sizeLimit)
         """
-        self.objects, self.size = self.objects + 1, self.size + size
+        self.objects += 1
+        self.size += size
         limit = self.request.get("ResourceConfig", {}).get("VolumeSizeInGB")
         if limit and self.size > limit * 2**30:
             raise download_error(disk_full(self.request, byte_size(self.size)))

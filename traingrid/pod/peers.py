@@ -45,7 +45,8 @@ class Peers:
 
     def __init__(self, host: Host, resolves: Callable[[str], bool] | None = None) -> None:
         self._missing = [name for name in host.hosts if name != host.name]
-        self._resolves, self._limit = resolves or resolves_now, wait_limit(host)
+        self._resolves = resolves or resolves_now
+        self._limit = wait_limit(host)
         self._all_seen = threading.Event()
         threading.Thread(target=self._look, name="peers", daemon=True).start()
 

@@ -142,7 +142,8 @@ class Closer:
 
 def _end(line: UnendedLine, item: JobItem | None = None, training_job: str = "") -> JobFacts:
     """Return the outcome of a line that has no training job (any longer) and will never have one."""
-    child, deletion = line.child, facts_of_deleted(training_job, item.backend) if item and item.was_seen else None
+    child = line.child
+    deletion = facts_of_deleted(training_job, item.backend) if item and item.was_seen else None
     if cancel := cancel_of(line.cancels, line.index, line.region):
         reason = deletion["reason"] if deletion else cancel.before_creation
         return {"state": JobState.STOPPED, "reason": reason}

@@ -77,13 +77,16 @@ class OpenWork:
         done.history = f"{state}: {progress.pages} pages, {progress.added} submissions added, begun at {began}"
 
     def _scanned(self, progress: HistoryScan, deadline: float) -> HistoryScan:
-        marked, after = set(self.ledger.open_marks()), dict(progress.after) or None
+        marked = set(self.ledger.open_marks())
+        after = dict(progress.after) or None
         pages = added = 0
         while True:
             unsettled, after = self.ledger.unsettled(after)
             for submission in sorted(unsettled - marked):
                 self.ledger.mark_unsettled(submission)
-            pages, added, marked = pages + 1, added + len(unsettled - marked), marked | unsettled
+            pages = pages + 1
+            added = added + len(unsettled - marked)
+            marked = marked | unsettled
             if after is None or time.time() >= deadline:
                 break
         totals = replace(progress, pages=progress.pages + pages, added=progress.added + added, after=after or {})
@@ -98,7 +101,8 @@ class OpenWork:
             deadline: The time at which no more submissions are read, after at least one.
             reach: Records submissions for which there was no time, and damaged marks, which are written again.
         """
-        marks, submissions = self.ledger.open_marks(), dict[str, SubmissionState]()
+        marks = self.ledger.open_marks()
+        submissions = dict[str, SubmissionState]()
         for name, mark in marks.items():
             if mark.damage:
                 reach.record_damage(mark.damage)

@@ -75,7 +75,8 @@ class Stops:
 
         A list by state has no position at which the next pass could continue, so all of them are listed.
         """
-        progress, oldest = self.ledger.history_scan(), time.time() - MAX_ACTIVE_SECONDS
+        progress = self.ledger.history_scan()
+        oldest = time.time() - MAX_ACTIVE_SECONDS
         listed = dict(progress.listed)
         for region in regions:
             before = listed.get(region, int(since))
@@ -133,7 +134,8 @@ class Stops:
         Another attempt begins after the end of the previous one is recorded. The end of an orphan, which the ledger
         does not have, is never recorded.
         """
-        now, item = time.time(), self.ledger.look_up(*job.line)
+        now = time.time()
+        item = self.ledger.look_up(*job.line)
         if isinstance(item, Damaged):
             return False  # its end may not be recorded
         if now - (job.ended_at or job.created_at) < self.closer.grace_seconds:

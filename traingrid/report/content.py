@@ -123,7 +123,8 @@ def read_content(plane: ControlPlane, submission: str) -> Content:
         UsageError: The submission does not exist.
     """
     bucket, storage = plane.deployment.manifest_bucket, plane.storage
-    read, damaged = read_submission(plane.ledger, submission), list[Damaged]()
+    read = read_submission(plane.ledger, submission)
+    damaged = list[Damaged]()
     submission_item, items = read.head, read.items
     statuses = recorded_jobs(read, bucket, storage, damaged.append)
     jobs = last_submitted_jobs(storage, bucket, submission_item, damaged.append)

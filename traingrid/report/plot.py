@@ -118,7 +118,8 @@ def _range(values: Sequence[float], start: float, end: float, *, pad: float) -> 
     if high - low < _MIN_RANGE:
         size = max(abs(low), abs(high))
         margin = size / 2 if size > _MIN_RANGE else 0.5
-        low, high = low - margin, high + margin
+        low = low - margin
+        high = high + margin
     extra = (high - low) * pad
     return _Axis(low=low - extra, high=high + extra, start=start, end=end)
 

@@ -73,7 +73,8 @@ class _Columns:
             place: Its place, from 0.
         """
         status = run.status
-        elapsed, epoch = status.elapsed(self.now), number(status.metrics.get("epoch"))
+        elapsed = status.elapsed(self.now)
+        epoch = number(status.metrics.get("epoch"))
         state = f"{status.state}, cancelled" if status.cancelled and not status.ended else str(status.state)
         is_shown = place < SERIES and bool(run.curves)
         return [
@@ -112,7 +113,8 @@ def other_runs_section(content: Content) -> Markup | None:
     """Return the table of the other jobs of a large submission; None for a small one."""
     if len(content.runs) <= _MAX_ROWS_AT_TOP:
         return None
-    rows, noun = min(len(content.runs), MAX_ROWS), "jobs; `traingrid compare --output csv` prints all"
+    rows = min(len(content.runs), MAX_ROWS)
+    noun = "jobs; `traingrid compare --output csv` prints all"
     return section(
         "Other runs",
         _table("Other runs", content, _MAX_ROWS_AT_TOP, MAX_ROWS),

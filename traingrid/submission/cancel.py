@@ -221,7 +221,8 @@ class Canceller:
 
     def _stop(self, target: CancelTarget, report: CancelReport) -> None:
         for name in [target.region] if target.region else self._regions_of_lines(target.submission):
-            region, most = inventory_of(self.deployment, name), len(report.errors) + _MAX_ERRORS
+            region = inventory_of(self.deployment, name)
+            most = len(report.errors) + _MAX_ERRORS
             with report.noting(name):
                 for job in region.listed(state="InProgress", submission=target.submission):
                     if len(report.errors) >= most:

@@ -88,7 +88,8 @@ class ManifestVersion:
         version = detail["object"].get("version-id")
         if not version:
             raise UsageError(f"The bucket {bucket} is not versioned.", "Enable its versioning and upload again.")
-        size, uploaded_at = int(detail["object"].get("size", 0)), event.get("time", "")
+        size = int(detail["object"].get("size", 0))
+        uploaded_at = event.get("time", "")
         return cls(uri=S3Uri(bucket, key), version=version, size=size, uploaded_at=uploaded_at)
 
     @property

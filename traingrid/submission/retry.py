@@ -178,7 +178,8 @@ class Retrier:
         """
         item = todo.ended[job.index]
         region, backend = retry_candidate(job, item)
-        file, outcome = array_file(retry_key(todo.submission, number)), outcome_of(item)
+        file = array_file(retry_key(todo.submission, number))
+        outcome = outcome_of(item)
         with refusing(is_late):
             return self.ledger.next_attempt(
                 item.key, outcome, region, reopen=f"retry-{number}", array_file=file, backend=backend
@@ -190,7 +191,8 @@ class Retrier:
         self.storage.write(index_uri(target), index, "application/octet-stream")
         version = self.storage.write(target, body, "application/jsonl")
         pinned = ObjectVersion(target.bucket, target.key, version)
-        name, first = f"retry-{number}", max(job.priority for job in jobs)
+        name = f"retry-{number}"
+        first = max(job.priority for job in jobs)
         batch_job = self.batch.submit(submission, pinned, len(jobs), name, share=jobs[0].share, priority=first)
         logger.info("submitted %d jobs as Batch job %s", len(jobs), batch_job)
         self.ledger.record_array(submission, Array(batch_job=batch_job, file=str(pinned), count=len(jobs)))

@@ -93,7 +93,8 @@ class RetryPlan:
             UsageError: The corrected manifest has another number or order of lines, the job of `index` does not
                 exist, or has not failed or stopped, or no job to retry can read its initial model any more.
         """
-        submission_item, damaged = self._head(submission), list[Damaged]()
+        submission_item = self._head(submission)
+        damaged = list[Damaged]()
         items = self._known(submission_item, index, damaged.append)
         ended = {index: item for index, item in items.items() if item.state in _RETRIED_STATES}
         bucket = self.deployment.manifest_bucket

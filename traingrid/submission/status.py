@@ -179,7 +179,8 @@ def submission_status(
     Raises:
         UsageError: The submission does not exist.
     """
-    read, damaged = read_submission(ledger, submission), list[Damaged]()
+    read = read_submission(ledger, submission)
+    damaged = list[Damaged]()
     recorded = recorded_jobs(read, bucket, storage, damaged.append)
     current = _statuses_in_batch(read, recorded, children)
     return SubmissionStatus(

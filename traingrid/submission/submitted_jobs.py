@@ -47,7 +47,8 @@ def written_jobs(storage: Storage, bucket: str, submission_item: SubmissionItem)
         bucket: The manifest bucket.
     """
     for chunk, size in enumerate(chunks(submission_item.jobs)):
-        file, first = S3Uri(bucket, jobs_key(submission_item.submission, chunk)), chunk * MAX_ARRAY
+        file = S3Uri(bucket, jobs_key(submission_item.submission, chunk))
+        first = chunk * MAX_ARRAY
         yield from _jobs_in(
             storage, file, _version(submission_item, chunk), submission_item, range(first, first + size)
         )

@@ -60,7 +60,8 @@ class NetworkMerge:
 
     def run(self) -> None:
         """Merge, evaluate and export."""
-        title, total = f"{self.options.method} of {len(self.networks)}", len(self.networks)
+        title = f"{self.options.method} of {len(self.networks)}"
+        total = len(self.networks)
         merged = self._average() if self.options.method == "average" else Ensemble(list(models_of(self.networks)))
         evaluation = Evaluation(
             merged=self._evaluate(merged, f"the {title}"),

@@ -37,7 +37,8 @@ def read_weights(network: Network, model: tf.keras.Model) -> Weights:
     weights = []
     for number, variable in enumerate(model.variables):
         name = _STORED.format(number=number)
-        shape, expected = shapes.get(name), variable.shape.as_list()
+        shape = shapes.get(name)
+        expected = variable.shape.as_list()
         if shape != expected:
             raise MergeError(
                 f"The weight {variable.name} of {network} has the shape {shape}, but a {network.config.model} of this "

@@ -127,7 +127,8 @@ class _Joining:
 
     def _link(self, place: Path) -> bool:
         """Link a file, and return True; return False if a part before has the same file."""
-        own, joined = self.part.folder / place, self.top / place
+        own = self.part.folder / place
+        joined = self.top / place
         try:
             os.link(own, joined, follow_symlinks=False)
         except FileExistsError:

@@ -26,7 +26,8 @@ class HostUse:
 
     def __init__(self, proc: Path = PROC, cgroup: Path = CGROUP, clock: Callable[[], float] = time.monotonic) -> None:
         self._proc, self._cgroup, self._clock = proc, cgroup, clock
-        self._busy, self._measured_at = self._busy_seconds(), clock()
+        self._busy = self._busy_seconds()
+        self._measured_at = clock()
         self._gpus = _gpus()
 
     def sample(self) -> dict[str, float]:

@@ -127,7 +127,8 @@ def _after_stop(status: int | None) -> int | None:
 
 def _wait_for_other_ranks() -> None:
     """Wait until all ranks of this host have ended, or until the launcher ends them."""
-    stop_file, rank_position = Path(os.environ[STOP_FILE]), position(os.environ)
+    stop_file = Path(os.environ[STOP_FILE])
+    rank_position = position(os.environ)
     with contextlib.suppress(OSError):
         ended_file(stop_file, rank_position.local_rank).touch()
         while not all(ended_file(stop_file, local_rank).exists() for local_rank in range(rank_position.local_size)):

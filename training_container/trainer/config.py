@@ -314,7 +314,8 @@ def _unknown(name: str, names: Iterable[str]) -> HyperparameterProblem:
 
 
 def _word(entry: dataclasses.Field[Any], text: str) -> str:
-    options, prefix = entry.metadata.get("options"), entry.metadata.get("prefix", "")
+    options = entry.metadata.get("options")
+    prefix = entry.metadata.get("prefix", "")
     if options and text not in options:
         raise ValueError(f"must be one of: {', '.join(options)}")
     if text and not text.startswith(prefix):

@@ -113,7 +113,8 @@ class Services:
         if queue is None:
             raise ClientException(f"JobQueue {request.get('jobQueue')!r} is not a queue of service jobs")
         chosen = list(_select(queue.jobs, request))
-        size, start = min(int(request.get("maxResults") or PAGE), PAGE), int(request.get("nextToken") or 0)
+        size = min(int(request.get("maxResults") or PAGE), PAGE)
+        start = int(request.get("nextToken") or 0)
         answer: dict[str, Any] = {"jobSummaryList": [job.summary() for job in chosen[start : start + size]]}
         return answer | ({"nextToken": str(start + size)} if len(chosen) > start + size else {})
 

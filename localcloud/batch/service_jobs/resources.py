@@ -138,7 +138,8 @@ class ServiceResources:
 
     def create_queue(self, request: Mapping[str, Any]) -> Queue:
         """CreateJobQueue with a serviceEnvironmentOrder of at most one environment (service quotas)."""
-        name, order = str(request["jobQueueName"]), request["serviceEnvironmentOrder"]
+        name = str(request["jobQueueName"])
+        order = request["serviceEnvironmentOrder"]
         if name in self.queues:
             raise ClientException(f"Job queue {name} already exists")
         if request.get("jobQueueType") != KIND or len(order) != 1:
@@ -159,12 +160,14 @@ class ServiceResources:
         policy = request.get("schedulingPolicyArn")
         if policy and not queue.policy:
             raise ClientException(f"Job queue {queue.name} has no scheduling policy, and a policy cannot be added")
-        queue.policy, queue.state = policy or queue.policy, str(request.get("state") or queue.state)
+        queue.policy = policy or queue.policy
+        queue.state = str(request.get("state") or queue.state)
         queue.priority = int(request.get("priority") or queue.priority)
 
     def create_share(self, request: Mapping[str, Any]) -> QuotaShare:
         """CreateQuotaShare."""
-        queue, name = self.queue(str(request["jobQueue"])), str(request["quotaShareName"])
+        queue = self.queue(str(request["jobQueue"]))
+        name = str(request["quotaShareName"])
         if queue is None or not queue.environment.has_quota:
             raise ClientException(f"JobQueue {request['jobQueue']} has no quota management")
         if name in queue.shares or len(queue.shares) == MAX_SHARES:

@@ -160,7 +160,8 @@ class ServiceScheduler:
             description = self._sagemaker(job).describe_training_job(TrainingJobName=name_of_arn(job.training_job))
         except (ClientError, BotoCoreError):
             return  # not visible yet, or SageMaker does not answer; the next round asks again
-        status, reason = description["TrainingJobStatus"], description.get("FailureReason", "")
+        status = description["TrainingJobStatus"]
+        reason = description.get("FailureReason", "")
         with self._changed:
             if status == "Completed":
                 self._leave_and_end(job, "SUCCEEDED", "Received status from SageMaker: Training job completed")

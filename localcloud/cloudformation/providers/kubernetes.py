@@ -145,7 +145,8 @@ def _entry(properties: Properties) -> dict[str, str]:
 
 def _associate(context: Context, old: Properties, new: Properties) -> None:
     """Associate the listed access policies, and disassociate those that are no longer listed."""
-    eks, entry = context.client("eks"), _entry(new)
+    eks = context.client("eks")
+    entry = _entry(new)
     for policy in new.get("AccessPolicies") or []:
         request = context.request("eks", "AssociateAccessPolicy", {**_named(new), **policy})
         eks.associate_access_policy(**request)
@@ -157,7 +158,9 @@ def _associate(context: Context, old: Properties, new: Properties) -> None:
 
 def _tag(context: Context, arn: str, old: Properties, new: Properties) -> None:
     """Change the tags of a resource."""
-    eks, before, after = context.client("eks"), tag_map(old), tag_map(new)
+    eks = context.client("eks")
+    before = tag_map(old)
+    after = tag_map(new)
     if removed := sorted(set(before) - set(after)):
         eks.untag_resource(resourceArn=arn, tagKeys=removed)
     if after != before and after:

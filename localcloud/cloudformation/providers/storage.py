@@ -31,7 +31,8 @@ class TableProvider(Provider):
 
     def find(self, context: Context, kind: str, properties: Properties) -> Provisioned | None:
         """Import a table unchanged."""
-        client, name = context.client("dynamodb"), properties.get("TableName", "")
+        client = context.client("dynamodb")
+        name = properties.get("TableName", "")
         try:
             return provisioned(context, kind, name, **_of_table(client.describe_table(TableName=name)["Table"]))
         except client.exceptions.ResourceNotFoundException:

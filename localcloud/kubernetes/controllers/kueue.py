@@ -79,7 +79,9 @@ class Kueue(Controller):
 
     def _admit(self, job: Object) -> bool:
         """Return True if a job is admitted, or can be now."""
-        queue, need, uid = _queue(job), hosts_of(job), job["metadata"]["uid"]
+        queue = _queue(job)
+        need = hosts_of(job)
+        uid = job["metadata"]["uid"]
         with self._lock:
             if uid in self._admitted:
                 return True

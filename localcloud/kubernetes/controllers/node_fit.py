@@ -78,7 +78,8 @@ def _is_selected(spec: Mapping[str, Any], labels: Mapping[str, str], name: str) 
 
 
 def _matches(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    value, values = labels.get(expression["key"]), expression.get("values") or []
+    value = labels.get(expression["key"])
+    values = expression.get("values") or []
     operator = expression["operator"]
     if operator in ("Exists", "DoesNotExist"):
         return (value is not None) is (operator == "Exists")
@@ -135,7 +136,8 @@ def _attraction(pod: Object, node: Object, pods: Sequence[Object], nodes: Sequen
 
 def _attracts(owner: Object, terms: Sequence[Mapping[str, Any]], other_pod: Object) -> bool:
     """Return True if a pod matches all terms of a pod's affinity."""
-    namespace, labels = owner["metadata"]["namespace"], other_pod["metadata"].get("labels") or {}
+    namespace = owner["metadata"]["namespace"]
+    labels = other_pod["metadata"].get("labels") or {}
     return all(
         other_pod["metadata"]["namespace"] in (term.get("namespaces") or [namespace])
         and matches_labels(term.get("labelSelector"), labels)

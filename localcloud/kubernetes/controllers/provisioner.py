@@ -116,7 +116,9 @@ def node_of(
         labels: More labels; without them, it is a node of the node pool.
         spec: More fields of the specification, for example the taints.
     """
-    now, zone, instance_type = timestamp(), f"{region}a", kind.removeprefix("ml.")
+    now = timestamp()
+    zone = f"{region}a"
+    instance_type = kind.removeprefix("ml.")
     own = {
         "kubernetes.io/hostname": name,
         "kubernetes.io/os": "linux",

@@ -74,7 +74,8 @@ class Claims:
 
     def _bucket(self, pod: Object, name: str, volume: Object) -> Path:
         source = volume["spec"]["csi"]
-        attributes, options = source.get("volumeAttributes") or {}, volume["spec"].get("mountOptions") or []
+        attributes = source.get("volumeAttributes") or {}
+        options = volume["spec"].get("mountOptions") or []
         prefix = next((option.split(maxsplit=1)[1] for option in options if option.startswith("prefix ")), "")
         metadata, account = pod["metadata"], pod["spec"]["serviceAccountName"]
         own = attributes.get("authenticationSource") == "pod"

@@ -31,7 +31,8 @@ def excess(pod: Object, volumes: Path) -> str:
         source = volume.get("emptyDir")
         if source is None:
             continue
-        used, limit = _usage(volumes / volume["name"]), source.get("sizeLimit")
+        used = _usage(volumes / volume["name"])
+        limit = source.get("sizeLimit")
         if limit is not None and 0 < amount(limit) < used:
             return f'Usage of EmptyDir volume "{volume["name"]}" exceeds the limit "{limit}". '
         if source.get("medium") != "Memory":

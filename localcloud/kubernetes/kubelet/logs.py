@@ -75,7 +75,8 @@ class ContainerLog:
         while not stopped():
             with self._changed:
                 position = max(position, self._first)
-                lines, ended = self._lines[position - self._first :], self._ended
+                lines = self._lines[position - self._first :]
+                ended = self._ended
                 if not lines and not ended:
                     self._changed.wait(_STEP_SECONDS)
             yield from lines

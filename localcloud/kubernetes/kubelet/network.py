@@ -127,7 +127,8 @@ def _hostname(pod: Object) -> str:
 
 
 def _publishes(service: Mapping[str, Any], pod: Object) -> bool:
-    labels, selector = pod["metadata"].get("labels") or {}, service.get("selector") or {}
+    labels = pod["metadata"].get("labels") or {}
+    selector = service.get("selector") or {}
     if service.get("clusterIP") != "None" or not selector or not selector.items() <= labels.items():
         return False
     status = pod.get("status") or {}

@@ -35,7 +35,8 @@ class StubPod:
     def __init__(self, agent: NodeAgent, pod: Object, stub: Stub) -> None:
         self.uid, self._stub = pod["metadata"]["uid"], stub
         folder = agent.folder / self.uid
-        init, main = pod["spec"].get("initContainers") or [], pod["spec"]["containers"]
+        init = pod["spec"].get("initContainers") or []
+        main = pod["spec"]["containers"]
         self._init = [Container(spec=spec, folder=folder, is_init=True) for spec in init]
         self._main = [Container(spec=spec, folder=folder, is_init=False) for spec in main]
         self._status = PodStatus(agent.client, pod, self._init, self._main)
@@ -68,7 +69,8 @@ class StubPod:
         """End the pod because it is being deleted; a later call can only shorten the grace period."""
         with self._lock:
             if not self._is_stopped:
-                self._is_stopped, self._end_at = True, time.monotonic() + self._stub.stop_seconds
+                self._is_stopped = True
+                self._end_at = time.monotonic() + self._stub.stop_seconds
             self._end_at = min(self._end_at, time.monotonic() + grace_seconds)
 
     def lose(self) -> None:

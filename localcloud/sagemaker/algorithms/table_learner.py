@@ -64,7 +64,8 @@ def _check_labels(labels: Sequence[float], objective: str, job: AlgorithmJob) ->
 
 
 def _labels(job: AlgorithmJob, channel: str) -> list[float]:
-    mime, labels = job.content_type(channel, LIBSVM[0]), list[float]()
+    mime = job.content_type(channel, LIBSVM[0])
+    labels = list[float]()
     for name, content in job.blobs(channel):
         text = content.decode(errors="replace")
         if mime in CSV:

@@ -44,7 +44,8 @@ def record() -> dict[str, Any]:
 
 def _updater_problem(values: Mapping[str, str]) -> str:
     updaters = values["updater"].split(",") if "updater" in values else []
-    tables, growing = RECORD.tables["updaters"], [word for word in updaters if word in RECORD.tables["growing"]]
+    tables = RECORD.tables["updaters"]
+    growing = [word for word in updaters if word in RECORD.tables["growing"]]
     if not updaters:
         return ""
     if values.get("booster") == "gblinear":
@@ -98,7 +99,8 @@ def _pipe_problem(job: AlgorithmJob, version: str) -> str:
 
 def _gpu_problem(job: AlgorithmJob, version: str) -> str:
     """Return the problem of gpu_hist, for which xgboost requires a GPU, or of Dask; empty if there is none."""
-    method, has_gpu = job.hyperparameters.get("tree_method"), bool(_GPU.match(job.instance_type))
+    method = job.hyperparameters.get("tree_method")
+    has_gpu = bool(_GPU.match(job.instance_type))
     if job.hyperparameters.get("use_dask_gpu_training") != "true":
         return f"gpu_hist: {job.instance_type} has no GPU" if method == "gpu_hist" and not has_gpu else ""
     if method not in RECORD.tables["dask_methods"][version] or not has_gpu:

@@ -207,7 +207,8 @@ class Eks:
 
     def _training_object(self, name: str, job: Job, tags: dict[str, str]) -> TrainingObject:
         """Return the object that the cluster should have for a training job; raise LaunchError if none can be made."""
-        identity, settings = names.parse_training_job(self._grid, name), self._jobs.settings
+        identity = names.parse_training_job(self._grid, name)
+        settings = self._jobs.settings
         if identity is None:
             raise ValueError(f"{name} is not the name of a training job of {self._grid}")
         request = self._request(name, job, tags)

@@ -202,7 +202,8 @@ class EksInventory:
         identity = names.parse_training_job(self._grid, cluster_job.name)
         if identity is None:
             return None
-        training_job, created = describe_cluster_job(cluster_job), cluster_job.created_at
+        training_job = describe_cluster_job(cluster_job)
+        created = cluster_job.created_at
         return TrainingJob(
             name=cluster_job.name,
             identity=identity,

@@ -100,7 +100,8 @@ def _state_of(live: list[Pod]) -> JobState:
 
 def _is_made_for(pod: Pod, name: str) -> bool:
     """Return True if a pod has the containers of a training job with this name."""
-    prepare, train = _container(pod, "initContainers", PREPARE), _container(pod, "containers", TRAIN)
+    prepare = _container(pod, "initContainers", PREPARE)
+    train = _container(pod, "containers", TRAIN)
     variables = {variable["name"]: variable.get("value") for variable in train.get("env") or ()}
     return _PROGRAM in (prepare.get("command") or ()) and variables.get(_NAME_VARIABLE) == name
 

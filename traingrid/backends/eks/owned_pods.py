@@ -55,7 +55,8 @@ class PodsByOwner:
         owners = {job["metadata"]["uid"]: _controller(job).get("uid", "") for job in jobs}
         self._pods: dict[str, list[Object]] = defaultdict(list)
         for pod in pods:
-            controller, name = _controller(pod), pod["spec"].get("subdomain", "")
+            controller = _controller(pod)
+            name = pod["spec"].get("subdomain", "")
             is_of_launcher = name and controller.get("name") == launcher_name(name)
             uid = controller.get("uid", "")
             self._pods[owners.get(uid) or ("" if is_of_launcher else uid) or name].append(pod)

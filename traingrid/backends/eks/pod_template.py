@@ -251,7 +251,8 @@ def _claimed(training_object: TrainingObject) -> Iterator[tuple[str, dict[str, A
             path = path.partition("/")[2] if mounted["FileSystemType"] == "FSxLustre" else path
         elif channel["InputMode"] == "FastFile":
             bucket, _, path = source["S3DataSource"]["S3Uri"].removeprefix("s3://").partition("/")
-            claim, path = training_object.cluster.s3_volumes[bucket], path.strip("/")
+            claim = training_object.cluster.s3_volumes[bucket]
+            path = path.strip("/")
         else:
             continue
         folder = f"{ROOT}/input/data/{channel['ChannelName']}"

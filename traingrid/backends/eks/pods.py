@@ -124,7 +124,8 @@ class Pod:
     @property
     def deadline(self) -> float | None:
         """The time at which its node begins to end it, in seconds since 1970; None if it has not started."""
-        start, seconds = self.started_at, self.raw["spec"].get("activeDeadlineSeconds")
+        start = self.started_at
+        seconds = self.raw["spec"].get("activeDeadlineSeconds")
         return start + float(seconds) if start is not None and seconds else None
 
     @property
@@ -242,7 +243,8 @@ class Pod:
         resource (localStorageEviction and synchronize in pkg/kubelet/eviction/eviction_manager.go of Kubernetes). A pod
         that such a node refuses has the reason without the condition, too (Admit there), so the message decides.
         """
-        is_disrupted, message = self._is("DisruptionTarget"), str(self._status.get("message") or "").strip()
+        is_disrupted = self._is("DisruptionTarget")
+        message = str(self._status.get("message") or "").strip()
         is_own = self._status.get("reason") == "Evicted" and not is_disrupted and _EXCEEDED.search(message)
         return message if is_own else ""
 
@@ -270,7 +272,8 @@ class Pod:
 
         The deletionTimestamp of a pod is the end of its grace period, unless `has_late_deletion` is true.
         """
-        condition, metadata = self._condition("DisruptionTarget"), self.raw["metadata"]
+        condition = self._condition("DisruptionTarget")
+        metadata = self.raw["metadata"]
         disrupted = seconds_of(condition.get("lastTransitionTime")) if condition.get("status") == "True" else None
         deleted = seconds_of(metadata.get("deletionTimestamp"))
         if deleted is not None:
@@ -293,7 +296,8 @@ class Pod:
 
         Without a better sign, an exit code of a signal shows it: a namespace that is being deleted has no new events.
         """
-        interrupted, ended = self.interrupted_at, seconds_of(self._terminated_state(TRAIN).get("finishedAt"))
+        interrupted = self.interrupted_at
+        ended = seconds_of(self._terminated_state(TRAIN).get("finishedAt"))
         if interrupted is None:
             return False
         was_killed = self.exit_code in _BY_SIGNAL and self.exit_reason != OUT_OF_MEMORY

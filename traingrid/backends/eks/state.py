@@ -213,7 +213,8 @@ def _end_by_pods(cluster_job: ClusterJob) -> _State | None:
 
     The Job controller releases the pods of a Job that is being deleted, and does not count how they end any more.
     """
-    stopped_for, deleted_at = cluster_job.annotations.get(labels.STOPPED_FOR), cluster_job.deleted_at or 0.0
+    stopped_for = cluster_job.annotations.get(labels.STOPPED_FOR)
+    deleted_at = cluster_job.deleted_at or 0.0
 
     def is_own(pod: Pod) -> bool:
         end = pod.training[1] if pod.training else pod.ended_at

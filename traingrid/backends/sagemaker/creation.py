@@ -114,7 +114,8 @@ class Creation:
         except ClientError as error:
             if is_outage(error):
                 raise  # a later call repeats all of this
-            code, message = error.response["Error"]["Code"], error.response["Error"].get("Message", "")
+            code = error.response["Error"]["Code"]
+            message = error.response["Error"].get("Message", "")
             failure = PERMISSION if failure_of_refusal(code) is PERMISSION else DATA
             text = f"The ManifestFiles of {name} cannot be written: S3 in {self._region}: {code}: {message}."
             raise LaunchError(failure, text) from error
@@ -126,7 +127,8 @@ class Creation:
         except HTTPClientError as error:
             return self._existing(name, f"did not answer {self._service.operation} for {name}: {error}", error)
         except ClientError as error:
-            code, message = error.response["Error"]["Code"], error.response["Error"].get("Message", "")
+            code = error.response["Error"]["Code"]
+            message = error.response["Error"].get("Message", "")
             status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
             if is_expired(error):
                 raise  # the service did not process the request; it is sent again with new credentials

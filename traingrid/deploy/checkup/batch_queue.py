@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 def batch_queue(grid: GridSettings) -> Iterator[Finding]:
     """Check the grid's job queue and each of its compute environments."""
-    region, name = grid.home, names.job_queue(grid.name, shared=bool(grid.shares))
+    region = grid.home
+    name = names.job_queue(grid.name, shared=bool(grid.shares))
     environments: list[str] = []
 
     def look() -> Finding:

@@ -178,10 +178,8 @@ def _endpoint(cluster: CheckedCluster, network: Mapping[str, Any]) -> Finding:
     addresses unless they are in your network or behind a gateway
     (https://docs.aws.amazon.com/eks/latest/userguide/cluster-endpoint.html).
     """
-    subject, change = (
-        f"endpoint of {cluster.settings.cluster}",
-        f"aws eks update-cluster-config {cluster.commands.options}",
-    )
+    subject = f"endpoint of {cluster.settings.cluster}"
+    change = f"aws eks update-cluster-config {cluster.commands.options}"
     admitted = network.get("publicAccessCidrs") or [_ANYWHERE]
     kind = "private" if not network.get("endpointPublicAccess", True) else "public"
     kind += f" for {', '.join(admitted)} only" if kind == "public" and _ANYWHERE not in admitted else ""
@@ -248,7 +246,8 @@ def access(cluster: CheckedCluster) -> Iterator[Finding]:
 
 
 def _entry(cluster: CheckedCluster, subject: str, principal: str, part: Part) -> Finding:
-    arn, group = names.role_arn(cluster.account, principal), names.kubernetes_group(cluster.grid.name, part)
+    arn = names.role_arn(cluster.account, principal)
+    group = names.kubernetes_group(cluster.grid.name, part)
     eks = client("eks", cluster.region, cluster.role)
 
     def look() -> Finding:
@@ -263,7 +262,8 @@ def _entry(cluster: CheckedCluster, subject: str, principal: str, part: Part) ->
 
 
 def _association(cluster: CheckedCluster, subject: str) -> Finding:
-    settings, eks = cluster.settings, client("eks", cluster.region, cluster.role)
+    settings = cluster.settings
+    eks = client("eks", cluster.region, cluster.role)
     selection = {
         "clusterName": settings.cluster,
         "namespace": settings.namespace,

@@ -94,7 +94,8 @@ class _Objects:
         cluster = self._cluster
         if cluster.role:
             return REVERT_DRIFT
-        caller, group = principal(cluster.grid.home), names.kubernetes_group(cluster.grid.name, "use")
+        caller = principal(cluster.grid.home)
+        group = names.kubernetes_group(cluster.grid.name, "use")
         create, describe, update = (
             cluster.commands.access_entry(action, caller) for action in ("create", "describe", "update")
         )
@@ -141,7 +142,8 @@ class _Objects:
         Source: https://kubernetes.io/docs/concepts/security/pod-security-standards/.
         """
         name = self._settings.namespace
-        subject, namespace = f"namespace {name}", self._client.find(NAMESPACE, name)
+        subject = f"namespace {name}"
+        namespace = self._client.find(NAMESPACE, name)
         if namespace is None:
             return self._cluster.finding(subject, Verdict.WRONG, "does not exist", self._apply)
         if "deletionTimestamp" in namespace["metadata"]:
@@ -189,7 +191,8 @@ class _Objects:
 
     def _compare(self, checked: str, part: Part) -> Finding:
         """Compare the Role and the RoleBinding of a group with those of `traingrid eks access`."""
-        name, group = role_name(self._cluster.grid.name, part), names.kubernetes_group(self._cluster.grid.name, part)
+        name = role_name(self._cluster.grid.name, part)
+        group = names.kubernetes_group(self._cluster.grid.name, part)
         role, binding = self._client.find(ROLE, name), self._client.find(ROLE_BINDING, name)
         if role is None or binding is None:
             missing = "Role" if role is None else "RoleBinding"
@@ -237,7 +240,8 @@ class _Objects:
         return self._cluster.finding(subject)
 
     def _claim(self, claim: str) -> Finding:
-        subject, claim_object = f"claim {claim}", self._client.find(CLAIM, claim)
+        subject = f"claim {claim}"
+        claim_object = self._client.find(CLAIM, claim)
         if claim_object is None:
             fix = f"create it in {self._settings.namespace}, or correct s3_volumes and file_system_volumes"
             return self._cluster.finding(subject, Verdict.WRONG, "does not exist", fix)

@@ -127,7 +127,8 @@ class _End:
     def sentence(self, ports: Ports) -> str:
         """Return why the file system cannot be mounted."""
         way = "to" if self.outbound else "from"
-        peers, numbers = " or ".join(self.peers), _numbers(ports)
+        peers = " or ".join(self.peers)
+        numbers = _numbers(ports)
         return f"no rule of {' or '.join(self.groups)} admits TCP port {numbers} {way} {peers}"
 
     def command(self, ports: Ports, region: str) -> str:

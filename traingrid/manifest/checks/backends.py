@@ -176,7 +176,8 @@ def _check_channel(name: str, channel: Channel, job: Job, cluster: EksCluster) -
             step = "Add its PersistentVolumeClaim to file_system_volumes in grid.yaml and deploy."
             yield Problem("inputs", channel.location, f"{place}, on which the channel {name} is", step)
         return
-    bucket, fast = S3Uri.parse(channel.uri).bucket, channel.input_mode == "FastFile"
+    bucket = S3Uri.parse(channel.uri).bucket
+    fast = channel.input_mode == "FastFile"
     sharded = channel.distribution != "FullyReplicated" and job.instance_count > 1
     rules = (
         (channel.attributes, "is an augmented manifest, which only SageMaker streams", "Write backend sagemaker."),

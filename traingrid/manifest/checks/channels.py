@@ -36,7 +36,8 @@ def check(line: Line, rules: Rules) -> Iterator[Problem]:
 def _check_region(data: S3Uri | Inputs, settings: LineSettings, rules: Rules) -> Iterator[Problem]:
     """Yield the errors of the channels in one Region."""
     grid, defaults = rules.grid, settings.applied_to(rules.grid.job)
-    inputs, field = channels(data, defaults), "inputs" if isinstance(data, dict) else "s3_uri"
+    inputs = channels(data, defaults)
+    field = "inputs" if isinstance(data, dict) else "s3_uri"
     yield from _check_stream_support(inputs, settings)
     for name, channel in inputs.items():
         is_streamed = channel.attributes or channel.record_wrapper != "None"
@@ -120,7 +121,8 @@ def _too_many(
 ) -> Iterator[Problem]:
     """Check the number of channels; of those in `split`, each rank has one."""
     ranks = defaults.instance_count * processes_per_host(defaults) if split else 1
-    number, greatest = len(inputs) + len(split) * (ranks - 1) + further_channels, most("InputDataConfig")
+    number = len(inputs) + len(split) * (ranks - 1) + further_channels
+    greatest = most("InputDataConfig")
     if number > greatest and split:
         reason = (
             f"one stream for each of {ranks} ranks of {' and '.join(split)} requires {number} channels, "

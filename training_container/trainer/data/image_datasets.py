@@ -106,7 +106,8 @@ class StreamingDataset:
     def _parse(self, record: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Return the encoded image of a record, and its class counted from 0. An invalid record is explained."""
         example = tf.io.parse_single_example(record, _FEATURES)
-        encoded, label = example[IMAGE], example[LABEL] - self._config.first_label
+        encoded = example[IMAGE]
+        label = example[LABEL] - self._config.first_label
         valid = (label >= 0) & (label < self._config.classes) & (encoded != "")
         # Python is called only for an invalid record.
         label = tf.cond(valid, lambda: label, lambda: tf.numpy_function(self._corrupt.explain, [record], tf.int64))

@@ -169,7 +169,8 @@ def segments_of_rank(files: Sequence[tuple[Path, FileIndex]], rank: int, ranks: 
 def _cut(files: Sequence[tuple[Path, FileIndex]], own: range) -> Iterator[Segment]:
     begin = 0
     for path, index in files:
-        first, last = max(own.start - begin, 0), min(own.stop - begin, index.records)
+        first = max(own.start - begin, 0)
+        last = min(own.stop - begin, index.records)
         if first < last:
             known_record, byte = index.before(first)
             count = None if last == index.records else last - first

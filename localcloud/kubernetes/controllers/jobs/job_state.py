@@ -126,7 +126,8 @@ class JobState:
 
     def wanted_pods(self, active: int) -> int:
         """Return the number of pods that must be active."""
-        completions, parallelism = self._spec.get("completions"), int(self._spec["parallelism"])
+        completions = self._spec.get("completions")
+        parallelism = int(self._spec["parallelism"])
         if completions is None:
             return active if self.successes else parallelism
         return max(0, min(parallelism, int(completions) - self.successes))

@@ -23,9 +23,11 @@ _MAX_PREFIX = 58
 
 def new_pod(job: Object, index: int) -> Object:
     """Return a new pod of a job; `index` is -1 for a job without indexes."""
-    template, name = copy.deepcopy(job["spec"]["template"]), job["metadata"]["name"]
+    template = copy.deepcopy(job["spec"]["template"])
+    name = job["metadata"]["name"]
     metadata = template.get("metadata") or {}
-    labels, annotations = dict(metadata.get("labels") or {}), dict(metadata.get("annotations") or {})
+    labels = dict(metadata.get("labels") or {})
+    annotations = dict(metadata.get("annotations") or {})
     end = f"-{index}-" if index >= 0 else "-"
     if index >= 0:
         labels[INDEX] = annotations[INDEX] = str(index)

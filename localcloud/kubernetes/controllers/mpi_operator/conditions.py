@@ -30,7 +30,8 @@ def is_finished(status: Status) -> bool:
 
 def set_condition(status: Status, kind: str, reason: str, message: str, *, value: bool = True) -> bool:
     """Set a condition; return False if its status and reason are the same already."""
-    now, text = timestamp(), "True" if value else "False"
+    now = timestamp()
+    text = "True" if value else "False"
     current = condition(status, kind)
     if current and (current["status"], current["reason"]) == (text, reason):
         return False

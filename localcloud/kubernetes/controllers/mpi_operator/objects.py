@@ -91,7 +91,8 @@ def secret(job: Object) -> Object:
 
 def worker(job: Object, index: int) -> Object:
     """Return a worker pod."""
-    name, template = job["metadata"]["name"], _template(job, "Worker", worker_name(job, index))
+    name = job["metadata"]["name"]
+    template = _template(job, "Worker", worker_name(job, index))
     number = index + 1 if launches_as_worker(job) else index
     template["metadata"]["labels"][REPLICA_INDEX] = str(number)
     spec = template["spec"]
@@ -144,7 +145,8 @@ def _template(job: Object, role: str, hostname: str) -> dict[str, Any]:
     template = copy.deepcopy(replica_spec["template"])
     metadata = template.get("metadata") or {}
     own = {_OPERATOR: "mpi-operator", JOB_NAME: job["metadata"]["name"], _ROLE: role.lower()}
-    labels, annotations = {**(metadata.get("labels") or {}), **own}, metadata.get("annotations") or {}
+    labels = {**(metadata.get("labels") or {}), **own}
+    annotations = metadata.get("annotations") or {}
     template["metadata"] = {"labels": labels, **({"annotations": annotations} if annotations else {})}
     policy = replica_spec.get("restartPolicy") or "Never"
     template["spec"] |= {
