@@ -96,11 +96,11 @@ def _query_of_partition(
         return _query(table, hash_key, comparison, values, *more, **options)
     meets = get_comparison_func(comparison or "")
     bounds = [value.cast_value for value in values]
-    items = [
-        item
-        for key, item in table.items[hash_key].items()
-        if meets is None or meets(key.value if key.type == "S" else key.cast_value, *bounds)
-    ]
+
+    def is_in_bounds(key: Any) -> bool:
+        return meets is None or bool(meets(key.value if key.type == "S" else key.cast_value, *bounds))
+
+    items = [item for key, item in table.items[hash_key].items() if is_in_bounds(key)]
     return _query_of_items(items, table, hash_key, comparison, values, *more, **options)
 
 

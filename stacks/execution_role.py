@@ -188,8 +188,7 @@ def _registries(grid: GridSettings, region: str) -> list[str]:
     found = [_ECR_PART.fullmatch(registry.replace("{region}", region)) for registry in grid.image_registries]
     in_region = [match for match in found if match and match["region"] == region]
     parts = [(f"arn:aws:ecr:{region}:{match['account']}:repository", match["repository"]) for match in in_region]
-    return [
-        arn
-        for all_of_it, part in parts
-        for arn in ([f"{all_of_it}/{part}", f"{all_of_it}/{part}/*"] if part else [f"{all_of_it}/*"])
-    ]
+    arns: list[str] = []
+    for registry, repository in parts:
+        arns += [f"{registry}/{repository}", f"{registry}/{repository}/*"] if repository else [f"{registry}/*"]
+    return arns

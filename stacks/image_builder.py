@@ -52,7 +52,7 @@ class ImageBuilder(Construct):
         grant(self.function.role, ["codebuild:StartBuild", "codebuild:BatchGetBuilds"], arns)
         repositories = sorted({project.repository_arn for project in projects})
         grant(self.function.role, ["ecr:DescribeImages"], repositories)
-        self._last: CustomResource | None = None
+        self._last_request: CustomResource | None = None
 
     def image(self, build: ImageBuild) -> BuiltImage:
         """Return the image of a build. A deployment that changes its tag starts the build and waits for it."""
@@ -78,7 +78,7 @@ class ImageBuilder(Construct):
             },
         )
         request.node.add_dependency(self.function, runs.project, runs.role)
-        if self._last:
-            request.node.add_dependency(self._last)
-        self._last = request
+        if self._last_request:
+            request.node.add_dependency(self._last_request)
+        self._last_request = request
         return request

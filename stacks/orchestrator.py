@@ -90,12 +90,11 @@ class Orchestrator(Construct):
         )
         # Batch cannot change a queue between shared and not shared, so each is a separate queue.
         name = names.job_queue(grid.name, shared=bool(grid.shares))
-        shared = "Shared" * bool(grid.shares)
         return batch.JobQueue(
             self,
-            f"{shared}Queue",
+            "SharedQueue" if grid.shares else "Queue",
             job_queue_name=name,
-            scheduling_policy=shared_by_weight(self, "Shares", name=name, grid=grid) if shared else None,
+            scheduling_policy=shared_by_weight(self, "Shares", name=name, grid=grid) if grid.shares else None,
             compute_environments=[batch.OrderedComputeEnvironment(compute_environment=compute, order=1)],
         )
 

@@ -33,12 +33,13 @@ def training_plans(grid: GridSettings, regions: Iterable[str]) -> list[str]:
     CreateTrainingJob with a plan is authorized on both
     (https://docs.aws.amazon.com/sagemaker/latest/dg/training-plan-iam-permissions.html).
     """
-    return [
-        f"arn:aws:sagemaker:{region}:{Aws.ACCOUNT_ID}:{resource}"
-        for region in regions
-        if (plans := grid.regions[region].training_plans)
-        for resource in (*(f"training-plan/{plan}" for plan in plans), "reserved-capacity/*")
-    ]
+    arns: list[str] = []
+    for region in regions:
+        service = f"arn:aws:sagemaker:{region}:{Aws.ACCOUNT_ID}"
+        plans = grid.regions[region].training_plans
+        if plans:
+            arns += [*(f"{service}:training-plan/{plan}" for plan in plans), f"{service}:reserved-capacity/*"]
+    return arns
 
 
 def alike(grid: GridSettings, regions: Iterable[str]) -> list[list[str]]:
@@ -67,7 +68,8 @@ def creation_conditions(grid: GridSettings, regions: Iterable[str]) -> Condition
     one_of = {"sagemaker:InstanceTypes": list(grid.allowed_instance_types())}
     absent = dict.fromkeys(("sagemaker:InstanceTypes", *(f"aws:RequestTag/{tag}" for tag in TAGS_OF_A_LINE)), "false")
     network = {"sagemaker:VpcSubnets": subnets, "sagemaker:VpcSecurityGroupIds": groups}
-    one_of |= network if subnets else {}
+    if subnets:
+        one_of |= network
     absent |= dict.fromkeys(network, "false" if subnets else "true")
     mounted = _mounted(listed)
     conditions: Conditions = {

@@ -136,7 +136,9 @@ def configure_cli(*, verbose: bool = False, debug: bool = False) -> None:
         verbose: Whether to write INFO; otherwise only WARNING and ERROR.
         debug: Whether to write DEBUG, and the retries of AWS requests.
     """
-    level = "DEBUG" if debug else "INFO" if verbose else "WARNING"
+    level = "INFO" if verbose else "WARNING"
+    if debug:
+        level = "DEBUG"
     handler = logging.StreamHandler(sys.stderr)
     _configure([handler], TextFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s", "%H:%M:%S"), level)
 

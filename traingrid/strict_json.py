@@ -112,15 +112,13 @@ def _decode(decoder: json.JSONDecoder, text: str | bytes, source: object) -> Any
 
 
 def _exceeds_levels(value: Any) -> bool:
-    level = [value]
+    entries = [value]
     for _ in range(MAX_LEVELS):
-        level = [
-            entry
-            for container in level
-            if isinstance(container, dict | list)
-            for entry in (container.values() if isinstance(container, dict) else container)
-        ]
-    return any(isinstance(entry, dict | list) for entry in level)
+        containers = [entry for entry in entries if isinstance(entry, dict | list)]
+        entries = []
+        for container in containers:
+            entries += container.values() if isinstance(container, dict) else container
+    return any(isinstance(entry, dict | list) for entry in entries)
 
 
 def _checked(value: Any, kind: type[Value], rule: str, source: object) -> Value:

@@ -179,7 +179,8 @@ def follow(job: TrainingJob, config: Config | None, stop_file: Path, connected: 
     (job.folders.output / "data").mkdir(parents=True, exist_ok=True)  # SM_OUTPUT_DATA_DIR
     print(shown(command, environment))
     ignored = horovod_stalls.ignored_limit(command, {*os.environ, *(job.hyperparameters if config else ())})
-    print(ignored, end="\n" * bool(ignored))
+    if ignored:
+        print(ignored)
     watch = FailureWatch(
         hosts=job.hosts,
         processes_per_host=job.launch.processes_per_host,

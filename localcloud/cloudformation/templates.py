@@ -82,7 +82,10 @@ def references(value: Any) -> Iterator[str]:
     elif isinstance(value, dict):
         for key, item in value.items():
             if key in ("Ref", "DependsOn", "Fn::GetAtt"):
-                yield from [item.split(".")[0]] if isinstance(item, str) else item if key == "DependsOn" else item[:1]
+                if isinstance(item, str):
+                    yield item.split(".")[0]
+                else:  # the list of Fn::GetAtt is a resource and its attribute
+                    yield from item if key == "DependsOn" else item[:1]
             elif key == "Fn::Sub":
                 text, own = (item, {}) if isinstance(item, str) else item
                 yield from (name for name in _SUBSTITUTED.findall(text) if name not in own)

@@ -43,8 +43,8 @@ class Build:
         merged = {entry["name"]: entry for entry in [*environment.get("environmentVariables", []), *overrides]}
         self._environment = {**environment, "environmentVariables": list(merged.values())}
         self._status = "IN_PROGRESS"
-        self._stopped = False
-        self._begun = time.time()
+        self._is_stopped = False
+        self._started_at = time.time()
         self._group: ProcessGroup | None = None
         self._folder = cloud.data_dir / "codebuild" / self.id.replace(":", "-")
         logs = project.get("logsConfig", {}).get("cloudWatchLogs", {})
@@ -68,7 +68,7 @@ class Build:
 
     def stop(self) -> None:
         """Kill the build."""
-        self._stopped = True
+        self._is_stopped = True
         if self._group:
             self._group.kill()
 
@@ -80,7 +80,7 @@ class Build:
             "projectName": self._project["name"],
             "buildStatus": self._status,
             "buildComplete": not self.runs,
-            "startTime": self._begun,
+            "startTime": self._started_at,
             "environment": self._environment,
             "serviceRole": self._project["serviceRole"],
             "logs": {"groupName": self._log_group, "streamName": self._log_stream, "deepLink": self._log_link},
@@ -100,7 +100,9 @@ class Build:
         self._cloud.on_stop(self._group.kill)
         code = self._group.wait()
         log.flush()
-        self._status = "STOPPED" if self._stopped else "FAILED" if code else "SUCCEEDED"
+        self._status = "FAILED" if code else "SUCCEEDED"
+        if self._is_stopped:
+            self._status = "STOPPED"
         self._send_event()
 
     def _script(self) -> str:

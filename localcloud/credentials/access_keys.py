@@ -30,7 +30,7 @@ class _Sessions:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._listed: dict[str, list[Any]] = {}
+        self._users: dict[str, list[Any]] = {}
         self._sessions: dict[str, Any] = {}
         self._read: dict[str, int] = {}
 
@@ -38,8 +38,8 @@ class _Sessions:
         for account_id, backends in list(sts_backends.items()):
             listed = backends["aws"].assumed_roles
             with self._lock:
-                if listed is not self._listed.get(account_id):  # another server has started in this process
-                    self._listed[account_id], self._read[account_id] = listed, 0
+                if listed is not self._users.get(account_id):  # another server has started in this process
+                    self._users[account_id], self._read[account_id] = listed, 0
                 for assumed in listed[self._read[account_id] :]:
                     self._sessions[assumed.access_key_id] = assumed
                     self._read[account_id] += 1

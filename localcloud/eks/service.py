@@ -75,7 +75,7 @@ class _Service:
         self._clusters, self._key = clusters, signature.access_key
         self.account = access_keys.account_of(signature.access_key)
         self.region = signature.region
-        self._known = clusters.of(self.account, self.region)
+        self._own_clusters = clusters.of(self.account, self.region)
 
     def create_cluster(self, request: Request) -> Request:
         access = request.get("accessConfig") or {}
@@ -88,7 +88,7 @@ class _Service:
         return {"cluster": self._cluster(request["name"]).described()}
 
     def list_clusters(self, request: Request) -> Request:
-        return _page("clusters", sorted(self._known), request)
+        return _page("clusters", sorted(self._own_clusters), request)
 
     def delete_cluster(self, request: Request) -> Request:
         cluster = self._cluster(request["name"])
@@ -189,7 +189,7 @@ class _Service:
         return identity.principal.arn if identity else ""
 
     def _cluster(self, name: str) -> Cluster:
-        if (cluster := self._known.get(name)) is None:
+        if (cluster := self._own_clusters.get(name)) is None:
             raise errors.not_found(f"No cluster found for name: {name}.")
         return cluster
 
@@ -217,7 +217,7 @@ class _Service:
         return association
 
     def _tags(self, arn: str) -> dict[str, str]:
-        for cluster in self._known.values():
+        for cluster in self._own_clusters.values():
             tagged: list[Cluster | AccessEntry | Association] = [cluster]
             tagged += [*cluster.entries.values(), *cluster.associations.values()]
             for resource in tagged:

@@ -59,7 +59,7 @@ class Faults:
             self._chances: dict[str, random.Random] = {}
             self._struck: Counter[str] = Counter()
             self._struck_calls: list[tuple[CallFault, CallPlace]] = []
-            self._seen: Counter[tuple[int, str]] = Counter()
+            self._call_counts: Counter[tuple[int, str]] = Counter()
             # A sweep over all boundaries names a thousand callers one by one, and every request comes through here:
             # each caller's faults are selected only once.
             self._calls_of: dict[str, list[tuple[int, CallFault]]] = {}
@@ -97,8 +97,8 @@ class Faults:
     def _strikes(self, number: int, fault: CallFault, call: CallPlace) -> bool:
         if not all(map(fnmatchcase, call[:3], (fault.service, fault.action, fault.region))):
             return False
-        self._seen[number, call.caller] += 1
-        if fault.nth and self._seen[number, call.caller] != fault.nth:
+        self._call_counts[number, call.caller] += 1
+        if fault.nth and self._call_counts[number, call.caller] != fault.nth:
             return False
         return self._draw(f"calls/{number}", fault.share, fault.times)
 

@@ -91,8 +91,9 @@ def _batch(call: Asked) -> Named:
             yield "batch:quota-share", f"{arn}/quota-share/{share}"
     if definition:
         # A name without a revision is authorized without one: https://github.com/aws/aws-sdk-js/issues/4280.
-        revision = "-revision" * (":" in definition.rpartition("/")[2])
-        yield f"batch:job-definition{revision}", _called(call, "job-definition", definition)
+        has_revision = ":" in definition.rpartition("/")[2]
+        resource = "batch:job-definition-revision" if has_revision else "batch:job-definition"
+        yield resource, _called(call, "job-definition", definition)
     kind = "service-job" if "ServiceJob" in call.operation else "job"
     if job or call.operation.startswith("Submit"):
         yield f"batch:{kind}", _called(call, kind, job or "new")

@@ -74,13 +74,16 @@ def _read_of_source(request: Asked) -> Asked:
 
 
 def _permissions_of_call(call: str, request: Asked, arns_by_kind: Mapping[str, list[str]]) -> list[Permission]:
-    entries = [entry for entry in _CALLS[call] if _applies(entry, request, arns_by_kind)]
-    return [
-        _permission(entry["action"], arn, context, request)
-        for entry in entries
-        for arn in [arn for kind in entry["resources"] for arn in arns_by_kind.get(kind, [])] or ["*"]
-        for context in _contexts(entry, request)
-    ]
+    permissions: list[Permission] = []
+    for entry in _CALLS[call]:
+        if not _applies(entry, request, arns_by_kind):
+            continue
+        arns = [arn for kind in entry["resources"] for arn in arns_by_kind.get(kind, [])]
+        for arn in arns or ["*"]:
+            permissions += [
+                _permission(entry["action"], arn, context, request) for context in _contexts(entry, request)
+            ]
+    return permissions
 
 
 def _contexts(entry: Mapping[str, Any], request: Asked) -> list[Context]:

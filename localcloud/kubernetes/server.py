@@ -232,4 +232,6 @@ def _verb(request: ApiRequest, target: Target | None, *, watched: bool) -> str:
         return "deletecollection"
     if request.method in _VERBS:
         return _VERBS[request.method]
-    return "watch" if watched else "get" if target is None or target.name else "list"
+    if watched:
+        return "watch"
+    return "get" if target is None or target.name else "list"

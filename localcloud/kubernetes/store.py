@@ -302,7 +302,8 @@ def _merged(resource: Resource, current: Object, changed: Object, *, of_status: 
         merged["metadata"].pop("finalizers", None)
     if resource.has_status:
         merged.pop("status", None)
-        merged |= {"status": current["status"]} if "status" in current else {}
+        if "status" in current:
+            merged["status"] = current["status"]
     if resource.has_generation and _content(merged) != _content(current):
         merged["metadata"]["generation"] += 1
     return merged

@@ -113,14 +113,20 @@ def _job(job: Object) -> list[str]:
     state = next((name for name in ("Complete", "Failed", "Suspended", "FailureTarget") if name in true), "Running")
     state = "Terminating" if "deletionTimestamp" in job["metadata"] and state == "Running" else state
     started, ended = status.get("startTime"), status.get("completionTime")
-    duration = f"{int(seconds_since(started) - (seconds_since(ended) if ended else 0))}s" if started else ""
+    duration = ""
+    if started:
+        seconds = seconds_since(started)
+        if ended:
+            seconds -= seconds_since(ended)
+        duration = f"{int(seconds)}s"
     return [state, f"{status.get('succeeded', 0)}/{spec.get('completions', 1)}", duration]
 
 
 def _node(node: Object) -> list[str]:
     conditions = {item["type"]: item["status"] for item in (node.get("status") or {}).get("conditions") or []}
     state = "Ready" if conditions.get("Ready") == "True" else "NotReady"
-    state += ",SchedulingDisabled" if node["spec"].get("unschedulable") else ""
+    if node["spec"].get("unschedulable"):
+        state += ",SchedulingDisabled"
     return [state, "<none>", str(((node.get("status") or {}).get("nodeInfo") or {}).get("kubeletVersion", ""))]
 
 

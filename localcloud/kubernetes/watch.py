@@ -130,8 +130,9 @@ class _Watch:
         does = change.type != "DELETED" and self.matches(change.after)
         if not did and not does:
             return None
-        kind = "MODIFIED" if did and does else "ADDED" if does else "DELETED"
-        return {"type": kind, "object": change.after}
+        if not does:
+            return {"type": "DELETED", "object": change.after}
+        return {"type": "MODIFIED" if did else "ADDED", "object": change.after}
 
     def _concerns(self, entry: Mapping[str, Any]) -> bool:
         metadata = entry["metadata"]

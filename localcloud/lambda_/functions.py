@@ -168,12 +168,12 @@ class Functions:
         self._cloud = cloud
         self._folder = cloud.data_dir / "lambda"
         self._idle: list[Sandbox] = []
-        self._all: dict[str, Sandbox] = {}
+        self._sandboxes: dict[str, Sandbox] = {}
         self._lock = threading.Lock()
         self._workers = ThreadPoolExecutor(_ASYNC_WORKERS, thread_name_prefix="lambda-event")
         self._timers: set[threading.Timer] = set()
         self._running: Counter[tuple[str, str]] = Counter()
-        self._stopped = False
+        self._is_stopped = False
         self._pollers: dict[str, StreamPoller] = {}
 
     def follow(self, mapping: EventSourceMapping) -> None:
@@ -213,15 +213,15 @@ class Functions:
     def serve_runtime(self, request: Request) -> Response:
         """Serve the runtime API of every execution environment."""
         token = request.path.removeprefix("/localcloud/runtime/").split("/", 1)[0]
-        sandbox = self._all.get(token)
+        sandbox = self._sandboxes.get(token)
         return sandbox.serve(request.path, request) if sandbox else Response(status=410)
 
     def stop(self) -> None:
         """End every execution environment; events that wait for a retry are lost."""
         with self._lock:
-            self._stopped = True
+            self._is_stopped = True
             timers = list(self._timers)
-            sandboxes = list(self._all.values())
+            sandboxes = list(self._sandboxes.values())
             pollers = list(self._pollers.values())
         for poller in pollers:
             poller.stop()
@@ -232,7 +232,7 @@ class Functions:
             sandbox.close()
 
     def _submit(self, arn: str, event: bytes, request_id: str, attempt: int, throttled: int = 0) -> None:
-        if not self._stopped:
+        if not self._is_stopped:
             self._workers.submit(self._attempt, arn, event, request_id, attempt, throttled)
 
     def _attempt(self, arn: str, event: bytes, request_id: str, attempt: int, throttled: int) -> None:
@@ -242,7 +242,7 @@ class Functions:
         (https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html).
         """
         function = lambda_backends[account_of_arn(arn)][region_of_arn(arn)].get_function_by_arn(arn)
-        if function is None or self._stopped:
+        if function is None or self._is_stopped:
             return
         outcome = self.run(function, event, request_id)
         if outcome is None:
@@ -251,9 +251,9 @@ class Functions:
             return
         config = function.event_invoke_config[0].config if function.event_invoke_config else {}
         retries = config.get("MaximumRetryAttempts", 2)
-        if outcome.error and attempt <= retries and not self._stopped:
+        if outcome.error and attempt <= retries and not self._is_stopped:
             self._retry(arn, event, request_id, attempt)
-        elif not self._stopped:
+        elif not self._is_stopped:
             destinations.send_result(function, config, event, outcome, attempt)
 
     def _retry(self, arn: str, event: bytes, request_id: str, attempt: int) -> None:
@@ -279,8 +279,8 @@ class Functions:
             self._close(sandbox)
         if idle_sandbox:
             return idle_sandbox
-        sandbox = Sandbox(self._cloud, spec, self._all)
-        if self._stopped:
+        sandbox = Sandbox(self._cloud, spec, self._sandboxes)
+        if self._is_stopped:
             self._close(sandbox)
         return sandbox
 
@@ -290,14 +290,14 @@ class Functions:
         return sandbox.is_alive and not replaced and sandbox.idle_seconds < _IDLE_SECONDS
 
     def _give_back(self, sandbox: Sandbox) -> None:
-        if sandbox.is_alive and not self._stopped:
+        if sandbox.is_alive and not self._is_stopped:
             with self._lock:
                 self._idle.append(sandbox)
         else:
             self._close(sandbox)
 
     def _close(self, sandbox: Sandbox) -> None:
-        self._all.pop(sandbox.token, None)
+        self._sandboxes.pop(sandbox.token, None)
         sandbox.close()
 
     def _spec(self, function: LambdaFunction) -> FunctionSpec:

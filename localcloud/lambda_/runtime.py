@@ -158,8 +158,8 @@ def set_up_logging(log_format: str, level: str) -> LambdaLog:
     log = LambdaLog(as_json=log_format.upper() == "JSON")
     root = logging.getLogger()
     root.addHandler(log)
-    if level:
-        root.setLevel({"TRACE": "DEBUG"}.get(level.upper(), level.upper()))
+    if level:  # Python has no level TRACE
+        root.setLevel("DEBUG" if level.upper() == "TRACE" else level.upper())
     return log
 
 

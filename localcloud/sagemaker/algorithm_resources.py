@@ -20,7 +20,7 @@ class Algorithms:
 
     def __init__(self, account: str, region: str) -> None:
         self._account, self._region = account, region
-        self._found: dict[str, dict[str, Any]] = {}
+        self._algorithms: dict[str, dict[str, Any]] = {}
 
     def create(self, request: Mapping[str, Any]) -> str:
         """CreateAlgorithm; return the ARN.
@@ -29,7 +29,7 @@ class Algorithms:
             AWSValidationException: The name is taken, or the image does not exist.
         """
         name = str(request["AlgorithmName"])
-        if name in self._found:
+        if name in self._algorithms:
             message = f"Algorithm already exists: {self._arn(name)}"
             raise AWSValidationException(message)
         image = request["TrainingSpecification"]["TrainingImage"]
@@ -54,7 +54,7 @@ class Algorithms:
         self._hold(arn, {"AlgorithmName": name, "TrainingSpecification": dict(training)})
 
     def _hold(self, arn: str, description: dict[str, Any]) -> None:
-        self._found[str(description["AlgorithmName"])] = {
+        self._algorithms[str(description["AlgorithmName"])] = {
             **description,
             "AlgorithmArn": arn,
             "CreationTime": datetime.now(UTC),
@@ -68,7 +68,7 @@ class Algorithms:
         Raises:
             AWSValidationException: It does not exist. The text is that of a missing training job.
         """
-        for name, algorithm in self._found.items():
+        for name, algorithm in self._algorithms.items():
             if name_or_arn in (name, algorithm["AlgorithmArn"]):
                 return algorithm
         message = "Requested resource not found."
@@ -80,7 +80,7 @@ class Algorithms:
         Raises:
             AWSValidationException: It does not exist.
         """
-        del self._found[self.describe(name)["AlgorithmName"]]
+        del self._algorithms[self.describe(name)["AlgorithmName"]]
 
     def resolved(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Return the AlgorithmSpecification of a CreateTrainingJob request with the algorithm's image and metrics.

@@ -53,7 +53,7 @@ class TrainingBackend(SageMakerModelBackend):
         self.training_jobs: dict[str, TrainingJob] = {}
         self.algorithms = Algorithms(account_id, region_name)
         self.registry = ModelRegistry(account_id, region_name)
-        self._creating = threading.Lock()
+        self._creation_lock = threading.Lock()
 
     @property
     def _url_module(self) -> Any:
@@ -70,7 +70,7 @@ class TrainingBackend(SageMakerModelBackend):
         """
         validate("CreateTrainingJob", request)
         name = str(request["TrainingJobName"])
-        with self._creating:
+        with self._creation_lock:
             self._refuse_used(name)
             stub = self.cloud.faults.stub(self.region_name, name)
             specification = (request.get("AlgorithmSpecification") or {}) if stub else self.algorithms.resolved(request)
@@ -131,7 +131,7 @@ class TrainingBackend(SageMakerModelBackend):
             ResourceInUseException: If it has not ended. The text is ours, because AWS's is not public.
             ResourceNotFound: If it does not exist.
         """
-        with self._creating:
+        with self._creation_lock:
             job = self.training_jobs.get(name)
             if job is None:
                 raise ResourceNotFound("Requested resource not found.")

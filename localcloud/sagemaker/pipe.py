@@ -42,7 +42,7 @@ class Pipes:
             TransferError: If S3 refuses a call, or a manifest file cannot be read.
         """
         self.failure = ""
-        self._ended, self._failing = threading.Event(), threading.Lock()
+        self._end_event, self._failure_lock = threading.Event(), threading.Lock()
         self._on_failure: Callable[[], None] = lambda: None
         piped = [(channel, _listed(s3, channel)) for channel in channels if channel.piped]
         self._streams = [
@@ -63,15 +63,15 @@ class Pipes:
 
     def close(self) -> None:
         """Stop writing. The hosts have ended, so no writer waits for a reader that has opened its FIFO."""
-        self._ended.set()
+        self._end_event.set()
 
     def _write(self, stream: "_Stream") -> None:
         try:
-            while stream.write_epoch(self._ended):
+            while stream.write_epoch(self._end_event):
                 pass
         except (TransferError, FileNotFoundError) as error:  # FileNotFoundError: the job's folder was deleted
-            with self._failing:
-                if self._ended.is_set() or self.failure:
+            with self._failure_lock:
+                if self._end_event.is_set() or self.failure:
                     return
                 self.failure = str(error)
             self._on_failure()

@@ -87,7 +87,7 @@ class Runner:
         self._pipes: Pipes | None = None
         self._overtime = ""
         self._pretended_seconds = 0.0
-        self._abandoned = False
+        self._is_abandoned = False
         self._thread = threading.Thread(target=self._run, name=f"training-{job.name}", daemon=True)
 
     def start(self) -> None:
@@ -110,7 +110,7 @@ class Runner:
 
     def abandon(self) -> None:
         """Kill all processes and keep the job's status, because the server stops."""
-        self._abandoned = True
+        self._is_abandoned = True
         self.job.stop_requested.set()
         if self._cluster:
             self._cluster.kill()
@@ -210,7 +210,7 @@ class Runner:
         except OSError as error:
             self._fail(algorithm_error(f"the container could not be started: {error}", 127))
             return
-        if not self._abandoned:
+        if not self._is_abandoned:
             self._upload(s3, environment)
             self._conclude()
 
@@ -335,7 +335,7 @@ class Runner:
                 stream.flush()
         if sync:
             sync.finish()
-        if cluster.is_interrupted and not self._overtime and not self._abandoned:
+        if cluster.is_interrupted and not self._overtime and not self._is_abandoned:
             raise InterruptionError
 
     def _start_hosts(
@@ -358,7 +358,7 @@ class Runner:
             cluster.stop()
         if self._spot.lost.is_set():
             cluster.interrupt()
-        if self._abandoned:
+        if self._is_abandoned:
             cluster.kill()
 
     def _with_names(self, environment: dict[str, str]) -> tuple[ProcessImage, dict[str, str]]:
@@ -414,7 +414,7 @@ class Runner:
             self._finish("Failed")
 
     def _finish(self, secondary: str, *, has_artifacts: bool = False) -> None:
-        if self._abandoned:
+        if self._is_abandoned:
             return
         with self.job.lock:
             self.job.has_artifacts = has_artifacts

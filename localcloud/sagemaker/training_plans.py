@@ -73,7 +73,9 @@ class Plan(BaseModel):
         if self.failed:
             return "Failed"
         now = datetime.now(UTC)
-        return "Scheduled" if now < self.starts_at else "Active" if now < self.ends_at else "Expired"
+        if now < self.starts_at:
+            return "Scheduled"
+        return "Active" if now < self.ends_at else "Expired"
 
 
 class TrainingPlans:

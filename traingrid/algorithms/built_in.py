@@ -78,13 +78,14 @@ def _xgboost(version: str) -> Algorithm:
 def _image_algorithm(name: str) -> Algorithm:
     classifies = name == "image-classification"
     labels = "lst" if classifies else "annotation"
+    further_rules = images.CLASSIFICATION_RULES if classifies else ()
     return Algorithm(
         name=name,
         source=f"{_PAGES}/{'IC-Hyperparameter' if classifies else 'object-detection-api-config'}.html",
         hyperparameters=(*_hyperparameters("images", "1"), *_hyperparameters(name, "1")),
         channels=images.channels(labels),
         instance_families=images.GPU_FAMILIES,
-        rules=(partial(images.one_format, labels=labels), *(images.CLASSIFICATION_RULES if classifies else ())),
+        rules=(partial(images.one_format, labels=labels), *further_rules),
     )
 
 
@@ -95,7 +96,8 @@ def _hyperparameters(table: str, version: str) -> Iterator[Hyperparameter]:
         since = values.pop("since", order[0])
         until = values.pop("until", order[-1])
         for first, choices in values.pop("more_choices", {}).items():
-            values["choices"] += tuple(choices) if order.index(first) <= order.index(version) else ()
+            if order.index(first) <= order.index(version):
+                values["choices"] += tuple(choices)
         if order.index(since) <= order.index(version) <= order.index(until):
             yield Hyperparameter(name=name, **values)
 

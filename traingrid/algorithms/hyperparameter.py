@@ -71,8 +71,11 @@ class Hyperparameter:
     def _range(self) -> str:
         above = "greater than" if "least" in self.excludes else "of at least"
         below = "less than" if "greatest" in self.excludes else "at most"
-        parts = [f"{above} {self.least:g}"] if self.least is not None else []
-        parts += [f"{below} {self.greatest:.10g}"] if self.greatest is not None else []
+        parts = []
+        if self.least is not None:
+            parts.append(f"{above} {self.least:g}")
+        if self.greatest is not None:
+            parts.append(f"{below} {self.greatest:.10g}")
         return f" {' and '.join(parts)}" if parts else ""
 
 

@@ -274,9 +274,9 @@ def _is_missing(error: ClientError) -> bool:
 
 def _model_of(description: Mapping[str, Any]) -> str:
     """Return the S3 URI of the model of a version."""
-    containers = (description.get("InferenceSpecification") or {}).get("Containers", [])
-    algorithms = (description.get("SourceAlgorithmSpecification") or {}).get("SourceAlgorithms", [])
-    return next(
-        (str(container["ModelDataUrl"]) for container in (*containers, *algorithms) if container.get("ModelDataUrl")),
-        "",
-    )
+    inference = description.get("InferenceSpecification") or {}
+    source = description.get("SourceAlgorithmSpecification") or {}
+    for part in [*inference.get("Containers", []), *source.get("SourceAlgorithms", [])]:
+        if part.get("ModelDataUrl"):
+            return str(part["ModelDataUrl"])
+    return ""

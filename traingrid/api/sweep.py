@@ -226,7 +226,8 @@ def _check_lines(file: SpecFile, plane: ControlPlane, content: bytes) -> list[Li
             problems += _problems(file, error.errors, "final" if change else "")
         else:
             base = base or lines
-            problems += [] if change else _check_metric(file, lines, plane.deployment.grid)
+            if not change:
+                problems += _check_metric(file, lines, plane.deployment.grid)
         if problems:
             raise SpecError(tuple(dict.fromkeys(problems)))
     return base
@@ -252,6 +253,10 @@ def _problems(file: SpecFile, errors: Iterable[LineError], final: str) -> Iterab
     for error in errors:
         is_name = error.field == "field"  # then the value is the name of an unknown field
         field = error.value.strip("'") if is_name else error.field
-        key = (final,) if final else ("lines", error.line - 2, field) if error.line > 1 else ("lines",)
+        key: tuple[str | int, ...] = ("lines",)
+        if final:
+            key = (final,)
+        elif error.line > 1:
+            key = ("lines", error.line - 2, field)
         value = f" {error.value}" if error.value and not is_name else ""
         yield f"{file.place(key)}:{value} {error.reason}. {error.next_step}"

@@ -76,7 +76,7 @@ class Prune:
     deleter: Deleter
     user_now: Callable[[], str]
     owner: str
-    _claimed: MoveItem = field(init=False)
+    _claimed_copy: MoveItem = field(init=False)
     _report: PruneReport = field(init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
@@ -92,7 +92,7 @@ class Prune:
         claimed = self.moves.change(self.item, claim) or self._item_if_own()
         if claimed is None:
             return PruneReport(result="changed")
-        self._claimed = claimed
+        self._claimed_copy = claimed
         user = self.user_now()
         if user and self.item.state != "pruning":  # a removal that has begun must end: the copy is incomplete
             self._give_back()
@@ -110,8 +110,10 @@ class Prune:
             self._give_back()
             self._report.result = "kept"
             return self._report
-        ended = replace(self._claimed, state="pruned", copied_objects=0, copied_bytes=0, verified={}, target_digest="")
-        if not self.moves.change(self._claimed, ended):
+        ended = replace(
+            self._claimed_copy, state="pruned", copied_objects=0, copied_bytes=0, verified={}, target_digest=""
+        )
+        if not self.moves.change(self._claimed_copy, ended):
             item = self.moves.find(self.item.target)
             if item is None or item.owner != self.owner or item.state != "pruned":
                 raise self._taken_over()
@@ -210,13 +212,13 @@ class Prune:
 
     def _renew(self) -> None:
         """Check that no other command has taken the removal over."""
-        renewed = self.moves.change(self._claimed, self._claimed) or self._item_if_own()
+        renewed = self.moves.change(self._claimed_copy, self._claimed_copy) or self._item_if_own()
         if renewed is None:
             raise self._taken_over()
-        self._claimed = renewed
+        self._claimed_copy = renewed
 
     def _give_back(self) -> None:
-        self.moves.change(self._claimed, self.item)
+        self.moves.change(self._claimed_copy, self.item)
 
     def _item_if_own(self) -> MoveItem | None:
         """Return the present item if this command owns it: botocore repeats a write whose reply was lost."""

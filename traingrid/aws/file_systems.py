@@ -93,7 +93,8 @@ def mountable(file_system: str, kind: str, region: str, role: ActingRole | None 
         BotoCoreError: AWS does not answer.
     """
     try:
-        names, mount_name = (_of_efs if kind == "EFS" else _of_lustre)(file_system, region, role)
+        read = _of_efs if kind == "EFS" else _of_lustre
+        names, mount_name = read(file_system, region, role)
     except ClientError as error:
         if error.response["Error"]["Code"] != _MISSING:
             raise

@@ -99,10 +99,10 @@ def curve(values: Sequence[float], width: int = _CURVE) -> str:
     if not values:
         return ""
     bars = min(width, len(values))
-    drawn = [values[(position + 1) * len(values) // bars - 1] for position in range(bars)]
-    low = min(drawn)
-    span = (max(drawn) - min(drawn)) or 1.0
-    return "".join(_BARS[round((value - low) / span * (len(_BARS) - 1))] for value in drawn)
+    samples = [values[bar * len(values) // bars - 1] for bar in range(1, bars + 1)]
+    lowest = min(samples)
+    span = max(samples) - lowest or 1.0  # without it, equal values would be divided by 0
+    return "".join(_BARS[round((value - lowest) / span * (len(_BARS) - 1))] for value in samples)
 
 
 def _exclusions(comparison: Comparison) -> Iterator[str]:

@@ -150,7 +150,7 @@ def download(  # noqa: PLR0913  # the options of the command
             rows = ({**vars(model), "submission": submission} for model in models)
             if output == "table":
                 for row in rows:
-                    note = " (already there)" * (row["result"] == "kept")
+                    note = " (already there)" if row["result"] == "kept" else ""
                     click.echo(printable(f"{row['source']} -> {row['folder']}/{note}"))
             else:
                 write_rows(rows, _DOWNLOADED, output, at_once=True)

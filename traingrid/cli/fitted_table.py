@@ -64,8 +64,13 @@ class FittedTable:
             fitted = text if cell_len(text) <= width else set_cell_size(text, width - 1) + "…"
             spaces = " " * (width - cell_len(fitted))
             is_last = position == len(cells) - 1
-            before, after = (spaces, "") if self.right[position] else ("", "" if is_last else spaces)
-            yield from (Segment(before), Segment(fitted, style), Segment(after + " " * _GAP * (not is_last)))
+            if self.right[position]:
+                yield Segment(spaces)
+            yield Segment(fitted, style)
+            if not self.right[position] and not is_last:
+                yield Segment(spaces)
+            if not is_last:
+                yield Segment(" " * _GAP)
         yield Segment.line()
 
 

@@ -42,7 +42,9 @@ def watch_submission(plane: ControlPlane, submission: str, out: Console) -> Subm
 
     If the output is not a terminal, print a line for each change of a job's state, and the table at the end.
     """
-    return (_watch_live if out.is_terminal else _watch_by_lines)(plane, submission, out)
+    if out.is_terminal:
+        return _watch_live(plane, submission, out)
+    return _watch_by_lines(plane, submission, out)
 
 
 def live_table(status: SubmissionStatus, width: int, height: int) -> RenderableType:
@@ -116,24 +118,24 @@ class _Reads(Generic[T]):
 
     def __init__(self, read: Callable[[], T]) -> None:
         self._read = read
-        self._last: T | None = None
-        self._answered = time.monotonic()
+        self._last_value: T | None = None
+        self._answered_at = time.monotonic()
         self._error = ""
 
     def next(self) -> T:
         """Return the present status, or the last one if AWS does not answer."""
         try:
-            self._last = self._read()
-            self._answered = time.monotonic()
+            self._last_value = self._read()
+            self._answered_at = time.monotonic()
             self._error = ""
         except (BotoCoreError, ClientError) as error:
-            if self._last is None or not is_outage(error):
+            if self._last_value is None or not is_outage(error):
                 raise
             self._error = printable(str(error))
-        return self._last
+        return self._last_value
 
     def silence(self) -> Iterator[Text]:
         """Yield the sentence about an outage, if there is one."""
         if self._error:
-            silence = duration(time.monotonic() - self._answered)
+            silence = duration(time.monotonic() - self._answered_at)
             yield Text(f"AWS has not answered for {silence}; still trying. {self._error}", style="yellow")

@@ -34,8 +34,9 @@ def _instances(assignment: Assignment) -> str:
 
 def _kind(pool: Pool) -> str:
     """Return the instance type with its purchase option, which is on demand if none is named."""
-    option = f", {plan_text(pool.option)}" if is_paid(pool.option) else " spot" * (pool.option == SPOT)
-    return f"{pool.instance_type}{option}"
+    if is_paid(pool.option):
+        return f"{pool.instance_type}, {plan_text(pool.option)}"
+    return f"{pool.instance_type} spot" if pool.option == SPOT else pool.instance_type
 
 
 def _kinds(choices: Iterable[Assignment]) -> str:

@@ -132,7 +132,7 @@ def _sentences(item: MoveItem, report: PruneReport) -> list[str]:
     done = f"{counted(report.objects, 'object')}, {byte_size(report.bytes)}, deleted"
     lines = [f"{item.target}: {done if report.result == 'pruned' else 'kept'}"]
     if report.kept:
-        more = ", ..." * (report.kept > len(report.named))
+        more = ", ..." if report.kept > len(report.named) else ""
         remainder = f"kept {counted(report.kept, 'object')} that it did not write, or that {item.source} lacks"
         lines.append(f"{item.target}: {remainder}: {', '.join(report.named)}{more}")
     return [*lines, f"{item.target}: {_VERSIONED}"] if report.versioned else lines

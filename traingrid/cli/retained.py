@@ -95,7 +95,8 @@ def _sum(grid: GridSettings, resources: list[Retained], stacks: list[str]) -> st
     dollars = sum(resource.dollars or 0 for resource in resources)
     unknown = sum(resource.dollars is None for resource in resources)
     cost = f"${dollars:.2f} a month at the list prices of us-east-1"
-    cost += f", and {unknown} of unknown size" if unknown else ""
+    if unknown:
+        cost += f", and {unknown} of unknown size"
     if stacks:
         return f"{len(resources)} are retained when {grid.name} is destroyed: {cost}; deployed: {', '.join(stacks)}"
     if not resources:

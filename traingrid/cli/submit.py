@@ -113,7 +113,7 @@ def _print_table(planned_jobs: list[Planned]) -> None:
     """Print a row for each job, and a sentence for each outcome that has a reason or a condition."""
     out = console()
     out.print(planned_table(planned_jobs, out.width))
-    outcomes = ((job.job.line, [job.outcome] * (job.outcome != job.verdict)) for job in planned_jobs)
+    outcomes = ((job.job.line, [job.outcome]) for job in planned_jobs if job.outcome != job.verdict)
     for sentence in warning_sentences(outcomes, "Outcome"):
         click.echo(printable(sentence))
     click.echo("With --details, each job has its data and its image.")

@@ -53,7 +53,9 @@ class Left:
         total = self.lines.total()
         lines = f"{_count(total, 'job')} of {', '.join(largest)}{more} {'has' if total == 1 else 'have'} not ended"
         runs = f"{_count(len(self.training_jobs), 'training job')} running"
-        return ", ".join([*([lines] if self.lines else []), *([runs] if self.training_jobs else [])])
+        if not self.training_jobs:
+            return lines if self.lines else ""
+        return f"{lines}, {runs}" if self.lines else runs
 
     @property
     def submission(self) -> str:

@@ -74,7 +74,10 @@ def channels_split_by_rank(inputs: Inputs, streams: str) -> list[str]:
 def names_in_request(inputs: Inputs, streams: str, ranks: int) -> list[str]:
     """Return the names of the channels in the CreateTrainingJob request."""
     split = channels_split_by_rank(inputs, streams)
-    return [name for channel in inputs for name in (rank_channels(channel, ranks) if channel in split else [channel])]
+    names: list[str] = []
+    for channel in inputs:
+        names += rank_channels(channel, ranks) if channel in split else [channel]
+    return names
 
 
 def rank_channels(channel: str, ranks: int) -> list[str]:

@@ -138,7 +138,9 @@ def layout_of(objects: Listing, folder: S3Uri, channel_names: Sequence[str]) -> 
     if not folders:
         _check_prefixes(root, {name: matches[name] for name in used})
     layout = _layout(channel_names, {name: name + ("/" if folders else "-") for name in used})
-    return replace(layout, unread=_other_folders(objects, root, used)) if folders and layout.absent else layout
+    if folders and layout.absent:
+        return replace(layout, unread=_other_folders(objects, root, used))
+    return layout
 
 
 def agreed_layout(objects: LayoutStorage, job: Job, training_job: str, listing: Listing | None) -> Layout:

@@ -97,11 +97,11 @@ def _parsed_manifests(content: bytes, uri: S3Uri, ranks: int) -> list[ManifestFi
 
 
 def _is_manifest_file(share: Any) -> bool:
-    return (
-        isinstance(share, list)
-        and [type(entry) for entry in share] == [dict, *[str] * (len(share) - 1)]
-        and isinstance(share[0].get("prefix"), str)
-    )
+    if not isinstance(share, list) or not share:
+        return False
+    prefix, *keys = share
+    has_prefix = type(prefix) is dict and isinstance(prefix.get("prefix"), str)
+    return has_prefix and all(type(key) is str for key in keys)
 
 
 def _manifests(objects: Objects, job: Job, name: str) -> list[ManifestFile]:

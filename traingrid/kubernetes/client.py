@@ -167,7 +167,8 @@ class Client:
             False if it did not exist.
         """
         options: Object = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": propagation}
-        options |= {"preconditions": {"uid": uid}} if uid else {}
+        if uid:
+            options["preconditions"] = {"uid": uid}
         try:
             self._json("DELETE", kind.path(self.namespace, name), None, json.dumps(options).encode())
         except ApiError as error:
@@ -192,7 +193,8 @@ class Client:
         """
         query = {"watch": "1", "resourceVersion": version, "timeoutSeconds": str(seconds)}
         query |= {"allowWatchBookmarks": "true"} | ({"labelSelector": labels} if labels else {})
-        query |= {"fieldSelector": fields} if fields else {}
+        if fields:
+            query["fieldSelector"] = fields
         path = kind.path(self.namespace)
         with closing(self._connection.reply("GET", path, query, tries=1, silent_seconds=seconds)) as reply:
             for line in self._connection.lines(reply):
@@ -213,7 +215,8 @@ class Client:
             ApiError: The request was refused; 400 if the container has not started yet.
         """
         query = {"container": container, "timestamps": "true"} | ({"sinceTime": since} if since else {})
-        query |= {"tailLines": str(tail)} if tail is not None else {}
+        if tail is not None:
+            query["tailLines"] = str(tail)
         with closing(self._connection.reply("GET", f"{POD.path(self.namespace, pod)}/log", query)) as reply:
             for line in self._connection.lines(reply):
                 yield line.decode(errors="replace")

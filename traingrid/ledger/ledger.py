@@ -365,7 +365,8 @@ class Ledger:
         further = required.condition()
         condition, values = f"{condition}{further[0]}", {**values, **further[1]}
         changes: Item = {**facts, "updated_at": now()} | ({"requested_at": now()} if opens else {})
-        added, discarded = ({"open_requests": name} if name else None for name in (opens, closes))
+        added = {"open_requests": opens} if opens else None
+        discarded = {"open_requests": closes} if closes else None
         return self._table.update(key.table_key, changes, condition, values, added=added, discarded=discarded)
 
     def record_description(
@@ -438,16 +439,22 @@ class Ledger:
         if reopen:
             condition, values = "#attempt = :attempt AND #state IN (:failed, :stopped)", {}
             values |= {":failed": JobState.FAILED, ":stopped": JobState.STOPPED}
-        condition += " AND attribute_not_exists(training_job)" if unrequested else ""
+        if unrequested:
+            condition += " AND attribute_not_exists(training_job)"
         entry: Item = {"attempt": key.attempt, "ended_at": now(), **tried} | ({"reopened": reopen} if reopen else {})
         changes: Item = {"attempt": key.attempt + 1, "state": JobState.PENDING, "region": region, "batch_child": ""}
         changes |= {"opened_at": now()}
         changes |= {"reason": tried.get("reason", ""), "updated_at": now()}
-        changes |= {"array_file": array_file} if array_file else {}
-        changes |= {"on_demand": True} if on_demand else {}
+        if array_file:
+            changes["array_file"] = array_file
+        if on_demand:
+            changes["on_demand"] = True
         changes |= backend_field(backend)
-        default = ("backend",) if backend == DEFAULT_BACKEND else ()
-        removed = (*_OF_AN_ATTEMPT, *(("on_demand",) if reopen else ()), *default)
+        removed = list(_OF_AN_ATTEMPT)
+        if reopen:
+            removed.append("on_demand")
+        if backend == DEFAULT_BACKEND:
+            removed.append("backend")
         moved = self._table.update(
             key.table_key,
             changes,

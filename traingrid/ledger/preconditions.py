@@ -49,7 +49,8 @@ class Precondition:
         if self.stopped_for is not None:
             is_stopped_for = "stopped_for = :stopped_for" if self.stopped_for else "attribute_not_exists(stopped_for)"
             condition += f" AND {is_stopped_for}"
-            values |= {":stopped_for": self.stopped_for} if self.stopped_for else {}
+            if self.stopped_for:
+                values[":stopped_for"] = self.stopped_for
         if self.unless_stopping:
             condition += " AND NOT #state IN (:stopping)"
             values |= {":stopping": JobState.STOPPING}

@@ -38,7 +38,8 @@ def _most_output_bytes() -> int:
 
     With the name of a bucket, it is also shorter than the S3OutputPath of a request may be.
     """
-    return MAX_KEY_BYTES - len(f"/{'n' * most('TrainingJobName')}/output/model.tar.gz")
+    name_bytes = most("TrainingJobName")
+    return MAX_KEY_BYTES - len("/") - name_bytes - len("/output/model.tar.gz")
 
 
 @lru_cache(maxsize=4096)

@@ -209,7 +209,9 @@ class _Reading:
 
     def _training_plan(self, region: str, arn: object) -> str:
         replicas = self._row.values.get("replicas")
-        regions = (self._region, *(replicas if isinstance(replicas, dict) else ()))
+        regions = [self._region]
+        if isinstance(replicas, dict):
+            regions += replicas
         if region not in regions:
             next_step = f"Write {' or '.join(regions)}, or add the data of that Region to replicas."
             raise RefusedError("the line has no data in this Region", next_step)

@@ -118,7 +118,8 @@ def unknown_field(number: int, name: str, *, csv_form: bool) -> LineError:
         next_step = f"Write a column {prefix}NAME for each entry."
     else:
         names = [*(name for name in FIELDS if not csv_form or name not in MAPPINGS.values())]
-        names += MAPPINGS if csv_form else ()
+        if csv_form:
+            names += MAPPINGS
         first, dot, _ = name.lower()[:40].partition(".")  # `hp.` of `hp.rate` is a prefix of columns
         near = difflib.get_close_matches(f"{first}{dot}", names, n=1)
         reason = "unknown field"

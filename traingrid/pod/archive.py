@@ -79,14 +79,14 @@ class _Stream(io.RawIOBase):
     """
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
-        self._pieces, self._rest = pieces, b""
+        self._pieces, self._remainder = pieces, b""
 
     def readable(self) -> bool:
         return True
 
     def read(self, size: int = -1) -> bytes:
         """Return the next bytes."""
-        pieces, length = [self._rest], len(self._rest)
+        pieces, length = [self._remainder], len(self._remainder)
         for piece in self._pieces:
             pieces.append(piece)
             length += len(piece)
@@ -95,7 +95,7 @@ class _Stream(io.RawIOBase):
         joined = b"".join(pieces)
         if size < 0:
             size = length
-        self._rest = joined[size:]
+        self._remainder = joined[size:]
         return joined[:size]
 
 

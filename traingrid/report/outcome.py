@@ -35,8 +35,10 @@ def tiles(content: Content) -> Markup:
     spent = sum(run.status.dollars for run in content.runs)
     billed = sum(run.instance_hours for run in content.runs)
     figures = [(f"{count:,}", str(state), STATES.get(state, "")) for state, count in states.most_common()]
-    figures += [(hours(billed), "instance-hours billed", "")] if billed else []
-    figures += [(dollars(spent), "training cost", "")] if spent else []
+    if billed:
+        figures.append((hours(billed), "instance-hours billed", ""))
+    if spent:
+        figures.append((dollars(spent), "training cost", ""))
     return el(
         "ul",
         *(

@@ -52,19 +52,20 @@ class _Columns:
 
     def headings(self) -> list[Heading]:
         """Return the headings from left to right."""
-        return [
+        headings = [
             Heading("rank", "place"),
             Heading("job", "name"),
             Heading("Region", "region"),
             Heading("state", "state"),
             *(Heading(_title(name), "number") for name in self.metrics),
             *(Heading(name) for name in self.parameters),
-            *(
-                Heading(name, "number")
-                for name in ("epochs", "time", "instance-hours", *(["cost"] if self.priced else []))
-            ),
-            *([Heading("why not best", "why")] if self.excluding else []),
+            *(Heading(name, "number") for name in ("epochs", "time", "instance-hours")),
         ]
+        if self.priced:
+            headings.append(Heading("cost", "number"))
+        if self.excluding:
+            headings.append(Heading("why not best", "why"))
+        return headings
 
     def cells(self, content: Content, run: Run, place: int) -> list[Cell]:
         """Return the cells of a job.
@@ -77,7 +78,7 @@ class _Columns:
         epoch = number(status.metrics.get("epoch"))
         state = f"{status.state}, cancelled" if status.cancelled and not status.ended else str(status.state)
         is_shown = place < SERIES and bool(run.curves)
-        return [
+        cells = [
             ("", joined(text(place + 1), swatch(place) if is_shown else None)),
             cell(status.name),
             cell(status.place),
@@ -87,9 +88,12 @@ class _Columns:
             cell(f"{epoch}/{status.epochs}" if epoch and status.epochs else epoch),
             cell(duration(elapsed) if elapsed else ""),
             cell(hours(run.instance_hours)),
-            *([cell(dollars(status.dollars))] if self.priced else []),
-            *([cell(_short(run.exclusion))] if self.excluding else []),
         ]
+        if self.priced:
+            cells.append(cell(dollars(status.dollars)))
+        if self.excluding:
+            cells.append(cell(_short(run.exclusion)))
+        return cells
 
 
 def runs_section(content: Content) -> Markup:
@@ -208,7 +212,10 @@ def _metrics(content: Content) -> list[str]:
     names = {name for run in content.runs for name in run.status.metrics} - _NOT_SHOWN - {content.metric}
     usual = [name for name in sorted(names, key=_sort_key) if _kind(name) < len(_KINDS)]
     other_metrics = [name for name in sorted(names) if name not in usual]
-    return [*([content.metric] if content.metric else []), *usual, *other_metrics][:_MAX_METRICS]
+    metrics = [*usual, *other_metrics]
+    if content.metric:
+        metrics.insert(0, content.metric)
+    return metrics[:_MAX_METRICS]
 
 
 def _kind(name: str) -> int:

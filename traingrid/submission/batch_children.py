@@ -110,11 +110,9 @@ class Children:
                 indices = range(start, start + array.count)
                 start += array.count
             job = array.batch_job
-            ids |= {
-                index: job if array.count == 1 else f"{job}:{position}"
-                for position, index in enumerate(indices)
-                if index is not None
-            }
+            for position, index in enumerate(indices):
+                if index is not None:
+                    ids[index] = job if array.count == 1 else f"{job}:{position}"
         return ids
 
     def described(self, child: str) -> dict[str, Any]:

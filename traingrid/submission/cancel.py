@@ -186,8 +186,11 @@ class Canceller:
         meant = [index for index in sorted(ids) if target.covers(index, regions.get(index, ""))]
         ended = {index for index, item in items.items() if item.state in FINAL_STATES}
         watching = {index: item.batch_child for index, item in items.items() if item.batch_child}
-        live = [index for index in meant if index not in ended | recording]
-        return [child for index in live for child in {ids[index], watching.get(index, ids[index])}]
+        children: list[str] = []
+        for index in meant:
+            if index not in ended | recording:
+                children += {ids[index], watching.get(index, ids[index])}
+        return children
 
     def _watching(self, target: CancelTarget, report: CancelReport) -> list[str]:
         """Return the children that watch the cancelled jobs, if the ledger does not have the submission's arrays."""

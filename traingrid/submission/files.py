@@ -55,7 +55,8 @@ def report_uri(manifest: S3Uri, version: str) -> S3Uri:
 
 def jobs_key(submission: str, chunk: int = 0) -> str:
     """Return the key, in the manifest bucket, of the jobs of a submission's array `chunk`: one JSON object per line."""
-    return f"{names.SUBMISSION_PREFIX}{submission}/jobs{f'-{chunk}' * bool(chunk)}.jsonl"
+    suffix = f"-{chunk}" if chunk else ""
+    return f"{names.SUBMISSION_PREFIX}{submission}/jobs{suffix}.jsonl"
 
 
 def retry_key(submission: str, number: int) -> str:

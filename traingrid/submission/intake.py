@@ -281,8 +281,9 @@ class Intake:
 
 def _ids(source: ManifestVersion) -> Iterator[str]:
     """Yield the ids that the submission of a manifest may have, in the order in which they are tried."""
-    for collision in range(_MAX_COLLISIONS):
-        yield submission_id(str(source.uri), source.version, *(str(collision),) * bool(collision))
+    yield submission_id(str(source.uri), source.version)
+    for collision in range(1, _MAX_COLLISIONS):
+        yield submission_id(str(source.uri), source.version, str(collision))
 
 
 def _submitted(submission: str, jobs: int, arrays: list[dict[str, Any]]) -> dict[str, Any]:

@@ -67,7 +67,8 @@ def gloo_command(job: TrainingJob, names: Iterable[str], interface: str | None) 
     hosts = ",".join(f"{host}:{job.launch.processes_per_host}" for host in job.hosts)
     command = [*_PYTHON, "training_container.launcher.gloo", "--hosts", hosts]
     command += ["--current-host", job.current_host, "--forward", ",".join(forwarded_names(names))]
-    command += ["--interface", interface] if interface else []
+    if interface:
+        command += ["--interface", interface]
     return [*command, "--", *rank_command(job)]
 
 

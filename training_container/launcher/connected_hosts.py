@@ -39,7 +39,7 @@ class ConnectedHosts:
 
     connections: Mapping[str, socket.socket] = field(default_factory=dict)
     failure: str = ""
-    _reported: float = 0.0
+    _reported_at: float = 0.0
 
     def watch(self, end: Callable[[], None], heard: Callable[[], None]) -> None:
         """Call `end` in a thread when another host fails, or its connection is lost, and `heard` when it has output."""
@@ -49,9 +49,9 @@ class ConnectedHosts:
 
     def report_output(self) -> None:
         """Report to the first host that the ranks of this one have printed something, at most once per second."""
-        if time.monotonic() < self._reported + 1.0:
+        if time.monotonic() < self._reported_at + 1.0:
             return
-        self._reported = time.monotonic()
+        self._reported_at = time.monotonic()
         for connection in self.connections.values():
             with suppress(OSError):
                 _send(connection, output=True)

@@ -114,10 +114,10 @@ def kept(job: TrainingJob, environment: Mapping[str, str], seconds: float = _QUI
 class _Keeper:
     def __init__(self, folder: Path, checkpoints: Path) -> None:
         self._folder, self._checkpoints = folder, checkpoints
-        self._kept = _state(folder)  # the restored ones
+        self._saved_state = _state(folder)  # the restored ones
 
     def run(self, ended: threading.Event, seconds: float) -> None:
-        before = self._kept
+        before = self._saved_state
         while not ended.wait(seconds):
             now = _state(self._folder)
             if now == before:
@@ -127,7 +127,7 @@ class _Keeper:
     def keep(self) -> None:
         """Pack the folder, unless it is empty, unchanged, or changes meanwhile."""
         state = _state(self._folder)
-        if not state or state == self._kept:
+        if not state or state == self._saved_state:
             return
         writing = self._checkpoints / ".cuda-kernels"
         try:
@@ -138,7 +138,7 @@ class _Keeper:
                 return
             done = writing.with_name(_name(writing))
             writing.replace(done)
-            self._kept = state
+            self._saved_state = state
             for old in _archives(self._checkpoints):
                 if old != done:
                     old.unlink()

@@ -35,14 +35,14 @@ class SilenceWatch:
 
     def __init__(self, seconds: float, code: Path, start_seconds: float = 0.0) -> None:
         self._seconds, self._code = seconds, code.resolve()
-        self._last = time.monotonic()
-        self._begin = self._last + start_seconds
+        self._last_output_at = time.monotonic()
+        self._begin = self._last_output_at + start_seconds
         self._places: dict[int, str] = {}
         self.stalled = False
 
     def heard(self) -> None:
         """Record that a rank has printed something."""
-        self._last = time.monotonic()
+        self._last_output_at = time.monotonic()
 
     def read(self, line: RankLine) -> None:
         """Process a line of output."""
@@ -72,7 +72,7 @@ class SilenceWatch:
 
     def _watch(self, launcher: "subprocess.Popen[bytes]", end: Callable[[], None]) -> None:
         while launcher.poll() is None:
-            left = max(self._last + self._seconds, self._begin) - time.monotonic()
+            left = max(self._last_output_at + self._seconds, self._begin) - time.monotonic()
             if left <= 0:
                 self.stalled = True
                 signal_ranks(launcher.pid, STACK_SIGNAL)

@@ -35,7 +35,10 @@ def merge_networks(
         StoppedError: The merge was asked to stop. It begins again when the job is retried.
     """
     networks = [Network.read(part) for part in parts]
-    (check_average if options.method == "average" else check_ensemble)(networks)
+    if options.method == "average":
+        check_average(networks)
+    else:
+        check_ensemble(networks)
     cluster.start(job)
     tf.keras.mixed_precision.set_global_policy("float32")  # the same for all networks, wherever they were trained
     try:

@@ -65,7 +65,8 @@ def _unpacked(archive: Path, part: MergePart) -> MergePart:
         )
     except (unpacking.ArchiveError, OSError) as error:
         raise MergeError(f"The model of {part} cannot be unpacked: {error}.") from error
-    print(unpacking.shown(left_out), end="\n" * bool(left_out))
+    if left_out:
+        print(unpacking.shown(left_out))
     return part
 
 

@@ -55,4 +55,5 @@ def _unpack(archive: Path, target: Path) -> None:
         left_out = unpack(archive, target, ArchiveLimits.of_disk(target.parent, "Set a larger volume_gb"))
     except (ArchiveError, OSError) as error:
         raise ContractError(f"The initial model {archive} cannot be unpacked: {error}.") from error
-    print(shown(left_out), end="\n" * bool(left_out), flush=True)
+    if left_out:
+        print(shown(left_out), flush=True)

@@ -69,7 +69,7 @@ class Records:
     files: tuple[Path, ...] = ()
     rank_and_size: tuple[int, int] = (0, 1)
     stream: str = ""
-    _opened: int = field(default=0, init=False)
+    _opened_streams: int = field(default=0, init=False)
 
     @property
     def reads_ranges(self) -> bool:
@@ -157,7 +157,7 @@ class Records:
         return path.relative_to(self.place.folders.data / self.name).as_posix()
 
     def _of_stream(self) -> Iterator[bytes]:
-        number, self._opened = self._opened, self._opened + 1
+        number, self._opened_streams = self._opened_streams, self._opened_streams + 1
         place, timeout = self.place, self.reading.timeout_seconds
         path = str(place.folders.data / f"{self.stream}_{number}")
         if self.stream == self.name:

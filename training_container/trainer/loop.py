@@ -266,7 +266,8 @@ class Training:
 
     def check_weights(self) -> None:
         """Raise DivergedError if a weight is not finite: the last loss was computed before the last update."""
-        if not are_finite([*self.model.variables, *(self.step.averages.averages if self.step.averages else ())]):
+        averages = self.step.averages.averages if self.step.averages else ()
+        if not are_finite([*self.model.variables, *averages]):
             raise self.state.diverged(f"A weight is not finite after {self.state.place()}", self.saved)
 
     def restore_best(self) -> None:

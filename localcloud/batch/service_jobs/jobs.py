@@ -150,11 +150,17 @@ def read(resources: ServiceResources, region: str, account: str, request: Mappin
 
 def _check_share(queue: Queue, request: Mapping[str, Any]) -> None:
     """Require exactly the share parameter that the queue's policy takes (API reference, SubmitServiceJob)."""
-    takes = "quotaShareName" if queue.environment.has_quota else "shareIdentifier" if queue.policy else ""
+    required = ""
+    if queue.environment.has_quota:
+        required = "quotaShareName"
+    elif queue.policy:
+        required = "shareIdentifier"
     for name in ("quotaShareName", "shareIdentifier"):
-        if bool(request.get(name)) != (name == takes):
-            _refuse(f"{name} {'must' if name == takes else 'must not'} be given for the queue {queue.name}")
-    if takes == "quotaShareName" and request["quotaShareName"] not in queue.shares:
+        if name == required and not request.get(name):
+            _refuse(f"{name} must be given for the queue {queue.name}")
+        if name != required and request.get(name):
+            _refuse(f"{name} must not be given for the queue {queue.name}")
+    if required == "quotaShareName" and request["quotaShareName"] not in queue.shares:
         _refuse(f"the queue {queue.name} has no quota share {request['quotaShareName']}")
 
 

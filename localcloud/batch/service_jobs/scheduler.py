@@ -46,7 +46,7 @@ class ServiceScheduler:
         self._changed = threading.Condition(self.lock)
         self._queues: list[tuple[Any, Queue]] = []
         self._active: list[ServiceJob] = []
-        self._stopping = False
+        self._is_stopping = False
         self._clients: dict[str, Any] = {}
         self._thread = threading.Thread(target=self._run, name="batch-services", daemon=True)
 
@@ -57,7 +57,7 @@ class ServiceScheduler:
     def stop(self) -> None:
         """Stop scheduling; jobs keep their status."""
         with self._changed:
-            self._stopping = True
+            self._is_stopping = True
             self._changed.notify_all()
         self._thread.join()
 
@@ -86,11 +86,11 @@ class ServiceScheduler:
         while True:
             with self._changed:
                 busy = self._active or any(job.status == "RUNNABLE" for _, queue in self._queues for job in queue.jobs)
-                if not busy and not self._stopping:
+                if not busy and not self._is_stopping:
                     self._changed.wait()
-                elif not self._stopping:
+                elif not self._is_stopping:
                     self._changed.wait(LOOK_SECONDS)
-                if self._stopping:
+                if self._is_stopping:
                     return
                 started = [job for backend, queue in self._queues for job in self._dispatch(backend, queue)]
             for job in started:
@@ -111,7 +111,10 @@ class ServiceScheduler:
                 queue.waiting.remove_first(share)
             elif time.monotonic() < job.not_before or not self._fits(queue, job):
                 # Quota shares are separate queues; otherwise no job overtakes the first one.
-                blocked |= {share} if queue.environment.has_quota else set(shares)
+                if queue.environment.has_quota:
+                    blocked.add(share)
+                else:
+                    blocked |= set(shares)
             else:
                 queue.waiting.remove_first(share)
                 queue.waiting.use(share, job.needs[1])

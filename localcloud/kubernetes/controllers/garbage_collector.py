@@ -32,11 +32,9 @@ class GarbageCollector(Controller):
         uid, metadata = entry["metadata"]["uid"], entry["metadata"]
         keys = [key] if metadata.get("ownerReferences") or "deletionTimestamp" in metadata else []
         owners = [(self._kind(owner), owner["name"]) for owner in metadata.get("ownerReferences") or []]
-        keys += [
-            (resource, metadata.get("namespace", "") if resource.namespaced else "", name)
-            for resource, name in owners
-            if resource
-        ]
+        for resource, name in owners:
+            if resource:
+                keys.append((resource, metadata.get("namespace", "") if resource.namespaced else "", name))
         return [*keys, *(dependent for dependent, _ in self.client.store.dependents(uid))]
 
     def sync(self, key: Key) -> float | None:

@@ -38,7 +38,7 @@ class Kueue(Controller):
         super().__init__(client)
         self._events, self.queues = events, dict[str, int]()
         self._lock = threading.Lock()
-        self._admitted: dict[str, tuple[str, int]] = {}
+        self._reservations: dict[str, tuple[str, int]] = {}
         self._not_before: dict[str, float] = {}
 
     def suspend_new(self, resource: Resource, new: Object) -> None:
@@ -65,14 +65,14 @@ class Kueue(Controller):
         if not suspended:
             self._events.normal(job, "Stopped", "Not admitted by cluster queue")
             self.client.update(key[0], job, lambda changed: _suspend(changed, suspended=True))
-        return _RETRY_SECONDS if uid not in self._admitted else None
+        return _RETRY_SECONDS if uid not in self._reservations else None
 
     def preempt(self, name: str, seconds: float) -> None:
         """Suspend the running jobs of a name, which may be admitted again after some time."""
         for resource in (JOB, MPI_JOB_RESOURCE):
             for job in self.client.store.all(resource, where=lambda entry: entry["metadata"]["name"] == name)[0]:
                 with self._lock:
-                    self._admitted.pop(job["metadata"]["uid"], None)
+                    self._reservations.pop(job["metadata"]["uid"], None)
                     self._not_before[job["metadata"]["uid"]] = time.monotonic() + seconds
                 self._events.normal(job, "Stopped", "Preempted to accommodate a higher priority Workload")
                 self.client.update(resource, job, lambda changed: _suspend(changed, suspended=True))
@@ -83,13 +83,13 @@ class Kueue(Controller):
         need = hosts_of(job)
         uid = job["metadata"]["uid"]
         with self._lock:
-            if uid in self._admitted:
+            if uid in self._reservations:
                 return True
-            used = sum(pods for name, pods in self._admitted.values() if name == queue)
+            used = sum(pods for name, pods in self._reservations.values() if name == queue)
             waits = time.monotonic() < self._not_before.get(uid, 0.0) or bool(job.get("status", {}).get("active"))
             if queue not in self.queues or used + need > self.queues[queue] or waits:
                 return False
-            self._admitted[uid] = (queue, need)
+            self._reservations[uid] = (queue, need)
             return True
 
     def _release_absent(self) -> None:
@@ -99,7 +99,7 @@ class Kueue(Controller):
             jobs, _ = self.client.store.all(resource, where=lambda entry: not _has_ended(entry))
             running |= {entry["metadata"]["uid"] for entry in jobs}
         with self._lock:
-            self._admitted = {uid: reservation for uid, reservation in self._admitted.items() if uid in running}
+            self._reservations = {uid: reservation for uid, reservation in self._reservations.items() if uid in running}
 
 
 def _queue(job: Object) -> str:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from localcloud.kubernetes.store import Object
     from localcloud.sagemaker.host_capacity import HostCapacity
 
+_RESOURCES = {"Job": JOB, "MPIJob": MPI_JOB_RESOURCE}
+"""The kinds of objects that control pods."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class _Share:
@@ -94,7 +97,7 @@ class MachineShares:
 def root_of(client: Client, entry: Object) -> Object:
     """Return the object that controls a pod through others, or the pod itself."""
     while (reference := controller_of(entry)) is not None:
-        resource = {"Job": JOB, "MPIJob": MPI_JOB_RESOURCE}.get(reference["kind"])
+        resource = _RESOURCES.get(reference["kind"])
         owner = client.find(resource, entry["metadata"]["namespace"], reference["name"]) if resource else None
         if owner is None or owner["metadata"]["uid"] != reference["uid"]:
             return {"metadata": {"uid": reference["uid"]}, "kind": ""}

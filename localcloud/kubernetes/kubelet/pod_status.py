@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from localcloud.kubernetes.store import Object
 
 ADDRESS = "127.0.0.1"
+_REASON_OF_PHASE = {"Succeeded": "PodCompleted", "Failed": "PodFailed"}
+"""The reason of the conditions Ready and ContainersReady of a pod that has ended."""
 
 
 class PodStatus:
@@ -71,30 +73,31 @@ class PodStatus:
         return "Running" if started else "Pending"
 
     def _conditions(self) -> list[dict[str, Any]]:
-        late = [
-            container
-            for container in self._init
-            if not (container.runs if container.is_sidecar else container.has_succeeded)
-        ]
+        late = [container for container in self._init if not _is_initialized(container)]
         initialized = not late or any(container.group for container in self._main)
         ready = not self._phase and all(container.runs for container in self._main) and initialized
         has_begun = any(container.group or container.terminated for container in (*self._init, *self._main))
         conditions = [
             _condition("PodReadyToStartContainers", holds=has_begun and not self._phase),
-            _condition("Initialized", holds=initialized, reason="ContainersNotInitialized")
-            if self._phase != "Succeeded"
-            else _condition("Initialized", holds=True, reason="PodCompleted"),
+            _condition("Initialized", holds=initialized, reason="ContainersNotInitialized"),
         ]
+        if self._phase == "Succeeded":
+            conditions[1] = _condition("Initialized", holds=True, reason="PodCompleted")
         if not initialized:
             names = " ".join(container.name for container in late)
             conditions[1]["message"] = f"containers with incomplete status: [{names}]"
-        reason = {"Succeeded": "PodCompleted", "Failed": "PodFailed"}.get(self._phase, "ContainersNotReady")
+        reason = _REASON_OF_PHASE.get(self._phase, "ContainersNotReady")
         for kind in ("Ready", "ContainersReady"):
             conditions.append(_condition(kind, holds=ready, reason=reason))
             if not ready and not self._phase:
                 names = " ".join(container.name for container in self._main if not container.runs)
                 conditions[-1]["message"] = f"containers with unready status: [{names}]"
         return conditions
+
+
+def _is_initialized(container: Container) -> bool:
+    """Return True if the pod need not wait for an init container: a sidecar runs, any other one has succeeded."""
+    return container.runs if container.is_sidecar else container.has_succeeded
 
 
 def set_condition(status: dict[str, Any], condition: dict[str, Any], now: str) -> None:

@@ -86,7 +86,9 @@ class StubPod:
         kind, _, text = reason.partition(": ")
         error = reason if kind in _OF_RESULTS else ""
         failure = _EXIT_CODE.sub("", text) if kind == _OF_TRAINING else ""
-        code = _TERMINATED if self._is_stopped else _exit_code(text) if reason and not error else 0
+        code = _exit_code(text) if reason and not error else 0
+        if self._is_stopped:
+            code = _TERMINATED
         for container in self._main:
             container.end(code)
         for container in self._init:

@@ -103,12 +103,14 @@ class ClusterJobs:
         wait = start_wait(cluster_job)
         if pod := cluster_job.unscheduled or (wait.pod if wait else None):
             waiting = [pod.name]
+        elif pods:
+            waiting = []
         else:  # the launcher's pod is created by a Job, which the operator creates
-            waiting = [launcher_name(name), name] if kind is MPI_JOB and not pods else [name] if not pods else []
-        events = tuple(
-            event for object_name in waiting for event in client.all(EVENT, fields=f"involvedObject.name={object_name}")
-        )
-        return replace(cluster_job, events=events)
+            waiting = [launcher_name(name), name] if kind is MPI_JOB else [name]
+        events: list[Object] = []
+        for object_name in waiting:
+            events += client.all(EVENT, fields=f"involvedObject.name={object_name}")
+        return replace(cluster_job, events=tuple(events))
 
     def stop(self, cluster_job: ClusterJob, reason: str, message: str = "") -> None:
         """Stop a training job: note the reason, and delete its object, which the finalizer keeps.
@@ -221,7 +223,7 @@ class ClusterJobs:
             ApiError: The request was refused.
         """
         current: ClusterJob | None = cluster_job
-        for last in (False,) * (_CHANGES - 1) + (True,):
+        for attempt in range(1, _CHANGES + 1):
             if current is None or current.uid != cluster_job.uid:
                 return
             try:
@@ -229,7 +231,7 @@ class ClusterJobs:
             except ApiError as error:
                 if error.code == NOT_FOUND:
                     return
-                if error.code != CONFLICT or last:
+                if error.code != CONFLICT or attempt == _CHANGES:
                     raise
                 current = self.find(cluster_job.name)
             else:

@@ -133,7 +133,12 @@ def describe_service_job(job: Mapping[str, Any], trained: TrainingJobDescription
         if has_ended and state != JobState.COMPLETED
         else ""
     )
-    phase = state if has_ended else QUEUED if job["status"] in WAITING else "Ending" if trained else "Starting"
+    if has_ended:
+        phase = str(state)
+    elif job["status"] in WAITING:
+        phase = QUEUED
+    else:
+        phase = "Ending" if trained else "Starting"
     return TrainingJobDescription(
         state=state, phase=phase, reason=reason, fingerprint=expected, service_job=service_job
     )

@@ -43,8 +43,10 @@ class SageMakerInventory:
             "PaginationConfig": {"PageSize": _PAGE},
         }
         request |= {"SortBy": "CreationTime", "SortOrder": "Descending"}
-        request |= {"StatusEquals": state} if state else {}
-        request |= {"CreationTimeAfter": datetime.fromtimestamp(window.since, UTC)} if window.since else {}
+        if state:
+            request["StatusEquals"] = state
+        if window.since:
+            request["CreationTimeAfter"] = datetime.fromtimestamp(window.since, UTC)
         if window.before < math.inf:
             request["CreationTimeBefore"] = datetime.fromtimestamp(window.before, UTC)
         arns = set[str]()  # a training job that is created meanwhile may move others to the next page

@@ -57,7 +57,8 @@ def training_job_request(name: str, job: Job, role_arn: str, tags: Mapping[str, 
     if job.checkpoints:
         request["CheckpointConfig"] = {"S3Uri": job.checkpoints}
     environment = job.environment | ({TENSORBOARD: f"{job.output}tensorboard/"} if job.tensorboard else {})
-    environment |= {PROFILE: job.profile} if job.profile else {}
+    if job.profile:
+        environment[PROFILE] = job.profile
     environment = with_metric_variables(environment, job, name)
     if environment:
         request["Environment"] = environment

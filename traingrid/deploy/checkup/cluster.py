@@ -182,7 +182,8 @@ def _endpoint(cluster: CheckedCluster, network: Mapping[str, Any]) -> Finding:
     change = f"aws eks update-cluster-config {cluster.commands.options}"
     admitted = network.get("publicAccessCidrs") or [_ANYWHERE]
     kind = "private" if not network.get("endpointPublicAccess", True) else "public"
-    kind += f" for {', '.join(admitted)} only" if kind == "public" and _ANYWHERE not in admitted else ""
+    if kind == "public" and _ANYWHERE not in admitted:
+        kind += f" for {', '.join(admitted)} only"
     if kind != "public" and not cluster.grid.network.reconciler:
         setting = "endpointPublicAccess=true" if kind == "private" else f"publicAccessCidrs={_ANYWHERE}"
         reason = f"{kind}, so that the reconciler, which runs outside of your networks, cannot reach it"

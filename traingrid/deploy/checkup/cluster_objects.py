@@ -179,7 +179,8 @@ class _Objects:
     def _may(self, part: Part, verb: str, group: str, resource: str) -> bool:
         plural, _, subresource = resource.partition("/")
         attributes = {"namespace": self._settings.namespace, "verb": verb, "group": group, "resource": plural}
-        attributes |= {"subresource": subresource} if subresource else {}
+        if subresource:
+            attributes["subresource"] = subresource
         groups = [names.kubernetes_group(self._cluster.grid.name, part), "system:authenticated"]
         review = {
             "apiVersion": ACCESS_REVIEW.version,

@@ -48,7 +48,7 @@ def quota_name(instance_type: str, *, spot: bool) -> str:
     Args:
         spot: Whether they are spot instances, which have separate quotas.
     """
-    return f"{instance_type} for {'spot ' * spot}training job usage"
+    return f"{instance_type} for {'spot training' if spot else 'training'} job usage"
 
 
 def listed_quotas(region: str, role: ActingRole | None = None) -> dict[str, dict[str, Any]]:

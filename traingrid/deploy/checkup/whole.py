@@ -33,7 +33,8 @@ def check_up(grid: GridSettings, account: str, needs: Needs) -> Iterator[Finding
     """
     home = grid.account or account
     own = {region for region in grid.regions if grid.account_of(region, home) == account}
-    own |= {grid.home} if home == account else set()
+    if home == account:
+        own.add(grid.home)
     switched_on = list(accounts.switched_on(grid.home, own))
     yield from switched_on
     reachable = [finding.region for finding in switched_on if finding.verdict is not Verdict.WRONG]

@@ -115,7 +115,8 @@ def check_is_training(files: Iterable[Path], folder: Path) -> None:
     by_kind: dict[str, Path] = {}
     for path in files:
         inside = path.relative_to(folder)
-        if kind := _KIND.match(inside.parts[0] + "/" * (len(inside.parts) > 1)):
+        is_in_folder = len(inside.parts) > 1
+        if kind := _KIND.match(f"{inside.parts[0]}/" if is_in_folder else inside.parts[0]):
             by_kind.setdefault("train" if kind[1].lower() == "train" else "validation", inside)
     if len(by_kind) > 1:
         raise ShardError(

@@ -47,7 +47,7 @@ class JobState:
         self.stored = job.get("status") or {}
         self.status: dict[str, Any] = copy.deepcopy(self.stored)
         self.last: Condition | None = None
-        self._uncounted: dict[str, list[str]] = dict(self.status.get("uncountedTerminatedPods") or {})
+        self._uncounted_pods: dict[str, list[str]] = dict(self.status.get("uncountedTerminatedPods") or {})
 
     @property
     def is_indexed(self) -> bool:
@@ -78,12 +78,12 @@ class JobState:
     @property
     def has_uncounted(self) -> bool:
         """True if pods have ended that are not in the counts."""
-        return any(self._uncounted.values())
+        return any(self._uncounted_pods.values())
 
     @property
     def failures(self) -> int:
         """The number of failed pods."""
-        return int(self.status.get("failed", 0)) + len(self._uncounted.get("failed", []))
+        return int(self.status.get("failed", 0)) + len(self._uncounted_pods.get("failed", []))
 
     @property
     def succeeded_indexes(self) -> set[int]:
@@ -95,7 +95,7 @@ class JobState:
         """The number of pods or indexes that have succeeded."""
         if self.is_indexed:
             return len(self.succeeded_indexes)
-        return int(self.status.get("succeeded", 0)) + len(self._uncounted.get("succeeded", []))
+        return int(self.status.get("succeeded", 0)) + len(self._uncounted_pods.get("succeeded", []))
 
     def find_target(self, policy_failure: str) -> Condition | None:
         """Return the condition that the job has reached now.
@@ -155,7 +155,7 @@ class JobState:
     def count(self) -> None:
         """Move the recorded pods to the counts, once their finalizers are removed."""
         for kind in ("succeeded", "failed"):
-            if uids := self._uncounted.pop(kind, []):
+            if uids := self._uncounted_pods.pop(kind, []):
                 self.status[kind] = int(self.status.get(kind, 0)) + len(uids)
         if self.is_indexed and self.succeeded_indexes:
             self.status["succeeded"] = len(self.succeeded_indexes)
@@ -202,10 +202,10 @@ class JobState:
         return len(chosen) >= int(count) if count is not None else bool(selected) and chosen == required
 
     def _add_uncounted(self, end: str, pod: Object) -> None:
-        uids = self._uncounted.setdefault(end, [])
+        uids = self._uncounted_pods.setdefault(end, [])
         if pod["metadata"]["uid"] not in uids:
             uids.append(pod["metadata"]["uid"])
-        self.status["uncountedTerminatedPods"] = copy.deepcopy(self._uncounted)
+        self.status["uncountedTerminatedPods"] = copy.deepcopy(self._uncounted_pods)
 
     def _holds(self, kind: str) -> bool:
         condition = self._condition(kind)

@@ -158,8 +158,9 @@ def _template(job: Object, role: str, hostname: str) -> dict[str, Any]:
 
 
 def _add_variables(container: dict[str, Any], variables: dict[str, str]) -> None:
-    entries = [{"name": name, **({"value": value} if value else {})} for name, value in variables.items()]
-    container.setdefault("env", []).extend(entries)
+    entries = container.setdefault("env", [])
+    for name, value in variables.items():
+        entries.append({"name": name, "value": value} if value else {"name": name})
 
 
 def _mount_keys(job: Object, spec: dict[str, Any]) -> None:
