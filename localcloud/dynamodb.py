@@ -50,7 +50,7 @@ def install(cloud: "LocalCloud") -> None:
     cloud.replace(DynamoHandler, call_action=call_action)
     cloud.replace(DynamoDBBackend, get_schema=_schema, update_table_global_indexes=_update_of_one_index)
     cloud.replace(Table, query=_query_of_partition)
-    cloud.replace(SecondaryIndex, project=_projected)
+    cloud.replace(SecondaryIndex, project=_index_entry)
     cloud.extend(SERVICE_SPECIFIC_SERIALIZERS, {"dynamodb": {"json": _ItemSerializer}})
 
 
@@ -113,7 +113,7 @@ def _query_of_items(items: list[Item], table: Any, *arguments: Any, **options: A
         del table.all_items
 
 
-def _projected(index: SecondaryIndex, item: Item) -> Item:
+def _index_entry(index: SecondaryIndex, item: Item) -> Item:
     """Return the entry of an item in an index. moto converts the whole item once for each attribute."""
     if (index.projection or {}).get("ProjectionType", "ALL") == "ALL":
         return item

@@ -42,7 +42,7 @@ class BuildsStack(Stack):
         # By its ARN: a grant on another stack's key would change that key's policy, and create a circular dependency.
         self._key = kms.Key.from_key_arn(self, "ImagesKey", images.key.key_arn) if images.key else None
         builds = self._builds()
-        built = self._built(builds, layer) if builds else {}
+        built = self._built_images(builds, layer) if builds else {}
         if not builds:  # a template requires a resource; this one is free and has no effect
             CfnWaitConditionHandle(self, "NothingToBuild")
         repository = names.orchestrator_repository(grid.name)
@@ -82,7 +82,7 @@ class BuildsStack(Stack):
             )
         return builds
 
-    def _built(self, builds: dict[str, ImageBuild], layer: Path) -> dict[str, BuiltImage]:
+    def _built_images(self, builds: dict[str, ImageBuild], layer: Path) -> dict[str, BuiltImage]:
         """Return the built images by name. The stack is complete when all of them are replicated."""
         grid = self._grid
         wait = None

@@ -175,8 +175,8 @@ def _foreign_repositories(grid: GridSettings, region: str) -> list[str]:
     uris = {image.uri for image in grid.images.values() if image.uri}
     if grid.job.image not in grid.images:
         uris.add(grid.job.image)
-    found = [match for uri in sorted(uris) if (match := _ECR_IMAGE.match(uri.replace("{region}", region)))]
-    return [f"arn:aws:ecr:{match['region']}:{match['account']}:repository/{match['repository']}" for match in found]
+    matches = [match for uri in sorted(uris) if (match := _ECR_IMAGE.match(uri.replace("{region}", region)))]
+    return [f"arn:aws:ecr:{match['region']}:{match['account']}:repository/{match['repository']}" for match in matches]
 
 
 def _registries(grid: GridSettings, region: str) -> list[str]:
@@ -185,8 +185,8 @@ def _registries(grid: GridSettings, region: str) -> list[str]:
     An entry is a registry, or a repository with all repositories whose names continue with a slash, as in
     `traingrid.manifest.allowed`.
     """
-    found = [_ECR_PART.fullmatch(registry.replace("{region}", region)) for registry in grid.image_registries]
-    in_region = [match for match in found if match and match["region"] == region]
+    matches = [_ECR_PART.fullmatch(registry.replace("{region}", region)) for registry in grid.image_registries]
+    in_region = [match for match in matches if match and match["region"] == region]
     parts = [(f"arn:aws:ecr:{region}:{match['account']}:repository", match["repository"]) for match in in_region]
     arns: list[str] = []
     for registry, repository in parts:

@@ -73,8 +73,8 @@ def let_end_queued(role: iam.Role, grid: GridSettings) -> None:
     regions = regions_with_queues(grid)
     if not regions:
         return
-    ours = {"StringEquals": {f"aws:ResourceTag/{names.TAG_GRID}": grid.name}}
-    grant(role, ["batch:TerminateServiceJob"], _service_jobs(regions), conditions=ours, because=_IDS)
+    has_tag_of_grid = {"StringEquals": {f"aws:ResourceTag/{names.TAG_GRID}": grid.name}}
+    grant(role, ["batch:TerminateServiceJob"], _service_jobs(regions), conditions=has_tag_of_grid, because=_IDS)
 
 
 def _queue(grid: GridSettings, region: str) -> str:

@@ -75,8 +75,8 @@ class RegionStack(Stack):
         CfnOutput(self, "OutputBucket", value=output.bucket_name)
         CfnOutput(self, "TrainingRepository", value=training)
         if mounted := grid.regions[region].file_systems:
-            listed = ", ".join(f"{file_system} ({kind})" for file_system, kind in mounted.items())
-            CfnOutput(self, "FileSystems", value=listed)
+            descriptions = ", ".join(f"{file_system} ({kind})" for file_system, kind in mounted.items())
+            CfnOutput(self, "FileSystems", value=descriptions)
         if settings := grid.regions[region].eks:
             CfnOutput(self, "Cluster", value=settings.place)
         CfnOutput(self, "ExecutionRole", value=names.execution_role_arn(grid.name, Aws.ACCOUNT_ID, region))

@@ -13,7 +13,7 @@ from traingrid.names import Part
 def let_use(role: iam.Role, grid: GridSettings, region: str) -> None:
     """Allow a role to upload data, download results, read logs, and list images."""
     account = Aws.ACCOUNT_ID
-    own = names.data_bucket(grid.name, account, region)
+    data_bucket = names.data_bucket(grid.name, account, region)
     output = names.output_bucket(grid.name, account, region)
     buckets = [f"arn:aws:s3:::{bucket}" for bucket in (*grid.data_buckets(account, region), output)]
     grant(role, ["s3:ListBucket"], buckets)
@@ -21,7 +21,7 @@ def let_use(role: iam.Role, grid: GridSettings, region: str) -> None:
     grant(
         role,
         ["s3:PutObject", "s3:AbortMultipartUpload"],
-        [f"arn:aws:s3:::{own}/*"],
+        [f"arn:aws:s3:::{data_bucket}/*"],
         because="Users choose the names of data sets; only the grid's own bucket is writable",
     )
     repositories = [

@@ -30,12 +30,12 @@ def map_in_order(
         stop: Set when no more results are read, so that calls which have begun can end early.
     """
     calls: deque[Future[R]] = deque()
-    most = len(values) if isinstance(values, Sized) else 2 * threads
+    max_threads = len(values) if isinstance(values, Sized) else 2 * threads
     pool = ThreadPoolExecutor(max(threads, 1))
     try:
         for value in values:
             calls.append(pool.submit(work, value))
-            if len(calls) > most:
+            if len(calls) > max_threads:
                 yield calls.popleft().result()
         while calls:
             yield calls.popleft().result()

@@ -175,10 +175,14 @@ class Scheduler:
         if len(self._attempts) >= self._cloud.settings.batch_max_processes:
             return None
         for environment in environments:
-            used = self._cpus_in_use.get(environment.arn, 0)
+            milli_vcpus_in_use = self._cpus_in_use.get(environment.arn, 0)
             # moto stores None if the caller omitted the state; AWS uses ENABLED
             usable = environment.state != "DISABLED" and not environment.invalid_reason
-            if usable and used + needed <= _milli_vcpus(environment) and self._within_quota(environment, needed):
+            if (
+                usable
+                and milli_vcpus_in_use + needed <= _milli_vcpus(environment)
+                and self._within_quota(environment, needed)
+            ):
                 return environment
         return None
 
@@ -190,8 +194,8 @@ class Scheduler:
         if (environment.compute_resources or {}).get("type") != "FARGATE":
             return True
         place = environment.arn.split(":")[3:5]
-        used = sum(amount for arn, amount in self._cpus_in_use.items() if arn.split(":")[3:5] == place)
-        return used + needed <= 1000 * self._cloud.limits.value(place[1], place[0], FARGATE_VCPUS)
+        milli_vcpus_in_use = sum(amount for arn, amount in self._cpus_in_use.items() if arn.split(":")[3:5] == place)
+        return milli_vcpus_in_use + needed <= 1000 * self._cloud.limits.value(place[1], place[0], FARGATE_VCPUS)
 
     def _may_launch(self, environment: ComputeEnvironment) -> bool:
         """Return True if Fargate launches another task in this Region now; otherwise jobs stay RUNNABLE."""

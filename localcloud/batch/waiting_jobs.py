@@ -51,8 +51,8 @@ class WaitingJobs(Generic[T]):
 def weights_of(backend: BatchBackend, policy_arn: str | None) -> Weights:
     """Return the weight factors of a queue's scheduling policy. A lower factor gives more capacity; default 1."""
     policy = backend._scheduling_policies.get(policy_arn)  # moto has no public accessor for one policy
-    listed = policy.fairshare_policy["shareDistribution"] if policy else []
-    return {entry["shareIdentifier"]: float(entry.get("weightFactor") or 1.0) for entry in listed}
+    shares = policy.fairshare_policy["shareDistribution"] if policy else []
+    return {entry["shareIdentifier"]: float(entry.get("weightFactor") or 1.0) for entry in shares}
 
 
 def weight_of(weights: Weights, share: str) -> float:

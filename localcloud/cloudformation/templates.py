@@ -87,8 +87,8 @@ def references(value: Any) -> Iterator[str]:
                 else:  # the list of Fn::GetAtt is a resource and its attribute
                     yield from item if key == "DependsOn" else item[:1]
             elif key == "Fn::Sub":
-                text, own = (item, {}) if isinstance(item, str) else item
-                yield from (name for name in _SUBSTITUTED.findall(text) if name not in own)
+                text, own_variables = (item, {}) if isinstance(item, str) else item
+                yield from (name for name in _SUBSTITUTED.findall(text) if name not in own_variables)
             yield from references(item)
 
 

@@ -128,9 +128,9 @@ class Build:
             (programs / name).write_text(script)
             (programs / name).chmod(0o755)
         project_variables = {entry["name"]: entry["value"] for entry in self._environment["environmentVariables"]}
-        own = {"CODEBUILD_BUILD_ID": self.id, "PYTHONPATH": str(_CHECKOUT), "TMPDIR": str(self._folder)}
+        build_variables = {"CODEBUILD_BUILD_ID": self.id, "PYTHONPATH": str(_CHECKOUT), "TMPDIR": str(self._folder)}
         environment = self._cloud.environment_for(
-            self._region, self._project["serviceRole"], {**project_variables, **own}
+            self._region, self._project["serviceRole"], {**project_variables, **build_variables}
         )
         return {**environment, "PATH": f"{programs}{os.pathsep}{environment['PATH']}"}
 

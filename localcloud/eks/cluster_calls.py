@@ -126,7 +126,7 @@ def _errors() -> dict[str, ApiError]:
     (etcd's error "etcdserver: request timed out").
     """
     busy, lost = "Too many requests, please try again later.", "etcdserver: request timed out"
-    refused = "the server is currently unable to handle the request"
+    unavailable = "the server is currently unable to handle the request"
     return {
         "throttle": ApiError(
             code=HTTPStatus.TOO_MANY_REQUESTS,
@@ -135,6 +135,6 @@ def _errors() -> dict[str, ApiError]:
             details={"retryAfterSeconds": _RETRY_SECONDS},
         ),
         "expire": unauthorized(),
-        "error_before": ApiError(code=HTTPStatus.SERVICE_UNAVAILABLE, reason="ServiceUnavailable", message=refused),
+        "error_before": ApiError(code=HTTPStatus.SERVICE_UNAVAILABLE, reason="ServiceUnavailable", message=unavailable),
         "error_after": ApiError(code=HTTPStatus.INTERNAL_SERVER_ERROR, reason="InternalError", message=lost),
     }

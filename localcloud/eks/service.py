@@ -62,10 +62,10 @@ class Eks:
             request = _members(call.action, call.parameters)
             if problems := violations("eks", call.action, request):
                 raise errors.invalid_parameter(sentence(problems))
-            answer = _OPERATIONS[call.action](_Service(self.clusters, signature), request)
+            reply = _OPERATIONS[call.action](_Service(self.clusters, signature), request)
         except errors.RefusedError as error:
             return refusal(environ, error.status, error.code, str(error), "eks")(environ, start_response)
-        return Response(json.dumps(answer), mimetype="application/json")(environ, start_response)
+        return Response(json.dumps(reply), mimetype="application/json")(environ, start_response)
 
 
 class _Service:
@@ -243,14 +243,15 @@ def _page(name: str, items: list[Any], request: Request) -> Request:
 
 def _members(operation: str, parameters: Mapping[str, Any]) -> Request:
     """Return the members of a request by their names in the service model; a path names a cluster "name"."""
-    return {
-        member: _typed(shape, parameters[place])
-        for member, shape in _shapes(operation).items()
-        if (place := str(shape.serialization.get("name", member))) in parameters
-    }
+    members = {}
+    for member, shape in _shapes(operation).items():
+        place = str(shape.serialization.get("name", member))
+        if place in parameters:
+            members[member] = _typed_value(shape, parameters[place])
+    return members
 
 
-def _typed(shape: Shape, value: Any) -> Any:
+def _typed_value(shape: Shape, value: Any) -> Any:
     """Return a value of the URL in the type of its member."""
     if shape.type_name == "integer" and isinstance(value, str) and value.isdecimal():
         return int(value)

@@ -99,13 +99,13 @@ class Router:
             "account": account_id,
             "region": event.get("region", region),
         }
-        for _ in range(2 if self._repeats(filled) else 1):
+        for _ in range(2 if self._must_repeat(filled) else 1):
             self._way.send(str(filled["source"]), lambda: self._submit(self._route, (account_id, region, bus), filled))
 
-    def _repeats(self, event: Event) -> bool:
+    def _must_repeat(self, event: Event) -> bool:
         with self._random_lock:
-            drawn = self._random.random()
-        return event["source"] == "aws.sagemaker" and drawn < self._cloud.settings.duplicate_event_rate
+            random_number = self._random.random()
+        return event["source"] == "aws.sagemaker" and random_number < self._cloud.settings.duplicate_event_rate
 
     def _submit(self, work: Callable[..., None], *arguments: Any) -> None:
         workers = self._workers

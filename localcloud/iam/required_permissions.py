@@ -55,8 +55,8 @@ def required_permissions(request: Asked) -> list[Permission]:
         ]
         passed = {"iam:PassedToService": _PASSED_TO.get(call, "")}
         roles = arns_by_kind.get("iam:role", []) if call in _PASSED_TO else []
-        own = _permission(call, of_service[-1], {}, request)
-        return [own, *(_permission("iam:PassRole", role, dict(passed), request) for role in roles)]
+        permission = _permission(call, of_service[-1], {}, request)
+        return [permission, *(_permission("iam:PassRole", role, dict(passed), request) for role in roles)]
     if request.operation in _COPIES and request.parameters.get("CopySource") is not None:
         return [*_permissions_of_call(call, request, arns_by_kind), *required_permissions(_read_of_source(request))]
     return _permissions_of_call(call, request, arns_by_kind)

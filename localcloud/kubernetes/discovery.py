@@ -41,8 +41,8 @@ def discovery(path: str, resources: Iterable[Resource]) -> dict[str, Any] | None
     if parts == ["api", "v1"]:
         return _list("v1", served)
     if parts[0] == "apis" and len(parts) == 3:  # group and version
-        listed = _list(f"{parts[1]}/{parts[2]}", served)
-        return listed if listed["resources"] else None
+        resource_list = _list(f"{parts[1]}/{parts[2]}", served)
+        return resource_list if resource_list["resources"] else None
     return None
 
 

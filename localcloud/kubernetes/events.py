@@ -86,10 +86,10 @@ class EventRecorder:
                 "reportingInstance": "",
             }
             try:
-                created = self._client.create(EVENT, place, event)
+                created_event = self._client.create(EVENT, place, event)
             except ApiError:  # the namespace is gone
                 return
-            self._recent_events[key] = (created, time.monotonic())
+            self._recent_events[key] = (created_event, time.monotonic())
 
 
 def _count_again(event: Object, now: str) -> None:

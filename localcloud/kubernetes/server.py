@@ -9,6 +9,7 @@ import ssl
 import sys
 import threading
 import time
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
@@ -128,7 +129,7 @@ class _Handler(BaseHTTPRequestHandler):
         if fault and watched and fault.effect == "lose_reply":
             breaks_at = time.monotonic() + fault.seconds
         elif calls and fault and (fault.effect not in _AFTER or request.method == "GET"):
-            self._strike(calls, fault, token)
+            self._apply_fault(calls, fault, token)
             return
         self.cluster.admit(token, verb, target)
         self.cluster.faults.check_webhook(verb, target)
@@ -156,11 +157,11 @@ class _Handler(BaseHTTPRequestHandler):
         if calls and target:
             calls.append(token, verb, target, reply)
         if calls and fault:
-            self._strike(calls, fault, token)
+            self._apply_fault(calls, fault, token)
         else:
             self._reply(reply)
 
-    def _strike(self, calls: ClusterCalls, fault: CallFault, token: str) -> None:
+    def _apply_fault(self, calls: ClusterCalls, fault: CallFault, token: str) -> None:
         """Send the error of a fault, or close the connection."""
         error = calls.strike(fault, token)
         if error:
@@ -192,8 +193,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(reply.code)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(content)))
-        if seconds := ((reply.body.get("details") or {}).get("retryAfterSeconds") if reply.code == 429 else None):
-            self.send_header("Retry-After", str(seconds))
+        details = reply.body.get("details") or {}
+        if reply.code == HTTPStatus.TOO_MANY_REQUESTS and details.get("retryAfterSeconds"):
+            self.send_header("Retry-After", str(details["retryAfterSeconds"]))
         for warning in reply.warnings:
             quoted = warning.replace('"', "'")
             self.send_header("Warning", f'299 - "{quoted}"')

@@ -88,8 +88,8 @@ class Store:
             ApiError: The name is taken, or `prepare` refuses the object.
         """
         with self._changed:
-            created = copy.deepcopy(new)
-            metadata = created["metadata"]
+            entry = copy.deepcopy(new)
+            metadata = entry["metadata"]
             key = (resource, namespace, metadata["name"])
             if existing := self._objects.get(key):
                 deleting = "deletionTimestamp" in existing["metadata"]
@@ -102,9 +102,9 @@ class Store:
             if resource.namespaced:
                 metadata["namespace"] = namespace
             if resource.has_status:
-                created.pop("status", None)
-            prepare(created)
-            return self._commit("ADDED", key, created, None)
+                entry.pop("status", None)
+            prepare(entry)
+            return self._commit("ADDED", key, entry, None)
 
     def get(self, resource: Resource, namespace: str, name: str) -> Object:
         """Return an object.
@@ -113,9 +113,9 @@ class Store:
             ApiError: It does not exist.
         """
         with self._changed:
-            if (stored := self._objects.get((resource, namespace, name))) is None:
+            if (stored_object := self._objects.get((resource, namespace, name))) is None:
                 raise status.not_found(resource, name)
-            return copy.deepcopy(stored)
+            return copy.deepcopy(stored_object)
 
     def find(self, resource: Resource, namespace: str, name: str) -> Object | None:
         """Return an object, or None if it does not exist."""
@@ -167,11 +167,11 @@ class Store:
         """
         with self._changed:
             current = self.get(resource, namespace, name)
-            changed = change(copy.deepcopy(current))
-            expected = changed["metadata"].get("resourceVersion")
+            changed_object = change(copy.deepcopy(current))
+            expected = changed_object["metadata"].get("resourceVersion")
             if expected not in (None, "", current["metadata"]["resourceVersion"]):
                 raise status.outdated(resource, name)
-            merged = _merged(resource, current, changed, of_status=of_status)
+            merged = _merged(resource, current, changed_object, of_status=of_status)
             if merged == current:
                 return current
             key = (resource, namespace, name)
@@ -200,21 +200,21 @@ class Store:
         """
         with self._changed:
             current = self.get(resource, namespace, name)
-            marked = copy.deepcopy(current)
-            metadata, key = marked["metadata"], (resource, namespace, name)
+            marked_object = copy.deepcopy(current)
+            metadata, key = marked_object["metadata"], (resource, namespace, name)
             metadata["finalizers"] = finalizers(metadata.get("finalizers") or [])
             if not metadata["finalizers"]:
                 del metadata["finalizers"]
             grace = grace_seconds(current)
-            if not grace and not _has_finalizers(resource, marked):
-                return self._commit("DELETED", key, marked, current), True
+            if not grace and not _has_finalizers(resource, marked_object):
+                return self._commit("DELETED", key, marked_object, current), True
             if "deletionTimestamp" not in metadata or grace < metadata["deletionGracePeriodSeconds"]:
                 if "deletionTimestamp" not in metadata and resource.has_generation:
                     metadata["generation"] += 1
                 metadata |= self._deletion(metadata, grace)
-            if marked != current:
-                marked = self._commit("MODIFIED", key, marked, current)
-            return marked, False
+            if marked_object != current:
+                marked_object = self._commit("MODIFIED", key, marked_object, current)
+            return marked_object, False
 
     def changes(self, since: int) -> list[Change]:
         """Return the changes after a resource version.

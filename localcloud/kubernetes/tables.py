@@ -83,10 +83,10 @@ def _pod(pod: Object) -> list[str]:
     sidecars = {
         item["name"] for item in pod["spec"].get("initContainers") or [] if item.get("restartPolicy") == "Always"
     }
-    counted = [*main, *(item for item in init if item["name"] in sidecars)]
+    counted_containers = [*main, *(item for item in init if item["name"] in sidecars)]
     total = len(pod["spec"]["containers"]) + len(sidecars)
-    ready = sum(item["ready"] for item in counted if "running" in item["state"])
-    restarts = sum(item["restartCount"] for item in counted)
+    ready = sum(item["ready"] for item in counted_containers if "running" in item["state"])
+    restarts = sum(item["restartCount"] for item in counted_containers)
     return [f"{ready}/{total}", _reason(pod, init, main), str(restarts)]
 
 
@@ -94,13 +94,13 @@ def _reason(pod: Object, init: list[Object], main: list[Object]) -> str:
     """Return the status of a pod: a reason of its containers, or its phase."""
     status, reason = pod.get("status") or {}, ""
     reason = status.get("reason") or status.get("phase", "Unknown")
-    done = sum(item["ready"] for item in init)
+    ready_containers = sum(item["ready"] for item in init)
     for item in init:
         ended = item["state"].get("terminated") or {}
         if ended.get("exitCode"):
             reason = f"Init:{ended['reason']}"
-    if done < len(init) and status.get("phase") == "Pending" and status.get("startTime"):
-        reason = f"Init:{done}/{len(init)}"
+    if ready_containers < len(init) and status.get("phase") == "Pending" and status.get("startTime"):
+        reason = f"Init:{ready_containers}/{len(init)}"
     for item in main if not reason.startswith("Init:") else []:
         state = item["state"].get("waiting") or item["state"].get("terminated") or {}
         reason = state.get("reason") or reason

@@ -71,9 +71,9 @@ class FunctionsBackend(LambdaBackend):
         check_function("CreateFunction", spec, spec["Role"], arn)
         check_network(spec.get("VpcConfig"), spec["Role"], self.region_name)
         function = super().create_function(spec)
-        created = self.get_function(spec["FunctionName"])
-        created.dead_letter_target = spec.get("DeadLetterConfig", {}).get("TargetArn")
-        created.logging_config = spec.get("LoggingConfig", {})
+        new_function = self.get_function(spec["FunctionName"])
+        new_function.dead_letter_target = spec.get("DeadLetterConfig", {}).get("TargetArn")
+        new_function.logging_config = spec.get("LoggingConfig", {})
         return function
 
     def update_function_configuration(
@@ -89,12 +89,12 @@ class FunctionsBackend(LambdaBackend):
         request = {"FunctionName": function_name, **body}
         check_function("UpdateFunctionConfiguration", request, role, function.function_arn)
         check_network(body.get("VpcConfig"), role, self.region_name)
-        answer: dict[str, Any] = super().update_function_configuration(function_name, qualifier, body)
+        reply: dict[str, Any] = super().update_function_configuration(function_name, qualifier, body)
         if "LoggingConfig" in body:
             function.logging_config = body["LoggingConfig"]
         if "DeadLetterConfig" in body:
             function.dead_letter_target = body["DeadLetterConfig"].get("TargetArn")
-        return answer
+        return reply
 
     def put_function_event_invoke_config(self, function_name: str, config: dict[str, Any]) -> dict[str, Any]:
         """Replace the configuration; moto appends it and then reads the first one."""
@@ -198,7 +198,7 @@ class Functions:
                 return None
             self._running[place] += 1
         try:
-            sandbox = self._take(self._spec(function))
+            sandbox = self._sandbox_for(self._spec(function))
             outcome = sandbox.invoke(event, request_id)
             self._give_back(sandbox)
             return outcome
@@ -247,7 +247,7 @@ class Functions:
         outcome = self.run(function, event, request_id)
         if outcome is None:
             delay = min(2.0**throttled, _MAX_THROTTLED_WAIT)
-            self._later(delay, arn, event, request_id, attempt, throttled + 1)
+            self._submit_later(delay, arn, event, request_id, attempt, throttled + 1)
             return
         config = function.event_invoke_config[0].config if function.event_invoke_config else {}
         retries = config.get("MaximumRetryAttempts", 2)
@@ -258,9 +258,9 @@ class Functions:
 
     def _retry(self, arn: str, event: bytes, request_id: str, attempt: int) -> None:
         delays = self._cloud.settings.lambda_retry_delays_seconds
-        self._later(delays[min(attempt, len(delays)) - 1], arn, event, request_id, attempt + 1)
+        self._submit_later(delays[min(attempt, len(delays)) - 1], arn, event, request_id, attempt + 1)
 
-    def _later(self, delay: float, *arguments: Any) -> None:
+    def _submit_later(self, delay: float, *arguments: Any) -> None:
         """Call `_submit` after a delay."""
         timer = threading.Timer(delay, self._submit, arguments)
         timer.daemon = True
@@ -268,7 +268,7 @@ class Functions:
             self._timers = {waiting for waiting in self._timers if waiting.is_alive()} | {timer}
             timer.start()
 
-    def _take(self, spec: FunctionSpec) -> Sandbox:
+    def _sandbox_for(self, spec: FunctionSpec) -> Sandbox:
         with self._lock:
             stale = [sandbox for sandbox in self._idle if not self._is_usable(sandbox, spec)]
             self._idle = [sandbox for sandbox in self._idle if sandbox not in stale]

@@ -131,8 +131,8 @@ class Record:
             after: Only entries with a higher `seq`.
         """
         with self._lock:
-            chosen = self._entries[after:]
-        return [entry for entry in chosen if service in (None, entry["service"]) and action in (None, entry["action"])]
+            entries = self._entries[after:]
+        return [entry for entry in entries if service in (None, entry["service"]) and action in (None, entry["action"])]
 
 
 class Recorder:

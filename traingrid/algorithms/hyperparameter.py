@@ -56,8 +56,8 @@ class Hyperparameter:
         return "" if self._contains(number) else "out of range"
 
     def _choice_problem(self, value: str) -> str:
-        near = [choice for choice in self.choices if choice.lower() == value.lower()]
-        return f'must be spelled "{near[0]}"' if near else "not a valid value"
+        similar_choices = [choice for choice in self.choices if choice.lower() == value.lower()]
+        return f'must be spelled "{similar_choices[0]}"' if similar_choices else "not a valid value"
 
     def _contains(self, number: float) -> bool:
         low = -math.inf if self.least is None else self.least

@@ -164,10 +164,10 @@ def _download(deployment: Deployment, submission: str, job: JobStatus, **options
     """Download the model of a job, with the parts of a cluster's other hosts."""
     source = S3Uri.parse(job.artifact)
     s3 = client("s3", job.region, deployment.acting_role_in(job.region))
-    first = ModelDownload(s3=s3, submission=submission, source=source, **options)
-    model = first.run(job.index)
+    download = ModelDownload(s3=s3, submission=submission, source=source, **options)
+    model = download.run(job.index)
     for host, part in (other_parts(s3, source) if TRAITS[job.backend].archives_each_host else {}).items():
-        replace(first, source=part, host=host, progress=ModelDownload.progress).run(job.index)
+        replace(download, source=part, host=host, progress=ModelDownload.progress).run(job.index)
     return model
 
 

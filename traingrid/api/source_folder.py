@@ -123,12 +123,12 @@ class _FileChoice:
         from pathspec import GitIgnoreSpec  # noqa: PLC0415  # its import of RE2 takes 3 MiB
 
         self._place, self._folder, self.left_out = place, folder, list[str]()
-        own = folder / IGNORE_FILE
-        lines = own.read_text(encoding="utf-8-sig").splitlines() if own.is_file() else []
+        ignore_file = folder / IGNORE_FILE
+        lines = ignore_file.read_text(encoding="utf-8-sig").splitlines() if ignore_file.is_file() else []
         try:
             self._patterns = GitIgnoreSpec.from_lines([*_CACHES, *_PRIVATE, *lines, *patterns])
         except ValueError as error:
-            raise UsageError(f"{place}: {own} has a line that is not a pattern: {error}.", "Fix it.") from error
+            raise UsageError(f"{place}: {ignore_file} has a line that is not a pattern: {error}.", "Fix it.") from error
 
     def files(self) -> list[Path]:
         """Return the files in the order of their names, after checking them; follow links to files of the folder."""

@@ -302,8 +302,8 @@ def known_report(storage: Storage, uri: S3Uri, version: str) -> dict[str, Any] |
     """
     damage: JsonError | None = None
     # An intake of an earlier version of traingrid writes only the report that all versions share.
-    for location, most in ((report_uri(uri, version), 1), (_report_of(uri), _REPORTS_LOOKED_AT)):
-        for content in storage.read_versions(location, most):
+    for location, most_reports in ((report_uri(uri, version), 1), (_report_of(uri), _REPORTS_LOOKED_AT)):
+        for content in storage.read_versions(location, most_reports):
             try:
                 report = intake_report(content, location)
                 if report["version"] == version:

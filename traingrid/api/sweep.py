@@ -209,7 +209,7 @@ def _check_lines(file: SpecFile, plane: ControlPlane, content: bytes) -> list[Li
     Raises:
         SpecError: With all errors, by line and key of the file.
     """
-    first = {
+    first_lines = {
         f"{HYPERPARAMETER}{name}": (dimension.values() or [_lowest(dimension)])[0]
         for name, dimension in file.spec.space.items()
     }
@@ -219,7 +219,7 @@ def _check_lines(file: SpecFile, plane: ControlPlane, content: bytes) -> list[Li
     problems: list[str] = []
     base: list[Line] = []
     for change in changes:
-        changed_rows = [{**row, **first, **budget, **change} for row in rows]
+        changed_rows = [{**row, **first_lines, **budget, **change} for row in rows]
         try:
             lines = parse(json_lines(changed_rows).encode(), plane.deployment)
         except ManifestError as error:

@@ -88,10 +88,10 @@ def deleted_since(world: World) -> list[str]:
 
     A cluster does not keep objects: a stopped one is deleted at once, and the others by the reconciler days later.
     """
-    listed = {job.name for job in world.training_jobs}
+    listed_names = {job.name for job in world.training_jobs}
     ended = (item for item in world.lines.values() if item.state in FINAL_STATES and item.training_job_arn)
     of_keepers = (item for item in ended if item.training_job and TRAITS[item.backend].keeps_jobs)
-    return sorted({item.training_job for item in of_keepers} - listed)
+    return sorted({item.training_job for item in of_keepers} - listed_names)
 
 
 def untrue_ends(world: World) -> Iterator[Violation]:
@@ -100,11 +100,13 @@ def untrue_ends(world: World) -> Iterator[Violation]:
     for line, item in world.lines.items():
         for attempt, recorded in item.attempts().items():
             details = [name for name in _DETAILS if attempt == item.attempt or getattr(recorded, name) is not None]
-            for sentence in _untrue(recorded, job_by_attempt.get((line, attempt)), line, details):
+            for sentence in _outcome_differences(recorded, job_by_attempt.get((line, attempt)), line, details):
                 yield Violation(invariant="I4", kind="other", submission=line[0], what=sentence)
 
 
-def _untrue(recorded: RecordedAttempt, job: TrainingJob | None, line: Line, details: Iterable[str]) -> Iterator[str]:
+def _outcome_differences(
+    recorded: RecordedAttempt, job: TrainingJob | None, line: Line, details: Iterable[str]
+) -> Iterator[str]:
     """Yield the differences between the recorded outcome of an attempt and its training job.
 
     Args:

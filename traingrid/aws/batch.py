@@ -127,14 +127,14 @@ class Batch:
         """Yield Batch's descriptions of an array's children, or of the plain job, in the order of their index."""
         ids = [job] if count == 1 else [f"{job}:{index}" for index in range(count)]
         for start in range(0, len(ids), 100):  # DescribeJobs takes at most 100 ids
-            described = self._client.describe_jobs(jobs=ids[start : start + 100])["jobs"]
-            yield from sorted(described, key=lambda child: ids.index(child["jobId"], start))
+            jobs = self._client.describe_jobs(jobs=ids[start : start + 100])["jobs"]
+            yield from sorted(jobs, key=lambda child: ids.index(child["jobId"], start))
 
 
 def _failure(name: str, error: Exception) -> SubmitFailedError:
     """Return the error of a submission; if IAM denied the request, it names the action, resource and role."""
-    if denied := access_denied(error):
-        text = f"AWS Batch refused the job {name}: {denied}."
+    if denial := access_denied(error):
+        text = f"AWS Batch refused the job {name}: {denial}."
         return SubmitFailedError(text, _GRANT, refused=True)
     return SubmitFailedError(f"Batch did not accept the job {name}: {error}.", refused=_is_refusal(error))
 

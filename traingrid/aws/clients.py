@@ -144,11 +144,11 @@ def _shared_client(service: Any, region: str | None, role: ActingRole | None, co
 def _create_client(
     session: boto3.Session, service: Any, region: str | None, role: ActingRole | None, config: Config
 ) -> Any:
-    created: Any = session.client(service, region_name=region, config=config)
-    created.meta.events.register("before-call", partial(_log_call, created.meta.region_name, role))
+    new_client: Any = session.client(service, region_name=region, config=config)
+    new_client.meta.events.register("before-call", partial(_log_call, new_client.meta.region_name, role))
     if config is _WITHOUT_RETRIES or service == "dynamodb":  # requests that create, and writes that reopen a line
-        created.meta.events.register_first("before-send", _raise_if_late)  # after the signature
-    return created
+        new_client.meta.events.register_first("before-send", _raise_if_late)  # after the signature
+    return new_client
 
 
 def _raise_if_late(**_: Any) -> None:

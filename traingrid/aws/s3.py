@@ -178,13 +178,13 @@ class Storage:
             except (BotoCoreError, ClientError) as error:
                 if not is_outage(error):
                     raise
-                lost, tries = error, tries + 1
+                last_error, tries = error, tries + 1
             time.sleep(backoff_seconds(tries, OUTAGE_CAP))
-            version = self._marked(uri, mark)
+            version = self._version_with_mark(uri, mark)
             if version is not None:
                 return version
             if tries == _UPLOADS:
-                raise lost
+                raise last_error
 
     def write_if_none(self, uri: S3Uri, content: bytes, content_type: str) -> bool:
         """Write an object unless its key exists; return False if it does.
@@ -233,7 +233,7 @@ class Storage:
         for page in self._s3.get_paginator("list_objects_v2").paginate(**request):
             yield from (entry["Key"] for entry in page.get("Contents", []))
 
-    def _marked(self, uri: S3Uri, mark: str) -> str | None:
+    def _version_with_mark(self, uri: S3Uri, mark: str) -> str | None:
         """Return the version of an object with the given mark, if one of its last versions has it."""
         reply = self._s3.list_object_versions(Bucket=uri.bucket, Prefix=uri.key, MaxKeys=_VERSIONS_LOOKED_AT)
         for version in reply.get("Versions", []):

@@ -252,7 +252,7 @@ class CopyStore:
         """Complete an upload, unless the target exists, or its size or checksum differs from those of `source_head`."""
         same = source_head.checksums.get(upload.algorithm)
         expected: dict[str, Any] = {f"Checksum{upload.algorithm}": same} if same else {}
-        listed = [
+        part_list = [
             {
                 "PartNumber": number,
                 "ETag": parts[number].etag,
@@ -264,7 +264,7 @@ class CopyStore:
             Bucket=target.bucket,
             Key=target.key,
             UploadId=upload.id,
-            MultipartUpload={"Parts": listed},
+            MultipartUpload={"Parts": part_list},
             ChecksumType=FULL,
             MpuObjectSize=source_head.size,
             IfNoneMatch="*",

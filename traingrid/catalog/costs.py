@@ -98,9 +98,10 @@ def costs(catalog: Catalog, by: str, *, submission: str = "", campaign: str = ""
             of_job[row["submission"], row["job"]] = of_region[row["submission"], row["job"], row["region"]] = name
         for row in connection.execute(select(transfers)).mappings():
             # A transfer belongs to the job's last attempt in the Region of the copy, or otherwise its last attempt.
-            last = of_job.get((row["submission"], row["job"]))
-            if last is not None:
-                cost_by_name[of_region.get((row["submission"], row["job"], row["to_region"]), last)].add_transfer(row)
+            last_name = of_job.get((row["submission"], row["job"]))
+            if last_name is not None:
+                name = of_region.get((row["submission"], row["job"], row["to_region"]), last_name)
+                cost_by_name[name].add_transfer(row)
     return dict(sorted(cost_by_name.items(), key=lambda entry: (-entry[1].total, entry[0])))
 
 

@@ -157,8 +157,8 @@ def _copy_datasets(connection: Connection, *, grid: GridRecords, versions: Seque
     if not items:
         return
     add_registered(connection, items=items)
-    used = [below(region, replica.uri) for item in items for region, replica in item.replicas.items()]
-    link_datasets(connection, or_(*used))
+    conditions = [below(region, replica.uri) for item in items for region, replica in item.replicas.items()]
+    link_datasets(connection, or_(*conditions))
 
 
 def _copy_moves(connection: Connection, *, grid: GridRecords, targets: Sequence[str]) -> None:

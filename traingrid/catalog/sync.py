@@ -94,7 +94,7 @@ def sync(catalog: Catalog, grid: GridRecords) -> Synced:
     Raises:
         TraingridError: The database does not answer.
     """
-    added = copy_registered(catalog, grid.datasets)
+    added_replicas = copy_registered(catalog, grid.datasets)
     with catalog.read_only() as connection:
         synced_before = {row.submission: row for row in connection.execute(select(synced_submissions))}
     submissions = written_runs = 0
@@ -109,7 +109,7 @@ def sync(catalog: Catalog, grid: GridRecords) -> Synced:
     catalog.write(partial(_copy_moves, moves=grid.moves))
     catalog.write(link_datasets)
     catalog.write(price_runs)
-    return Synced(submissions=submissions, runs=written_runs, replicas=added)
+    return Synced(submissions=submissions, runs=written_runs, replicas=added_replicas)
 
 
 def rebuild(catalog: Catalog, grid: GridRecords) -> Synced:

@@ -141,8 +141,8 @@ def download(  # noqa: PLR0913  # the options of the command
         raise TraingridError(f"No job of {submission} has a model yet.", f"See: traingrid status {submission}")
 
     def target_of(job: JobStatus) -> Path:
-        own = Path(f"{submission}-{job.index}")
-        return parent / own if index is None else folder or own
+        folder_name = Path(f"{submission}-{job.index}")
+        return parent / folder_name if index is None else folder or folder_name
 
     try:
         with progress_bars() as progress:

@@ -111,10 +111,10 @@ def _lines(submission: str, description: JobDescription) -> Iterator[tuple[str, 
         yield "time", f"{elapsed}, started {started:%Y-%m-%d %H:%M:%S} UTC"
     if status.dollars:
         yield "cost", f"${status.dollars:,.2f} so far, without transfer and orchestration"
-    yield from _named("metrics", _metrics(description))
+    yield from _named_rows("metrics", _metrics(description))
     if status.artifact:
         yield "model", status.artifact
-    yield from _named("line", {name: _value(value) for name, value in description.fields.items()})
+    yield from _named_rows("line", {name: _value(value) for name, value in description.fields.items()})
     for number, attempt in enumerate(description.attempts):
         yield "attempts" if number == 0 else "", _attempt(attempt)
     if description.console:
@@ -141,7 +141,7 @@ def _metrics(description: JobDescription) -> dict[str, str]:
     return texts | dict.fromkeys(absent, "none: no line of the log has a number for its expression")
 
 
-def _named(name: str, values: dict[str, str]) -> Iterator[tuple[str, str]]:
+def _named_rows(name: str, values: dict[str, str]) -> Iterator[tuple[str, str]]:
     width = max(map(len, values), default=0)
     for number, (key, value) in enumerate(values.items()):
         yield name if number == 0 else "", f"{key:<{width}}  {value}"

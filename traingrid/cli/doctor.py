@@ -82,13 +82,13 @@ def needs_of(grid: GridSettings, account: str, manifest: Path | None) -> Needs:
     """
     if manifest is None:
         return Needs(instances=grid_needs(grid))
-    deployment = _expected(grid, account)
+    deployment = _expected_deployment(grid, account)
     lines, _ = read_manifest(manifest, deployment)
     instances = job_needs(iter_jobs(lines, deployment, NO_SUBMISSION))
     return Needs(instances=instances, clusters=cluster_needs(lines, grid))
 
 
-def _expected(grid: GridSettings, account: str) -> Deployment:
+def _expected_deployment(grid: GridSettings, account: str) -> Deployment:
     """Return the deployment that a grid would have, to read a manifest before the grid is deployed."""
     bucket = names.manifest_bucket(grid.name, account, grid.home)
     return Deployment(grid=grid, account=account, table="", manifest_bucket=bucket)

@@ -90,12 +90,12 @@ def fitted_table(
     texts = {column.rank: [column.text(row) for row in rows] for column in columns}
     ranks = sorted(texts)
     ranks_that_fit = set(ranks[:min_columns])
-    left = width + _GAP
+    remaining_width = width + _GAP
     for column in sorted(columns, key=lambda column: column.rank):
         if column.rank not in ranks[:min_columns] and not any(texts[column.rank]):
             continue
-        left -= min(max(map(len, (column.heading, *texts[column.rank]))), column.max_width) + _GAP
-        if left < 0:
+        remaining_width -= min(max(map(len, (column.heading, *texts[column.rank]))), column.max_width) + _GAP
+        if remaining_width < 0:
             break
         ranks_that_fit.add(column.rank)
     fitting = [column for column in columns if column.rank in ranks_that_fit]

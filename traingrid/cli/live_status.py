@@ -59,10 +59,12 @@ def live_table(status: SubmissionStatus, width: int, height: int) -> RenderableT
     room = max(height - _FRAME, 1)
     position_by_state = {state: position for position, state in enumerate(_ORDER)}
     ordered = sorted(status.jobs, key=lambda job: position_by_state.get(job.state, len(_ORDER)))  # stable: as the lines
-    fitting, left = (status.jobs, []) if len(status.jobs) <= room else (ordered[:room], ordered[room:])
-    counts = Counter(str(job.state) for job in left)
-    more = f"and {len(left)} more: {', '.join(f'{number} {state}' for state, number in counts.items())}"
-    return Group(status_table(replace(status, jobs=fitting), width), *[Text(more, style="italic")] * bool(left))
+    shown_jobs, hidden_jobs = (status.jobs, []) if len(status.jobs) <= room else (ordered[:room], ordered[room:])
+    counts = Counter(str(job.state) for job in hidden_jobs)
+    more = f"and {len(hidden_jobs)} more: {', '.join(f'{number} {state}' for state, number in counts.items())}"
+    return Group(
+        status_table(replace(status, jobs=shown_jobs), width), *[Text(more, style="italic")] * bool(hidden_jobs)
+    )
 
 
 def watch_overview(plane: ControlPlane, submission: str, out: Console) -> SubmissionOverview:
@@ -77,8 +79,9 @@ def watch_overview(plane: ControlPlane, submission: str, out: Console) -> Submis
             overview = reads.next()
             if live:
                 live.update(Group(numbers_table(overview, out.width), *reads.silence()), refresh=True)
-            elif (line := numbers_line(overview)) != printed:
-                out.print(printed := line, markup=False, soft_wrap=True)
+            elif numbers_line(overview) != printed:
+                printed = numbers_line(overview)
+                out.print(printed, markup=False, soft_wrap=True)
             if overview.ended:
                 return overview
             time.sleep(max(_REFRESH_SECONDS, _SHARE * (time.monotonic() - began)))

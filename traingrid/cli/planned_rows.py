@@ -63,8 +63,10 @@ def _data(line: Planned) -> str:
 
 
 def _channels(line: Planned) -> dict[str, str]:
-    model = {MODEL_CHANNEL: uri} if (uri := initial_model_uri(line.job)) else {}
-    return {name: channel.location for name, channel in line.job.inputs.items()} | model
+    locations = {name: channel.location for name, channel in line.job.inputs.items()}
+    if model_uri := initial_model_uri(line.job):
+        locations[MODEL_CHANNEL] = model_uri
+    return locations
 
 
 def _style(line: Planned) -> str:

@@ -76,9 +76,9 @@ def prune(grid_file: Path, folder: str, submission: str, *, yes: bool, output: O
     reports = [_remove(deployment, copy, echo) for copy in removed]
     if output != "table":
         write_rows(zip_longest(copies, reports), COPY_ROWS, output)
-    left = sum(report.result != "pruned" for report in reports)
-    if left:
-        message = f"{left} of {len(copies)} copies could not be removed."
+    unpruned = sum(report.result != "pruned" for report in reports)
+    if unpruned:
+        message = f"{unpruned} of {len(copies)} copies could not be removed."
         raise TraingridError(message, "The lines above state the reasons.")
 
 
@@ -129,8 +129,8 @@ def _sentences(item: MoveItem, report: PruneReport) -> list[str]:
         return [f"{item.target}: kept, because {report.user} needs it now"]
     if report.result == "changed":
         return [f"{item.target}: kept, because it has changed since it was listed; run the command again"]
-    done = f"{counted(report.objects, 'object')}, {byte_size(report.bytes)}, deleted"
-    lines = [f"{item.target}: {done if report.result == 'pruned' else 'kept'}"]
+    deletion = f"{counted(report.objects, 'object')}, {byte_size(report.bytes)}, deleted"
+    lines = [f"{item.target}: {deletion if report.result == 'pruned' else 'kept'}"]
     if report.kept:
         more = ", ..." if report.kept > len(report.named) else ""
         remainder = f"kept {counted(report.kept, 'object')} that it did not write, or that {item.source} lacks"

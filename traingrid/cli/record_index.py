@@ -101,13 +101,13 @@ class _Folder:
     def __init__(self, folder: S3Uri) -> None:
         self._folder, self._target = folder, folder / names.RECORD_INDEX
         self._ranges, self._storage = Ranges(), Storage()
-        listed = list(self._ranges.below(folder))
-        self._files = record_index.indexed_files(folder, listed)
-        self._lists = len(listed) // KEYS_PER_LIST + 1
-        has_index = any(listed_object.key == self._target.key for listed_object in listed)
-        stored = record_index.stored_index(self._storage.read_if_exists(self._target) if has_index else None)
-        self._indexed_files = record_index.current(stored, self._files)
-        self._is_current = self._indexed_files == stored
+        listed_objects = list(self._ranges.below(folder))
+        self._files = record_index.indexed_files(folder, listed_objects)
+        self._lists = len(listed_objects) // KEYS_PER_LIST + 1
+        has_index = any(listed_object.key == self._target.key for listed_object in listed_objects)
+        stored_index = record_index.stored_index(self._storage.read_if_exists(self._target) if has_index else None)
+        self._indexed_files = record_index.current(stored_index, self._files)
+        self._is_current = self._indexed_files == stored_index
         self._unindexed_files = {
             name: listed_object for name, listed_object in self._files.items() if name not in self._indexed_files
         }
@@ -128,11 +128,13 @@ class _Folder:
     def write_index(self) -> _Row:
         """Count the records, and write the index if it changes."""
         index = self._indexed_files | dict(self._count())
-        changed = bool(self._unindexed_files) or not self._is_current
-        if changed:
+        must_write = bool(self._unindexed_files) or not self._is_current
+        if must_write:
             self._storage.write(self._target, record_index.index_document(index), "application/json")
         records = sum(entry.records for entry in index.values())
-        return self._row("written" if changed else "current", records, self._requests, self._bytes, puts=int(changed))
+        return self._row(
+            "written" if must_write else "current", records, self._requests, self._bytes, puts=int(must_write)
+        )
 
     def _count(self) -> Iterator[tuple[str, FileEntry]]:
         """Yield the entries of the files without a current one. The first error ends the count."""

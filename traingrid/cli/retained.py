@@ -58,18 +58,18 @@ def retained(grid_file: Path, *, output: Output) -> None:
     grid = load_grid(grid_file)
     account, _ = caller(grid.home)
     resources = kept(grid, account)
-    left = [stack for stack in left_stacks(grid, account) if stack.fix]
+    stacks_to_delete = [stack for stack in left_stacks(grid, account) if stack.fix]
     echo = sentence_printer(output)
     if output != "table":
-        write_rows([*resources, *map(_row, left)], _ROWS, output)
+        write_rows([*resources, *map(_row, stacks_to_delete)], _ROWS, output)
     elif resources:
         console().print(folded_table(_ROWS.columns, resources))
     commands = [
         (stack_or_resource.region, stack_or_resource.name, stack_or_resource.remove) for stack_or_resource in resources
-    ] + [(leftover.region, leftover.subject, leftover.fix) for leftover in left]
+    ] + [(leftover.region, leftover.subject, leftover.fix) for leftover in stacks_to_delete]
     for region, resource, command in commands:
         echo(printable(f"{region} {resource}: {command}"))
-    stacks = _stacks(grid) + [stack.subject.removeprefix("stack ") for stack in left]
+    stacks = _stacks(grid) + [stack.subject.removeprefix("stack ") for stack in stacks_to_delete]
     for region, owner in grid.other_accounts().items():
         if owner != account:
             echo(f"{region} is in account {owner}: list its resources with credentials of that account")

@@ -70,7 +70,7 @@ def status(grid_file: Path, submission: str | None, *, watch: bool, is_complete:
     plane = ControlPlane.of(grid_file)
     submission = plane.submission_id(submission) if submission is not None else None
     if watch and submission is None:
-        submission = _newest(plane)
+        submission = _newest_submission(plane)
     if output != "table":
         if watch:
             raise UsageError(f"--output {output} excludes --watch.", "Omit one of them.")
@@ -97,7 +97,7 @@ def status(grid_file: Path, submission: str | None, *, watch: bool, is_complete:
         _print_jobs(plane, submission, out, watch=watch, is_complete=is_complete)
 
 
-def _newest(plane: ControlPlane) -> str:
+def _newest_submission(plane: ControlPlane) -> str:
     """Return the submission that was claimed last."""
     items = list(readable(plane.ledger.submissions(), print_damaged))
     if not items:

@@ -199,10 +199,10 @@ def estimate(uri: S3Uri, sample: Listed, sizes: Iterable[int], read: Read) -> Es
     mean = position / records
     requests = read_bytes = 0
     for size in sizes:
-        left = max(0, size - FIRST_BYTES)
-        more = math.ceil(left / BLOCK_BYTES) if mean < SMALL_RECORD else round(left / mean)
+        remaining_bytes = max(0, size - FIRST_BYTES)
+        more = math.ceil(remaining_bytes / BLOCK_BYTES) if mean < SMALL_RECORD else round(remaining_bytes / mean)
         requests += 1 + more
-        read_bytes += min(size, FIRST_BYTES) + (left if mean < SMALL_RECORD else more * _HEADER.size)
+        read_bytes += min(size, FIRST_BYTES) + (remaining_bytes if mean < SMALL_RECORD else more * _HEADER.size)
     return Estimate(requests=requests, bytes=read_bytes)
 
 

@@ -64,7 +64,7 @@ def begin(event: Mapping[str, Any], within: float) -> None:
     try:
         _start(properties, event["RequestId"], travelling, deadline)
     except ClientError as error:
-        answer(request, "FAILED", reason=f"The build of {name} could not be started: {_why(error, properties)}")
+        answer(request, "FAILED", reason=f"The build of {name} could not be started: {_reason(error, properties)}")
 
 
 def _start(properties: Mapping[str, str], token: str, travelling: str, deadline: float) -> None:
@@ -102,7 +102,7 @@ def _limit(error: ClientError) -> int | None:
     return int(match[1]) if match else None
 
 
-def _why(error: ClientError, properties: Mapping[str, str]) -> str:
+def _reason(error: ClientError, properties: Mapping[str, str]) -> str:
     """Return the reason of an error, with the next step if a quota caused it."""
     if error.response["Error"]["Code"] != _TOO_MANY or properties.get("Compute") not in CONCURRENT_BUILDS:
         return f"{error}."

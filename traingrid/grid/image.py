@@ -167,6 +167,8 @@ def check_efa_versions(images: Iterable[Image]) -> None:
             versions.setdefault(image.target, set()).add(" ".join(image.build_arguments()) or "the default")
     for target, versions_of_target in versions.items():
         if len(versions_of_target) > 1:
-            listed = ", ".join(sorted(versions_of_target))
-            rule = f"a deployment builds the target {target} once, so its aliases need the same efa; they have {listed}"
+            targets = ", ".join(sorted(versions_of_target))
+            rule = (
+                f"a deployment builds the target {target} once, so its aliases need the same efa; they have {targets}"
+            )
             raise broken_rule(rule, at="images")

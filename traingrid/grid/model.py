@@ -199,8 +199,8 @@ class GridSettings(GridPart):
                 users.add(self.account_of(region, self.account or ""))
             account = names.account_of_arn(key)
             if self.account and users != {account}:
-                listed = ", ".join(sorted(filter(None, users)))
-                rule = f"the key of {region} is in account {account}, but its data is in account {listed}"
+                accounts = ", ".join(sorted(filter(None, users)))
+                rule = f"the key of {region} is in account {account}, but its data is in account {accounts}"
                 raise broken_rule(f"{rule}; use a key of that account, or remove `keys` to create them", "encryption")
         return self
 

@@ -37,18 +37,18 @@ def channels(data: S3Uri | Inputs, defaults: JobDefaults) -> Inputs:
     if not isinstance(data, dict):
         fields = _fields(defaults.input_mode, defaults)
         return {name: Channel(uri=f"{data / name}/", **fields) for name in defaults.channels}
-    return {name: _filled(channel, defaults) for name, channel in data.items()}
+    return {name: _with_defaults(channel, defaults) for name, channel in data.items()}
 
 
-def _filled(channel: Channel, defaults: JobDefaults) -> Channel:
+def _with_defaults(channel: Channel, defaults: JobDefaults) -> Channel:
     if channel.file_system:  # the defaults are for data in S3; a file system is always mounted
         return channel
     own_fields = channel.model_fields_set
     fields = _fields(channel.input_mode if "input_mode" in own_fields else defaults.input_mode, defaults)
-    changed = {
+    completed_fields = {
         name: value for name, value in fields.items() if name not in own_fields and value != getattr(channel, name)
     }
-    return channel.model_copy(update=changed) if changed else channel
+    return channel.model_copy(update=completed_fields) if completed_fields else channel
 
 
 def _fields(mode: str, defaults: JobDefaults) -> dict[str, Any]:

@@ -73,11 +73,11 @@ def write_rank_manifests(objects: Objects, job: Job, training_job: str) -> None:
 def _agreed_manifests(objects: Objects, job: Job, training_job: str, channel: str) -> list[ManifestFile]:
     """Return the ManifestFile of a channel for each rank, as the first process wrote them."""
     uri = manifest_uri(job, training_job, f"{channel}{_SUFFIX}")
-    stored = objects.read_if_exists(uri)
-    if stored is None:
+    stored_manifests = objects.read_if_exists(uri)
+    if stored_manifests is None:
         content = _encoded(_manifests(objects, job, channel))
-        stored = content if objects.write_if_none(uri, content, _JSON) else objects.read_if_exists(uri)
-    return _parsed_manifests(stored or b"", uri, job.ranks)  # nothing if it was deleted meanwhile: an error
+        stored_manifests = content if objects.write_if_none(uri, content, _JSON) else objects.read_if_exists(uri)
+    return _parsed_manifests(stored_manifests or b"", uri, job.ranks)  # nothing if it was deleted meanwhile: an error
 
 
 def _parsed_manifests(content: bytes, uri: S3Uri, ranks: int) -> list[ManifestFile]:

@@ -280,8 +280,8 @@ class Ledger:
             The submissions, and the key after which the next page begins; None after the last one.
         """
         values = {":submission": SUBMISSION, ":job": JOB_PREFIX, **_final_states()}
-        keys, last = self._table.scan_page(_UNSETTLED, values, after)
-        return {submission for submission, _ in keys}, last
+        keys, last_key = self._table.scan_page(_UNSETTLED, values, after)
+        return {submission for submission, _ in keys}, last_key
 
     def history_scan(self) -> HistoryScan:
         """Return the progress of the last scan of the whole table."""

@@ -121,7 +121,7 @@ def unknown_field(number: int, name: str, *, csv_form: bool) -> LineError:
         if csv_form:
             names += MAPPINGS
         first, dot, _ = name.lower()[:40].partition(".")  # `hp.` of `hp.rate` is a prefix of columns
-        near = difflib.get_close_matches(f"{first}{dot}", names, n=1)
+        similar_names = difflib.get_close_matches(f"{first}{dot}", names, n=1)
         reason = "unknown field"
-        next_step = f"Did you mean {near[0]}?" if near else f"The fields are {', '.join(names)}."
+        next_step = f"Did you mean {similar_names[0]}?" if similar_names else f"The fields are {', '.join(names)}."
     return LineError(line=number, field="field", value=shown(name), reason=reason, next_step=next_step)

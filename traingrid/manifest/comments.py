@@ -58,10 +58,10 @@ def has_cells_of_job(text: str, columns: Sequence[str]) -> bool:
         columns: The names of the columns.
     """
     cells = _cells(text)
-    first = cells[0].lstrip("# ")
+    first_cell = cells[0].lstrip("# ")
     other_cells = [cell for cell in cells[1:] if cell]
     if columns[0] in _PLACES:
-        return not _is_place(first) and any(cell.startswith("s3://") for cell in other_cells)
+        return not _is_place(first_cell) and any(cell.startswith("s3://") for cell in other_cells)
     return any(map(_is_place, other_cells)) or (len(cells) == len(columns) and len(other_cells) > 1)
 
 

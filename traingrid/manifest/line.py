@@ -103,7 +103,10 @@ def job_of_line(line: Line, index: int, deployment: Deployment, submission: str)
     grid, settings = deployment.grid, line.settings
     defaults = settings.applied_to(grid.job)
     algorithm = is_algorithm(settings, grid)
-    sites = {region: _site(line, region, data, deployment, (submission, index)) for region, data in line.places.items()}
+    sites = {
+        region: _fields_of_region(line, region, data, deployment, (submission, index))
+        for region, data in line.places.items()
+    }
     backends = [name for site in sites.values() for name in site["backends"]]
     own_site = sites.pop(line.region)
     attributes: dict[str, Any] = {
@@ -182,7 +185,7 @@ def default_metrics(defaults: JobDefaults) -> dict[str, str]:
     return {name: metric_regex(name) for name in defaults.metrics}
 
 
-def _site(
+def _fields_of_region(
     line: Line, region: str, data: S3Uri | Inputs, deployment: Deployment, identity: tuple[str, int]
 ) -> dict[str, Any]:
     """Return the attributes of a job that depend on its Region, which are those of `JobReplica`."""

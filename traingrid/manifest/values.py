@@ -31,9 +31,9 @@ def text(value: object, shape: str, next_step: str) -> str:
     """Return a text that satisfies the limits of a shape of the service model."""
     if not isinstance(value, str):
         raise RefusedError("must be text", next_step)
-    broken = limit_problem(shape, value)
-    if broken:
-        raise RefusedError(broken, next_step)
+    problem = limit_problem(shape, value)
+    if problem:
+        raise RefusedError(problem, next_step)
     if hidden := invisible(value):
         raise RefusedError(f"has {hidden}, which cannot be seen", "Remove the character, or type the value again.")
     return value

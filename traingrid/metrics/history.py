@@ -130,8 +130,8 @@ class MetricHistory:
         open_ones = [attempt for attempt in attempts if not attempt.complete]
         for region in {attempt.recorded.region for attempt in open_ones}:
             self._connect(region)
-        listed = map_in_order(self._listed, open_ones, CALLS_AT_ONCE)
-        parts = [(attempt, uri) for attempt, uris in zip(open_ones, listed, strict=True) for uri in uris]
+        uris_by_attempt = map_in_order(self._new_parts, open_ones, CALLS_AT_ONCE)
+        parts = [(attempt, uri) for attempt, uris in zip(open_ones, uris_by_attempt, strict=True) for uri in uris]
         contents = list(map_in_order(lambda part: self._records(*part), parts, CALLS_AT_ONCE))
         for (attempt, uri), (prefix, run, records) in zip(parts, contents, strict=True):
             attempt.runs.setdefault(run, []).extend(records)
@@ -160,7 +160,7 @@ class MetricHistory:
             jobs = readable(self._ledger.jobs(self._submission), warn)
             items = [item for item in jobs if index is None or item.index in index]
         return [
-            self._followed(item.index, number, recorded)
+            self._attempt_state(item.index, number, recorded)
             for item in items
             for number, recorded in sorted(item.attempts().items())
             if recorded.training_job
@@ -175,7 +175,7 @@ class MetricHistory:
             jobs.setdefault(index, []).append(job)
         return jobs
 
-    def _followed(self, index: int, number: int, recorded: RecordedAttempt) -> _Attempt:
+    def _attempt_state(self, index: int, number: int, recorded: RecordedAttempt) -> _Attempt:
         """Return the state of an attempt with its current item."""
         attempt = self._attempts.get((index, number))
         if attempt is None:
@@ -214,10 +214,10 @@ class MetricHistory:
             self._storages[region] = Storage(region, self._make_client, role)
             self._logs[region] = self._make_client("logs", region, role)
 
-    def _listed(self, attempt: _Attempt) -> list[S3Uri]:
+    def _new_parts(self, attempt: _Attempt) -> list[S3Uri]:
         """Return the URIs of the attempt's new parts, in the order of their names."""
         storage = self._storages[attempt.recorded.region]
-        return _answered(
+        return _reply(
             attempt,
             lambda: [
                 S3Uri(prefix.bucket, key)
@@ -231,7 +231,7 @@ class MetricHistory:
         """Return a part's prefix, its run and its records."""
         folder, _, name = part.key.rpartition("/")
         storage = self._storages[attempt.recorded.region]
-        content = _answered(attempt, lambda: storage.read(part, limit=_MAX_BYTES))
+        content = _reply(attempt, lambda: storage.read(part, limit=_MAX_BYTES))
         return S3Uri(part.bucket, f"{folder}/"), name.partition("-")[0], list(records_of_part(content))
 
     def _read_log(self, attempt: _Attempt) -> None:
@@ -240,11 +240,11 @@ class MetricHistory:
         before = len(attempt.from_log)
         logs = self._logs[attempt.recorded.region]
         new = attempt.log.new_records(logs)
-        _answered(attempt, lambda: attempt.from_log.extend(new))
+        _reply(attempt, lambda: attempt.from_log.extend(new))
         attempt.complete = attempt.has_ended and len(attempt.from_log) == before
 
 
-def _answered(attempt: _Attempt, ask: Callable[[], Answer]) -> Answer:
+def _reply(attempt: _Attempt, ask: Callable[[], Answer]) -> Answer:
     """Return the answer to a request for the data of an attempt."""
     try:
         return ask()

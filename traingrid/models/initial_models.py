@@ -150,9 +150,9 @@ class InitialModels:
         archive = self.archives.look(source.item.artifact, source.item.region)
         trained = source.item.region
         is_copied = any(region != trained for region in regions)
-        refused = archive.refused or (copy_size_problem(archive.size or 0, trained) if is_copied else None)
-        if refused:
-            yield refused
+        problem = archive.refused or (copy_size_problem(archive.size or 0, trained) if is_copied else None)
+        if problem:
+            yield problem
 
     def _bucket_problems(self, item: JobItem) -> Iterator[RefusedError]:
         """Yield an error for a model in a bucket that is not the output bucket of its Region any more.

@@ -101,13 +101,13 @@ class _Stream(io.RawIOBase):
 
 def _content(path: Path, size: int) -> Iterator[bytes]:
     """Yield the content of a file, which has the size of its header, and the padding after it."""
-    left = size
+    remaining_bytes = size
     with path.open("rb") as file:
-        while left:
-            piece = file.read(min(left, _READ_BYTES))
+        while remaining_bytes:
+            piece = file.read(min(remaining_bytes, _READ_BYTES))
             if not piece:
                 raise OSError(f"{path} became shorter while it was read")
-            left -= len(piece)
+            remaining_bytes -= len(piece)
             yield piece
     if padding := -size % tarfile.BLOCKSIZE:
         yield bytes(padding)

@@ -78,23 +78,28 @@ class Downloads:
 
     def _pieces(self, objects: Iterable[StoredObject], folder: Path) -> Iterator[ObjectRange]:
         """Create the file of each object, and yield its pieces; none for an empty object."""
-        for stored in objects:
-            self._reserve(stored.size)
-            file = folder / stored.path
+        for stored_object in objects:
+            self._reserve(stored_object.size)
+            file = folder / stored_object.path
             try:
                 file.parent.mkdir(parents=True, exist_ok=True)
                 with file.open("wb") as opened:
-                    opened.truncate(stored.size)
+                    opened.truncate(stored_object.size)
             except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
                 text = (
-                    f"The S3 object {stored.uri} cannot be a file here: one key is both an object and the folder of "
-                    "other objects. Rename the object or the folder."
+                    f"The S3 object {stored_object.uri} cannot be a file here: one key is both an object and the "
+                    "folder of other objects. Rename the object or the folder."
                 )
                 raise download_error(text) from error
-            for start in range(0, stored.size, PIECE_BYTES):
-                end = min(start + PIECE_BYTES, stored.size)
+            for start in range(0, stored_object.size, PIECE_BYTES):
+                end = min(start + PIECE_BYTES, stored_object.size)
                 yield ObjectRange(
-                    source=stored.uri, etag=stored.etag, size=stored.size, file=file, start=start, end=end
+                    source=stored_object.uri,
+                    etag=stored_object.etag,
+                    size=stored_object.size,
+                    file=file,
+                    start=start,
+                    end=end,
                 )
 
     def _reserve(self, size: int) -> None:

@@ -86,12 +86,12 @@ def _restore(host: Host, s3: Any, downloads: Downloads, uri: str, folder: Path) 
     """
     prefix = split_uri(uri if uri.endswith("/") else f"{uri}/")
     etags = dict[str, str]()
-    downloads.fetch(_remembered(list_below(s3, prefix), etags), folder, "Checkpoints")
+    downloads.fetch(_remember_etags(list_below(s3, prefix), etags), folder, "Checkpoints")
     record_restored(folder, etags, checkpoint_record(host.base))
 
 
-def _remembered(objects: Iterable[StoredObject], etags: dict[str, str]) -> Iterator[StoredObject]:
+def _remember_etags(objects: Iterable[StoredObject], etags: dict[str, str]) -> Iterator[StoredObject]:
     """Yield objects, and remember their ETags."""
-    for stored in objects:
-        etags[stored.path] = stored.etag
-        yield stored
+    for stored_object in objects:
+        etags[stored_object.path] = stored_object.etag
+        yield stored_object

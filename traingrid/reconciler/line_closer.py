@@ -149,9 +149,9 @@ def _end(line: UnendedLine, item: JobItem | None = None, training_job: str = "")
         return {"state": JobState.STOPPED, "reason": reason}
     if deletion:
         return deletion
-    recorded = item.reason if item else ""
-    waited = recorded if item and item.state == JobState.WAITING else ""
-    cause = line.lost or ("" if waited else recorded) or child.reason or "no reason was recorded"
+    recorded_reason = item.reason if item else ""
+    waited = recorded_reason if item and item.state == JobState.WAITING else ""
+    cause = line.lost or ("" if waited else recorded_reason) or child.reason or "no reason was recorded"
     child_text = f"Its Batch child {child.id} is {child.status}" if child.id else "It has no Batch child"
     if waited:
         cause = f"{cause.rstrip('.')}. Until then, it waited: {waited}"

@@ -77,19 +77,19 @@ class OpenWork:
         done.history = f"{state}: {progress.pages} pages, {progress.added} submissions added, begun at {began}"
 
     def _scanned(self, progress: HistoryScan, deadline: float) -> HistoryScan:
-        marked = set(self.ledger.open_marks())
+        marked_submissions = set(self.ledger.open_marks())
         after = dict(progress.after) or None
-        pages = added = 0
+        pages = added_marks = 0
         while True:
             unsettled, after = self.ledger.unsettled(after)
-            for submission in sorted(unsettled - marked):
+            for submission in sorted(unsettled - marked_submissions):
                 self.ledger.mark_unsettled(submission)
             pages = pages + 1
-            added = added + len(unsettled - marked)
-            marked = marked | unsettled
+            added_marks = added_marks + len(unsettled - marked_submissions)
+            marked_submissions = marked_submissions | unsettled
             if after is None or time.time() >= deadline:
                 break
-        totals = replace(progress, pages=progress.pages + pages, added=progress.added + added, after=after or {})
+        totals = replace(progress, pages=progress.pages + pages, added=progress.added + added_marks, after=after or {})
         return totals if after else replace(totals, completed_at=int(time.time()))
 
     def read(self, deadline: float, reach: Reach) -> tuple[dict[str, SubmissionState], Mapping[str, OpenMark]]:

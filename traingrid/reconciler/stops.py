@@ -77,9 +77,9 @@ class Stops:
         """
         progress = self.ledger.history_scan()
         oldest = time.time() - MAX_ACTIVE_SECONDS
-        listed = dict(progress.listed)
+        scan_positions = dict(progress.listed)
         for region in regions:
-            before = listed.get(region, int(since))
+            before = scan_positions.get(region, int(since))
             if before <= oldest or time.time() >= self.deadline or self.reach.is_given_up(region):
                 continue
             older: list[TrainingJob] = []
@@ -88,13 +88,13 @@ class Stops:
                     window=Window(since=oldest, before=before, deadline=self.deadline)
                 ):
                     if _TRAINING_JOB in job.arn:
-                        listed[region] = min(int(job.created_at) + 1, before)
+                        scan_positions[region] = min(int(job.created_at) + 1, before)
                     if job.is_active:
                         older.append(job)
-                listed[region] = int(oldest)
+                scan_positions[region] = int(oldest)
             self.stop_unwanted(older)
-        if listed != progress.listed:
-            self.ledger.record_history_scan(replace(progress, listed=listed))
+        if scan_positions != progress.listed:
+            self.ledger.record_history_scan(replace(progress, listed=scan_positions))
 
     def release(self, regions: Collection[str]) -> None:
         """Release ended training jobs that their service keeps until their ends are recorded."""

@@ -107,9 +107,11 @@ class UnwatchedLines:
                     cancels=submission.cancels,
                     item=item,
                 )
-        left = {index for index in submission.unopened if self.closer.is_over(submission.head, children[index])}
-        if left:
-            yield from self._unopened_lines(submission.head, left, children, submission.cancels)
+        unopened_indices = {
+            index for index in submission.unopened if self.closer.is_over(submission.head, children[index])
+        }
+        if unopened_indices:
+            yield from self._unopened_lines(submission.head, unopened_indices, children, submission.cancels)
 
     def _unopened_lines(
         self,
@@ -124,10 +126,10 @@ class UnwatchedLines:
         jobs = {job.index: job for job in submitted if job.index in left}
         for part in damaged:
             self.reach.record_damage(part)
-        lost = {part.index: part for part in damaged}
+        damaged_by_index = {part.index: part for part in damaged}
         for index in sorted(left):
             job = jobs.get(index)
-            reason = lost.get(index) or lost.get(None)
+            reason = damaged_by_index.get(index) or damaged_by_index.get(None)
             if job or reason:
                 yield UnendedLine(
                     submission=submission_item.submission,

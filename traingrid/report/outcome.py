@@ -97,7 +97,7 @@ def failures_section(content: Content) -> Markup | None:
 
 
 def _failure(failed: Failed) -> Markup:
-    listed = failed.runs[:_MAX_FAILED_JOBS]
+    shown_runs = failed.runs[:_MAX_FAILED_JOBS]
     rows = [
         [
             cell(run.status.name),
@@ -106,7 +106,7 @@ def _failure(failed: Failed) -> Markup:
             cell(run.status.attempt),
             cell(run.status.reason[:_MAX_CHARACTERS]),
         ]
-        for run in listed
+        for run in shown_runs
     ]
     headings = [
         Heading(text="job", kind="name"),
@@ -123,6 +123,6 @@ def _failure(failed: Failed) -> Markup:
         el("p", text(failed.sentence)),
         step,
         table(f"Jobs that failed: {failed.name or 'unknown'}", headings, rows),
-        counted_rest(len(listed), len(failed.runs), "jobs"),
+        counted_rest(len(shown_runs), len(failed.runs), "jobs"),
         class_="card failure",
     )

@@ -84,7 +84,7 @@ class _Columns:
             cell(status.place),
             cell(state, STATES.get(status.state, "")),
             *(_metric(content, run, name) for name in self.metrics),
-            *(cell(_short(run.differing.get(name, ""))) for name in self.parameters),
+            *(cell(_shortened(run.differing.get(name, ""))) for name in self.parameters),
             cell(f"{epoch}/{status.epochs}" if epoch and status.epochs else epoch),
             cell(duration(elapsed) if elapsed else ""),
             cell(hours(run.instance_hours)),
@@ -92,7 +92,7 @@ class _Columns:
         if self.priced:
             cells.append(cell(dollars(status.dollars)))
         if self.excluding:
-            cells.append(cell(_short(run.exclusion)))
+            cells.append(cell(_shortened(run.exclusion)))
         return cells
 
 
@@ -151,14 +151,14 @@ def curves_section(content: Content) -> Markup | None:
     """Return the plots: a plot for each metric, in which the jobs are overlaid."""
     if content.curves_error:
         return section("Curves", el("p", text(f"The curves could not be read. {content.curves_error}"), class_="bad"))
-    drawn = [run for run in content.runs if run.curves]
-    names = sorted({name for run in drawn for name in run.curves} - _NOT_SHOWN, key=_sort_key)
+    drawn_runs = [run for run in content.runs if run.curves]
+    names = sorted({name for run in drawn_runs for name in run.curves} - _NOT_SHOWN, key=_sort_key)
     if not names:
         return None
     legend = el("ul", *_legend(content), class_="legend")
-    plots = [_plot(content, drawn, name) for name in names[:_MAX_PLOTS]]
+    plots = [_plot(content, drawn_runs, name) for name in names[:_MAX_PLOTS]]
     return section(
-        "Curves", *_notes(content, drawn), legend, el("div", *plots, class_="plots"),
+        "Curves", *_notes(content, drawn_runs), legend, el("div", *plots, class_="plots"),
         counted_rest(len(plots), len(names), "metrics"),
     )  # fmt: skip
 
@@ -230,5 +230,5 @@ def _title(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _short(value: str) -> str:
+def _shortened(value: str) -> str:
     return value if len(value) <= _MAX_CHARACTERS else value[: _MAX_CHARACTERS - 1] + "…"

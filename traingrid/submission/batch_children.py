@@ -95,8 +95,8 @@ class Children:
 
         It is empty if the submission has no array yet, or Batch no longer has any of its arrays.
         """
-        described = self._describe({array.batch_job for array in submission_item.arrays})
-        states = {job["status"] for job in described.values()}
+        description_by_id = self._describe({array.batch_job for array in submission_item.arrays})
+        states = {job["status"] for job in description_by_id.values()}
         return next((state for state in sorted(states) if state not in GONE), min(states, default=""))
 
     def ids(self, submission_item: SubmissionItem) -> dict[int, str]:
@@ -162,11 +162,11 @@ class Children:
 
     def _describe(self, ids: set[str]) -> dict[str, Any]:
         ordered = sorted(ids)
-        described: dict[str, Any] = {}
+        description_by_id: dict[str, Any] = {}
         for start in range(0, len(ordered), _DESCRIBED_AT_ONCE):
             reply = self._batch.describe_jobs(jobs=ordered[start : start + _DESCRIBED_AT_ONCE])
-            described |= {job["jobId"]: job for job in reply["jobs"]}
-        return described
+            description_by_id |= {job["jobId"]: job for job in reply["jobs"]}
+        return description_by_id
 
 
 def file_uri(bucket: str, submission: str, file: str) -> S3Uri:

@@ -138,7 +138,7 @@ class Intake:
                 "retrying", or "failed" if Lambda does not retry the event.
         """
         source = replace(source, uri=object_of_event(self.storage, source.uri, source.version))
-        if (previous := self._previous(source)) and previous.is_submitted:
+        if (previous := self._previous_submission(source)) and previous.is_submitted:
             return self._reported_again(source, previous)
         claim = Claim(owner=owner, ends_at=math.ceil(time.time() + within), seconds=within)
         try:
@@ -162,7 +162,7 @@ class Intake:
             self.storage.write_json(uri, report)
         return report
 
-    def _previous(self, source: ManifestVersion) -> SubmissionItem | None:
+    def _previous_submission(self, source: ManifestVersion) -> SubmissionItem | None:
         """Return the submission of a manifest that an earlier request has claimed."""
         for submission in _ids(source):
             item = self.ledger.submission(submission)
@@ -229,15 +229,17 @@ class Intake:
         """
         target = S3Uri(self.deployment.manifest_bucket, jobs_key(submission, chunk))
         file = target.key.rpartition("/")[2]
-        first = next(jobs)
-        body, index = normalised(itertools.chain([first], jobs))
+        first_job = next(jobs)
+        body, index = normalised(itertools.chain([first_job], jobs))
         if not self.storage.write_if_none(index_uri(target), index, _BYTES):
             if existing := self.batch.find(submission, chunk):
                 # Its children read the jobs that were written with it, perhaps by another deployment of the grid.
                 return Array(batch_job=existing, file=file, count=count)
             self.storage.write(index_uri(target), index, _BYTES)
         pinned = ObjectVersion(target.bucket, target.key, self.storage.write(target, body, "application/jsonl"))
-        batch_job = self.batch.submit(submission, pinned, count, chunk, share=first.share, priority=first.priority)
+        batch_job = self.batch.submit(
+            submission, pinned, count, chunk, share=first_job.share, priority=first_job.priority
+        )
         return Array(batch_job=batch_job, file=file, version=pinned.version, count=count)
 
     def _claim(

@@ -35,9 +35,9 @@ def wait_for(hosts: Iterable[str], stop_requested: Callable[[], bool], timeout_s
     """
     deadline = time.monotonic() + timeout_seconds
     for host in hosts:
-        while (answer := _ssh(host, "true")).returncode != 0 and not stop_requested():
+        while (result := _ssh(host, "true")).returncode != 0 and not stop_requested():
             if time.monotonic() > deadline:
-                reason = answer.stderr.strip() or f"exit status {answer.returncode}"
+                reason = result.stderr.strip() or f"exit status {result.returncode}"
                 raise HostError(
                     f"Host {host} accepted no connection for {timeout_seconds:.0f} s; ssh reported: {reason}"
                 )

@@ -136,13 +136,13 @@ class _Keeper:
                 packed.add(self._folder, arcname=".")
             if _state(self._folder) != state:
                 return
-            done = writing.with_name(_name(writing))
-            writing.replace(done)
+            complete_file = writing.with_name(_name(writing))
+            writing.replace(complete_file)
             self._saved_state = state
             for old in _archives(self._checkpoints):
-                if old != done:
+                if old != complete_file:
                     old.unlink()
-            print(f"Kept {_size(done):,} bytes of compiled GPU kernels with the checkpoints.", flush=True)
+            print(f"Kept {_size(complete_file):,} bytes of compiled GPU kernels with the checkpoints.", flush=True)
         except OSError as error:  # for example, a kernel was replaced while it was read, or the disk is full
             print(f"Compiled GPU kernels could not be kept: {error}.", flush=True)
         finally:

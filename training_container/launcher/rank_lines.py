@@ -72,19 +72,19 @@ class RankLines:
                 yield from self._append((int(rank), stream), before + self._without_space(text))
                 before = ""
         for key, text in self._unfinished_lines.items():
-            yield RankLine(*key, _ended(text))
+            yield RankLine(*key, _as_line(text))
 
     def _untagged(self, text: str) -> RankLine:
         """Return a line without a mark: the next part of a progress bar, or a message of the launcher."""
         rank, stream = self._last_key or (None, "stderr")
         self._last_key = self._last_key if text.endswith("\r") else None
-        return RankLine(rank, stream, _ended(text))
+        return RankLine(rank, stream, _as_line(text))
 
     def _append(self, key: tuple[int, str], text: str) -> Iterator[RankLine]:
         """Add a piece to the line of a rank, and yield the line if it is complete."""
         line = self._unfinished_lines.pop(key, "") + text
         if line.endswith(("\n", "\r")) or len(line) > _MAX_LINE_LENGTH:
-            yield RankLine(*key, _ended(line))
+            yield RankLine(*key, _as_line(line))
         else:
             self._unfinished_lines[key] = line
         self._last_key = key if line.endswith("\r") else None
@@ -93,6 +93,6 @@ class RankLines:
         return text.removeprefix(" ") if self._space else text
 
 
-def _ended(text: str) -> str:
+def _as_line(text: str) -> str:
     line = text.rstrip("\r\n")
     return (line if line.isascii() else line.encode(BYTES).decode("utf-8", errors="replace")) + "\n"

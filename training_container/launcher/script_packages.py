@@ -107,8 +107,8 @@ def use(base: Path) -> None:
     packages = str(_packages(environment))
     site.addsitedir(packages)  # processes the packages' .pth files
     sys.path[:] = [packages, *(path for path in sys.path if path != packages)]
-    for name, first in (("PYTHONPATH", packages), ("PATH", str(environment / "bin"))):
-        os.environ[name] = os.pathsep.join(filter(None, (first, os.environ.get(name, ""))))
+    for name, first_folder in (("PYTHONPATH", packages), ("PATH", str(environment / "bin"))):
+        os.environ[name] = os.pathsep.join(filter(None, (first_folder, os.environ.get(name, ""))))
 
 
 def _packages(environment: Path) -> Path:

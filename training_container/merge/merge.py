@@ -117,7 +117,7 @@ class NetworkMerge:
             "initial_weights": same.pop() if self.options.method == "average" else "",
             "merge_method": self.options.method,
             "merged_from": [
-                _of_part(network, metrics)
+                _metrics_of_part(network, metrics)
                 for network, (_, metrics) in zip(self.networks, evaluation.parts, strict=True)
             ],
         }
@@ -130,5 +130,5 @@ def reading_config(config: Config) -> Config:
     )
 
 
-def _of_part(network: Network, metrics: Mapping[str, float]) -> dict[str, object]:
+def _metrics_of_part(network: Network, metrics: Mapping[str, float]) -> dict[str, object]:
     return {"submission": network.part.submission, "index": network.part.index, **metrics}

@@ -67,8 +67,8 @@ class HostUse:
         limit, current = (_text(self._cgroup / name).strip() for name in ("memory.max", "memory.current"))
         if limit.isdecimal() and current.isdecimal():
             # The file cache that can be dropped is no use of memory, as in Kubernetes' working set.
-            used = int(current) - _fields(self._cgroup / "memory.stat").get("inactive_file", 0)
-            return 100 * used / int(limit)
+            used_bytes = int(current) - _fields(self._cgroup / "memory.stat").get("inactive_file", 0)
+            return 100 * used_bytes / int(limit)
         memory = _fields(self._proc / "meminfo")
         if not memory.get("MemTotal") or "MemAvailable" not in memory:
             return None
@@ -112,5 +112,5 @@ def _use_of(gpus: list[object]) -> dict[str, float]:
         memories = [pynvml.nvmlDeviceGetMemoryInfo(gpu) for gpu in gpus]
     except pynvml.NVMLError:  # not supported for MIG instances
         return {}
-    used = [100 * memory.used / memory.total for memory in memories]
-    return {"host_gpu_percent": sum(busy) / len(gpus), "host_gpu_memory_percent": sum(used) / len(gpus)}
+    memory_percents = [100 * memory.used / memory.total for memory in memories]
+    return {"host_gpu_percent": sum(busy) / len(gpus), "host_gpu_memory_percent": sum(memory_percents) / len(gpus)}

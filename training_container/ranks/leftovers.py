@@ -100,10 +100,10 @@ def end_descendants(spared: int | None = None) -> None:
     """
     deadline = time.monotonic() + _KILLING_SECONDS
     while _has_children() and time.monotonic() < deadline:
-        left = [process for process in psutil.Process().children(recursive=True) if process.pid != spared]
-        if not left:
+        descendants = [process for process in psutil.Process().children(recursive=True) if process.pid != spared]
+        if not descendants:
             return
-        for process in left:
+        for process in descendants:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
         time.sleep(0.01)
@@ -159,8 +159,8 @@ def _end_leftovers(status: int | None) -> None:
     deadline = time.monotonic() + (GRACE_SECONDS if status == 0 else 0.0)
     while _has_children() and time.monotonic() < deadline:
         time.sleep(0.02)
-    left = psutil.Process().children(recursive=True) if status == 0 else []
-    if commands := list(filter(None, map(_command, left))):
+    descendants = psutil.Process().children(recursive=True) if status == 0 else []
+    if commands := list(filter(None, map(_command, descendants))):
         first_commands = "; ".join(command[:80] for command in commands[:3])
         rank = position(os.environ).rank
         print(

@@ -156,8 +156,8 @@ class TrainStep:
     def _add_gradients(self, images: tf.Tensor, labels: tf.Tensor) -> None:
         loss, gradients = self._gradients(images, labels)
         self._added_loss.assign_add(loss)
-        for added, gradient in zip(self._gradient_sums, gradients, strict=True):
-            added.assign_add(gradient)
+        for gradient_sum, gradient in zip(self._gradient_sums, gradients, strict=True):
+            gradient_sum.assign_add(gradient)
 
     def _average_over_ranks(
         self, loss: tf.Tensor, gradients: Sequence[tf.Tensor], count: tf.Tensor, stop: tf.Tensor
@@ -165,7 +165,9 @@ class TrainStep:
         """Average over a step's batches on this rank, then over ranks: one allreduce for any number of batches."""
         if self._gradient_sums:
             loss = (loss + self._added_loss) / count
-            gradients = [(new + added) / count for new, added in zip(gradients, self._gradient_sums, strict=True)]
+            gradients = [
+                (new + gradient_sum) / count for new, gradient_sum in zip(gradients, self._gradient_sums, strict=True)
+            ]
         # Horovod 4: each gradient is averaged over all ranks as soon as it is available. Loss and stop flag are
         # averaged, too: a loss that is not finite on one rank is not finite on any, so all end after the same step.
         gradients = [
@@ -180,8 +182,8 @@ class TrainStep:
             scale.update(gradients, lambda: self._apply(gradients, scale.factor))
         else:
             self._apply(gradients)
-        for added in (*self._gradient_sums, self._added_loss):
-            added.assign(tf.zeros_like(added))
+        for gradient_sum in (*self._gradient_sums, self._added_loss):
+            gradient_sum.assign(tf.zeros_like(gradient_sum))
 
     def _apply(self, gradients: Sequence[tf.Tensor], scale: tf.Tensor | float = 1.0) -> None:
         # The gradient of an L2 penalty, only for kernels. Added here it is exact, and not transferred.

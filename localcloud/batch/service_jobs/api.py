@@ -112,11 +112,11 @@ class Services:
         queue = self.resources.queue(str(request.get("jobQueue") or ""))
         if queue is None:
             raise ClientException(f"JobQueue {request.get('jobQueue')!r} is not a queue of service jobs")
-        chosen = list(_select(queue.jobs, request))
+        selected_jobs = list(_select(queue.jobs, request))
         size = min(int(request.get("maxResults") or PAGE), PAGE)
         start = int(request.get("nextToken") or 0)
-        answer: dict[str, Any] = {"jobSummaryList": [job.summary() for job in chosen[start : start + size]]}
-        return answer | ({"nextToken": str(start + size)} if len(chosen) > start + size else {})
+        reply: dict[str, Any] = {"jobSummaryList": [job.summary() for job in selected_jobs[start : start + size]]}
+        return reply | ({"nextToken": str(start + size)} if len(selected_jobs) > start + size else {})
 
     def _terminateservicejob(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Terminate a service job; an unknown one is not an error (API reference, TerminateServiceJobs)."""

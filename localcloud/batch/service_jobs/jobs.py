@@ -81,7 +81,7 @@ class ServiceJob:
 
     def summary(self) -> dict[str, Any]:
         """Return the ServiceJobSummary of the API reference."""
-        answer = {
+        summary = {
             "jobArn": self.arn,
             "jobId": self.id,
             "jobName": self.name,
@@ -97,7 +97,7 @@ class ServiceJob:
             "latestAttempt": {"serviceResourceId": _resource(self.training_job)} if self.training_job else None,
             "isTerminated": True if self.stop_reason is not None else None,
         }
-        return {key: value for key, value in answer.items() if value is not None}
+        return {key: value for key, value in summary.items() if value is not None}
 
     def describe(self) -> dict[str, Any]:
         """Return the answer of DescribeServiceJob."""

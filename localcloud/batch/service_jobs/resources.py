@@ -31,7 +31,7 @@ class Environment:
 
     def describe(self) -> dict[str, Any]:
         """Return the ServiceEnvironmentDetail of the API reference."""
-        limits = [{"capacityUnit": unit, "maxCapacity": most} for unit, most in self.limits.items()]
+        limits = [{"capacityUnit": unit, "maxCapacity": limit} for unit, limit in self.limits.items()]
         return {
             "serviceEnvironmentName": self.name,
             "serviceEnvironmentArn": self.arn,
@@ -130,9 +130,9 @@ class ServiceResources:
     def delete_environment(self, request: Mapping[str, Any]) -> None:
         """DeleteServiceEnvironment: refuse an environment that is enabled or used by a queue (API reference)."""
         environment = self.environment(str(request["serviceEnvironment"]))
-        used = [queue.name for queue in self.queues.values() if queue.environment is environment]
-        if used or environment.state == "ENABLED":
-            reason = f"queue {used[0]} uses it" if used else "it is ENABLED"
+        queue_names = [queue.name for queue in self.queues.values() if queue.environment is environment]
+        if queue_names or environment.state == "ENABLED":
+            reason = f"queue {queue_names[0]} uses it" if queue_names else "it is ENABLED"
             raise ClientException(f"Cannot delete service environment {environment.name}: {reason}")
         del self.environments[environment.name]
 

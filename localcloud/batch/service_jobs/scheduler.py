@@ -102,9 +102,11 @@ class ServiceScheduler:
         """Take the jobs that fit from the heads of a queue's shares. A head that does not fit blocks its share."""
         started: list[ServiceJob] = []
         blocked: set[str] = set()
-        while shares := [
-            share for share in queue.waiting.shares(weights_of(backend, queue.policy)) if share not in blocked
-        ]:
+        while True:
+            waiting_shares = queue.waiting.shares(weights_of(backend, queue.policy))
+            shares = [share for share in waiting_shares if share not in blocked]
+            if not shares:
+                return started
             share = shares[0]
             job = queue.waiting.first(share)
             if job.status != "RUNNABLE":  # terminated while it waited
@@ -122,14 +124,15 @@ class ServiceScheduler:
                 job.scheduled_at = now_ms()
                 self._move(job, "SCHEDULED")
                 started.append(job)
-        return started
 
     def _fits(self, queue: Queue, job: ServiceJob) -> bool:
         instance_type, count = job.needs
         running = [active for active in self._active if active.queue is queue]
         if not queue.environment.has_quota:
-            used = sum(active.needs[1] for active in running)
-            return queue.environment.state == "ENABLED" and used + count <= queue.environment.limits[ANY_TYPE]
+            instances_in_use = sum(active.needs[1] for active in running)
+            return (
+                queue.environment.state == "ENABLED" and instances_in_use + count <= queue.environment.limits[ANY_TYPE]
+            )
         used_by: Counter[str] = Counter()
         for active in running:
             if active.needs[0] == instance_type:
@@ -188,7 +191,7 @@ class ServiceScheduler:
 
     def _requeue(self, job: ServiceJob, reason: str) -> None:
         """Put a job back into its queue, because SageMaker had no capacity for it."""
-        self._leave(job, reason)
+        self._end_job(job, reason)
         job.training_job, job.not_before = "", time.monotonic() + AGAIN_SECONDS
         if job.stop_reason is not None:
             self._end(job, "FAILED", job.stop_reason)
@@ -196,10 +199,10 @@ class ServiceScheduler:
             self._wait(job, reason)
 
     def _leave_and_end(self, job: ServiceJob, status: str, reason: str) -> None:
-        self._leave(job, reason)
+        self._end_job(job, reason)
         self._end(job, status, reason)
 
-    def _leave(self, job: ServiceJob, reason: str) -> None:
+    def _end_job(self, job: ServiceJob, reason: str) -> None:
         self._active.remove(job)
         job.queue.waiting.use(job.share, -job.needs[1])
         if job.training_job:

@@ -85,9 +85,9 @@ class Kueue(Controller):
         with self._lock:
             if uid in self._reservations:
                 return True
-            used = sum(pods for name, pods in self._reservations.values() if name == queue)
+            pods_in_use = sum(pods for name, pods in self._reservations.values() if name == queue)
             waits = time.monotonic() < self._not_before.get(uid, 0.0) or bool(job.get("status", {}).get("active"))
-            if queue not in self.queues or used + need > self.queues[queue] or waits:
+            if queue not in self.queues or pods_in_use + need > self.queues[queue] or waits:
                 return False
             self._reservations[uid] = (queue, need)
             return True

@@ -64,7 +64,7 @@ class MachineShares:
             return True
         if uid not in self._shares:
             share = self._shares[uid] = _Share()
-            threading.Thread(target=self._hold, args=(share, hosts_of(root)), daemon=True).start()
+            threading.Thread(target=self._hold_capacity, args=(share, hosts_of(root)), daemon=True).start()
         return self._shares[uid].got.is_set()
 
     def release(self) -> bool:
@@ -87,7 +87,7 @@ class MachineShares:
             share.given_up.set()
         self._shares.clear()
 
-    def _hold(self, share: _Share, hosts: int) -> None:
+    def _hold_capacity(self, share: _Share, hosts: int) -> None:
         with self._capacity.held(hosts, share.given_up) as is_granted:
             if is_granted:
                 share.got.set()

@@ -42,12 +42,12 @@ class NamespaceController(Controller):
         if namespace is None:
             return None
         if "deletionTimestamp" in namespace["metadata"]:
-            return self._empty(namespace)
+            return self._delete_content(namespace)
         if self.client.find(SERVICE_ACCOUNT, key[2], _DEFAULT) is None:
             self.client.create(SERVICE_ACCOUNT, key[2], {"metadata": {"name": _DEFAULT}})
         return None
 
-    def _empty(self, namespace: Object) -> float | None:
+    def _delete_content(self, namespace: Object) -> float | None:
         """Delete the content, and remove the namespace if there is none left."""
         name = namespace["metadata"]["name"]
         self.client.update_status(NAMESPACE, namespace, lambda changed: changed["status"].update(phase="Terminating"))
@@ -55,9 +55,9 @@ class NamespaceController(Controller):
             if "deletionTimestamp" not in entry["metadata"]:
                 with contextlib.suppress(ApiError):  # removed meanwhile
                     self.client.delete(resource, name, entry["metadata"]["name"], uid=entry["metadata"]["uid"])
-        left = self._content(name)
-        self.client.update_status(NAMESPACE, namespace, lambda changed: _report(changed, left))
-        if left:
+        remaining_content = self._content(name)
+        self.client.update_status(NAMESPACE, namespace, lambda changed: _report(changed, remaining_content))
+        if remaining_content:
             return _AGAIN_SECONDS
         self.client.update(NAMESPACE, namespace, lambda changed: changed["spec"].update(finalizers=[]))
         return None

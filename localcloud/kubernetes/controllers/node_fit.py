@@ -38,7 +38,9 @@ def misfits(pod: Object, node: Object, pods: Sequence[Object], nodes: Sequence[O
     if not _is_selected(spec, labels, node["metadata"]["name"]):
         return ["node(s) didn't match Pod's node affinity/selector"]
     return (
-        _lacking(pod, node, pods_of_node) or _attraction(pod, node, pods, nodes) or _repulsion(pod, node, pods_of_node)
+        _lacking_resources(pod, node, pods_of_node)
+        or _attraction(pod, node, pods, nodes)
+        or _repulsion(pod, node, pods_of_node)
     )
 
 
@@ -100,7 +102,7 @@ def _is_tolerated(taint: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
     return False
 
 
-def _lacking(pod: Object, node: Object, pods_of_node: Sequence[Object]) -> list[str]:
+def _lacking_resources(pod: Object, node: Object, pods_of_node: Sequence[Object]) -> list[str]:
     offered = (node.get("status") or {}).get("allocatable") or {}
     free = {name: int(amount(value) * 1000) for name, value in offered.items()}
     for other_pod in pods_of_node:

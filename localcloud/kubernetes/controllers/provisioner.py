@@ -101,8 +101,8 @@ class Provisioner:
 
 def add_node(client: Client, node: Object) -> None:
     """Create a node with its status."""
-    created = client.create(NODE, "", {"metadata": node["metadata"], "spec": node["spec"]})
-    client.update_status(NODE, created, lambda changed: changed.update(status=node["status"]))
+    created_node = client.create(NODE, "", {"metadata": node["metadata"], "spec": node["spec"]})
+    client.update_status(NODE, created_node, lambda changed: changed.update(status=node["status"]))
 
 
 def node_of(
@@ -119,7 +119,7 @@ def node_of(
     now = timestamp()
     zone = f"{region}a"
     instance_type = kind.removeprefix("ml.")
-    own = {
+    node_labels = {
         "kubernetes.io/hostname": name,
         "kubernetes.io/os": "linux",
         "kubernetes.io/arch": "amd64",
@@ -132,7 +132,7 @@ def node_of(
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "labels": {**own, **(pool if labels is None else labels)}},
+        "metadata": {"name": name, "labels": {**node_labels, **(pool if labels is None else labels)}},
         "spec": {"providerID": f"aws:///{zone}/{name}", **spec},
         "status": {
             "capacity": capacity(instance_type),

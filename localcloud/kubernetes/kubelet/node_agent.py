@@ -165,7 +165,7 @@ class NodeAgent:
         """Return the command and the environment of a container."""
         metadata, spec = pod["metadata"], pod["spec"]
         volumes = self._volumes[metadata["uid"]]
-        own = {
+        pod_variables = {
             name: volumes.translated(container.spec, value)
             for name, value in variables(self.client, pod, container.spec).items()
         }
@@ -187,9 +187,9 @@ class NodeAgent:
             "TMPDIR": str(self.network.temporary(metadata["uid"])),
             "TRAINGRID_TERMINATION_LOG": str(container.message_file),
         }
-        words = [expanded(word, own) for word in command_of(image, container.spec)]
+        words = [expanded(word, pod_variables) for word in command_of(image, container.spec)]
         covered, more = self.network.command(pod, container, words, folder)
-        environment = {**values, **more, **own}
+        environment = {**values, **more, **pod_variables}
         environment["PATH"] = search_path(folder / "bin", environment["PATH"])
         return list(covered), environment
 

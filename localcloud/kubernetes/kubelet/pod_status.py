@@ -104,8 +104,8 @@ def set_condition(status: dict[str, Any], condition: dict[str, Any], now: str) -
     """Add a condition to a status, or replace the condition of its type; an unchanged condition keeps its time."""
     conditions = status.setdefault("conditions", [])
     current = next((entry for entry in conditions if entry["type"] == condition["type"]), None)
-    changed = current is None or current["status"] != condition["status"]
-    transition_time = now if changed or current is None else current.get("lastTransitionTime", now)
+    has_changed = current is None or current["status"] != condition["status"]
+    transition_time = now if has_changed or current is None else current.get("lastTransitionTime", now)
     new = {**condition, "lastProbeTime": None, "lastTransitionTime": transition_time}
     if current is None:
         conditions.append(new)

@@ -337,8 +337,8 @@ class PodWorker:
         """Wait until containers have ended; kill them when the grace period is over, but not before `least` seconds."""
         started = time.monotonic()
         while any(container.runs for container in containers):
-            lost = self._stop_reason == "lost"
-            remaining = max(self._kill_at, 0.0 if lost else started + least) - time.monotonic()
+            is_lost = self._stop_reason == "lost"
+            remaining = max(self._kill_at, 0.0 if is_lost else started + least) - time.monotonic()
             if remaining <= 0:
                 for container in containers:
                     if container.runs and container.group:

@@ -59,9 +59,9 @@ class StubPod:
         with self._lock:
             if not self.is_alive:
                 return None
-            left = self._end_at - time.monotonic()
-            if left > 0:
-                return left
+            remaining_seconds = self._end_at - time.monotonic()
+            if remaining_seconds > 0:
+                return remaining_seconds
             self._finish()
             return None
 
@@ -95,8 +95,8 @@ class StubPod:
             if container.runs:
                 results = {"artifact": "", "failure": failure, "error": error}
                 container.end(1 if error else 0, message=json.dumps(results))
-        lost = (kind, text) if reason and kind not in (_OF_TRAINING, *_OF_RESULTS) else ()
-        self._status.finish("Failed" if code else "Succeeded", *lost)
+        lost_state = (kind, text) if reason and kind not in (_OF_TRAINING, *_OF_RESULTS) else ()
+        self._status.finish("Failed" if code else "Succeeded", *lost_state)
         self.is_alive = False
 
 

@@ -128,14 +128,14 @@ class ClusterJobs:
 
         def stop(current: ClusterJob) -> None:
             if not current.annotations.get(labels.STOPPED_FOR) and current.deleted_at is None:
-                noted = {labels.STOPPED_FOR: reason} | ({labels.STOPPED_BECAUSE: message} if message else {})
-                noted |= self._start_of(current)
+                annotations = {labels.STOPPED_FOR: reason} | ({labels.STOPPED_BECAUSE: message} if message else {})
+                annotations |= self._start_of(current)
                 try:
-                    self._annotate(current, noted)
+                    self._annotate(current, annotations)
                 except UnavailableError as error:
                     if reason != "cancel":
                         raise
-                    self.notes.remember(current, noted, error)
+                    self.notes.remember(current, annotations, error)
             self.client.delete(current.kind, current.name, uid=current.uid, propagation="Foreground")
 
         self._change(cluster_job, stop)
@@ -170,7 +170,7 @@ class ClusterJobs:
         if not pods:
             return False
         failure = failure_to_note(cluster_job, pods)
-        noted = self.notes.added_to(cluster_job)
+        noted_job = self.notes.added_to(cluster_job)
 
         def end_pods(current: ClusterJob) -> None:
             if failure and labels.ENDED not in current.annotations:
@@ -178,7 +178,7 @@ class ClusterJobs:
             for pod in pods:
                 self.client.delete(POD, pod.name, uid=pod.uid)
 
-        self._change(noted, end_pods)
+        self._change(noted_job, end_pods)
         return True
 
     def complete_stop(self, cluster_job: ClusterJob) -> bool:

@@ -90,8 +90,8 @@ class OrphanedPods:
         objects = [entry for kind in (JOB, MPI_JOB) if (entry := client.find(kind, job.name))]
         pods = (client.find(POD, name) for name in job.orphaned_pods)
         orphans = (pod for pod in pods if pod and pod["spec"].get("subdomain") == job.name)
-        left = (Pod(pod) for pod in orphans if not any(may_be_of(pod, entry) for entry in objects))
-        return [pod for pod in left if not pod.has_ended]
+        orphaned_pods = (Pod(pod) for pod in orphans if not any(may_be_of(pod, entry) for entry in objects))
+        return [pod for pod in orphaned_pods if not pod.has_ended]
 
 
 def _state_of(live: list[Pod]) -> JobState:

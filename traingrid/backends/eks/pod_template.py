@@ -91,7 +91,7 @@ def pod_template(training_object: TrainingObject, *, restart_policy: bool = True
     Args:
         restart_policy: False leaves out `restartPolicy`, which MPIJob sets from its replicas.
     """
-    job, mounts = training_object.job, list(_claimed(training_object))
+    job, mounts = training_object.job, list(_claims_and_mounts(training_object))
     claims = {claim: f"data-{number}" for number, claim in enumerate(sorted({claim for claim, _ in mounts}))}
     volumes = [
         {"name": "opt-ml", "emptyDir": {"sizeLimit": f"{job.volume_gb}Gi"}},
@@ -236,7 +236,7 @@ def _variables(environment: Mapping[str, str]) -> list[dict[str, str]]:
     return [{"name": name, "value": value.replace("$", "$$")} for name, value in sorted(environment.items())]
 
 
-def _claimed(training_object: TrainingObject) -> Iterator[tuple[str, dict[str, Any]]]:
+def _claims_and_mounts(training_object: TrainingObject) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the claim and the mount of each channel that is not downloaded.
 
     A path of FSx for Lustre begins with the file system's mount name, which is the root of its volume

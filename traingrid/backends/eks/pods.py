@@ -232,8 +232,8 @@ class Pod:
         """True if its preparation had failed, its training ended or it been interrupted before its deadline."""
         prepared = {} if self.is_prepared else self._terminated_state(PREPARE)
         ends = (seconds_of(state.get("finishedAt")) for state in (prepared, self._terminated_state(TRAIN)))
-        first = min((time for time in (*ends, self.interrupted_at) if time is not None), default=None)
-        return first is not None and self.deadline is not None and first < self.deadline
+        first_end = min((time for time in (*ends, self.interrupted_at) if time is not None), default=None)
+        return first_end is not None and self.deadline is not None and first_end < self.deadline
 
     @property
     def exceeded_storage(self) -> str:
@@ -257,8 +257,10 @@ class Pod:
         condition = self._condition("DisruptionTarget")
         if condition.get("status") == "True":
             return f"{condition.get('reason', '')}: {condition.get('message', '')}".strip(": ")
-        lost = (state for state in map(self._terminated_state, (PREPARE, TRAIN)) if state.get("reason") == _UNKNOWN_END)
-        source = next(lost, {}) if self._status.get("reason") in (None, "", _DEADLINE) else self._status
+        lost_states = (
+            state for state in map(self._terminated_state, (PREPARE, TRAIN)) if state.get("reason") == _UNKNOWN_END
+        )
+        source = next(lost_states, {}) if self._status.get("reason") in (None, "", _DEADLINE) else self._status
         return f"{source.get('reason') or ''}: {source.get('message') or ''}".strip(": ")
 
     @property
@@ -394,8 +396,8 @@ class Pod:
     def _terminated_state(self, container: str) -> Mapping[str, Any]:
         """Return how a container ended; of a pod that has ended, also of a container that was to be restarted."""
         state = self._state(container).get("terminated")
-        last = (self._container(container).get("lastState") or {}).get("terminated") if self.has_ended else None
-        return state or last or {}
+        last_state = (self._container(container).get("lastState") or {}).get("terminated") if self.has_ended else None
+        return state or last_state or {}
 
     def _is(self, condition: str) -> bool:
         return self._condition(condition).get("status") == "True"

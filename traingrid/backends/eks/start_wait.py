@@ -106,7 +106,7 @@ def _wait_of(pod: Pod, cluster_job: ClusterJob) -> StartWait | None:
     waiting = next((container for container in pod.containers if "waiting" in (container.get("state") or {})), None)
     if waiting is None or pod.runs(PREPARE):
         return None
-    text = f"The container {waiting['name']} waits ({_reason(waiting) or 'no reason'}){_others(pod)}{cause}"
+    text = f"The container {waiting['name']} waits ({_reason(waiting) or 'no reason'}){_running_sidecars(pod)}{cause}"
     return StartWait(pod=pod, text=text, since=pod.waits_since, has_failed=has_failed)
 
 
@@ -120,7 +120,7 @@ def _failed(pod: Pod, container: Mapping[str, Any]) -> StartWait:
     return StartWait(pod=pod, text=text, since=pod.waits_since, has_failed=True)
 
 
-def _others(pod: Pod) -> str:
+def _running_sidecars(pod: Pod) -> str:
     """Return the containers of other programs that run, because a pod starts its containers in order."""
     names = [str(container["name"]) for container in pod.containers if "running" in (container.get("state") or {})]
     foreign = [name for name in names if name not in (PREPARE, RESULTS, TRAIN)]
@@ -129,8 +129,8 @@ def _others(pod: Pod) -> str:
 
 def _last_event(cluster_job: ClusterJob, pod: Pod) -> Mapping[str, Any]:
     """Return the last event about a pod since it waits; a name may also be that of an earlier pod."""
-    own = [event for event in cluster_job.events if (event.get("involvedObject") or {}).get("uid") == pod.uid]
-    late = [event for event in own if time_of(event) >= pod.waits_since]
+    events_of_pod = [event for event in cluster_job.events if (event.get("involvedObject") or {}).get("uid") == pod.uid]
+    late = [event for event in events_of_pod if time_of(event) >= pod.waits_since]
     return max(late, key=lambda event: (time_of(event), event.get("type") == _WARNING), default={})
 
 

@@ -42,7 +42,8 @@ class SageMakerInventory:
             "NameContains": f"{self._grid}-{submission}",
             "PaginationConfig": {"PageSize": _PAGE},
         }
-        request |= {"SortBy": "CreationTime", "SortOrder": "Descending"}
+        request["SortBy"] = "CreationTime"
+        request["SortOrder"] = "Descending"
         if state:
             request["StatusEquals"] = state
         if window.since:

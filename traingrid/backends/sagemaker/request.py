@@ -76,21 +76,24 @@ def confined(request: Mapping[str, Any], training: Training, region: Region, key
         key: The KMS key, or its alias, that encrypts results. If empty, SageMaker encrypts them with the account's
             default key for S3 (OutputDataConfig in botocore's service model), not with the bucket's default.
     """
-    changed = dict(request)
+    confined_request = dict(request)
     if key:
-        changed["OutputDataConfig"] = {**request["OutputDataConfig"], "KmsKeyId": key}
+        confined_request["OutputDataConfig"] = {**request["OutputDataConfig"], "KmsKeyId": key}
     if region.subnets:
-        changed["VpcConfig"] = {"SecurityGroupIds": list(region.security_groups), "Subnets": list(region.subnets)}
+        confined_request["VpcConfig"] = {
+            "SecurityGroupIds": list(region.security_groups),
+            "Subnets": list(region.subnets),
+        }
     if training.encrypt_traffic:
-        changed["EnableInterContainerTrafficEncryption"] = True
+        confined_request["EnableInterContainerTrafficEncryption"] = True
     if training.remote_debug and "MetricDefinitions" in request["AlgorithmSpecification"]:
         # AWS does not support it for algorithms, which are the requests without MetricDefinitions (`_algorithm`).
-        changed["RemoteDebugConfig"] = {"EnableRemoteDebug": True}
+        confined_request["RemoteDebugConfig"] = {"EnableRemoteDebug": True}
     if training.network_isolation or _is_of_marketplace(request):
-        changed |= {"EnableNetworkIsolation": True, **_isolation_changes(request)}
-        if not changed["Environment"]:
-            del changed["Environment"]
-    return changed
+        confined_request |= {"EnableNetworkIsolation": True, **_isolation_changes(request)}
+        if not confined_request["Environment"]:
+            del confined_request["Environment"]
+    return confined_request
 
 
 def _is_of_marketplace(request: Mapping[str, Any]) -> bool:
@@ -203,7 +206,7 @@ def fingerprint(training_job: Mapping[str, Any]) -> str:
         "environment": training_job.get("Environment", {}),
         "hyperparameters": training_job.get("HyperParameters", {}),
         "inputs": [
-            [channel["ChannelName"], _place(channel.get("DataSource", {}))]
+            [channel["ChannelName"], _data_identity(channel.get("DataSource", {}))]
             for channel in training_job.get("InputDataConfig", [])
         ],
         "output": output.get("S3OutputPath"),
@@ -214,7 +217,7 @@ def fingerprint(training_job: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
 
 
-def _place(source: Mapping[str, Any]) -> str | list[str] | None:
+def _data_identity(source: Mapping[str, Any]) -> str | list[str] | None:
     """Return what identifies a channel's data: its URI, or its file system and folder."""
     if mounted := source.get("FileSystemDataSource"):
         return [mounted.get(key, "") for key in ("FileSystemId", "DirectoryPath", "FileSystemAccessMode")]

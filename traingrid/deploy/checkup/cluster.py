@@ -71,8 +71,8 @@ class CheckedCluster:
 
     def required(self, field: ClusterField) -> dict[str, str]:
         """Return the values of a field that training jobs have, each with the place where it is set."""
-        own: str | None = getattr(self.settings, field)
-        source_by_name = {own: f"`{field}` in `eks` of {self.region}"} if own else {}
+        name: str | None = getattr(self.settings, field)
+        source_by_name = {name: f"`{field}` in `eks` of {self.region}"} if name else {}
         for need in self.needs:
             if need.field == field:
                 source_by_name.setdefault(need.value, f"`eks_{field}` of line {need.line}")
@@ -273,10 +273,10 @@ def _association(cluster: CheckedCluster, subject: str) -> Finding:
     execution = names.execution_role_arn(cluster.grid.name, cluster.account, cluster.region)
 
     def look() -> Finding:
-        listed = eks.list_pod_identity_associations(**selection)["associations"]
-        if not listed:
+        associations = eks.list_pod_identity_associations(**selection)["associations"]
+        if not associations:
             return missing
-        association = {"clusterName": settings.cluster, "associationId": listed[0]["associationId"]}
+        association = {"clusterName": settings.cluster, "associationId": associations[0]["associationId"]}
         role = eks.describe_pod_identity_association(**association)["association"]["roleArn"]
         if role == execution:
             return cluster.finding(subject, reason=names.execution_role(cluster.grid.name, cluster.region))

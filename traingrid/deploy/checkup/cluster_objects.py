@@ -158,8 +158,8 @@ class _Objects:
     def _group(self, subject: str, part: Part) -> Finding:
         """Check that a group has all its permissions, and that only children create training jobs."""
         try:
-            missing = [access for access in _accesses(RULES[part]) if not self._may(part, *access)]
-            created = part == "sweep" and any(self._may(part, "create", *kind) for kind in _COSTLY)
+            missing = [access for access in _permissions(RULES[part]) if not self._is_allowed(part, *access)]
+            may_cause_costs = part == "sweep" and any(self._is_allowed(part, "create", *kind) for kind in _COSTLY)
         except ApiError as error:
             if error.code not in _NO_REVIEW:
                 raise
@@ -169,14 +169,14 @@ class _Objects:
             more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
             reason = f"it may not {verb} {resource}{more} in {self._settings.namespace}"
             return self._cluster.finding(subject, Verdict.WRONG, reason, self._apply)
-        if created:
+        if may_cause_costs:
             reason = "it may create jobs or pods, although the reconciler must not cause costs"
             bindings = self._cluster.as_administrator("get rolebindings,clusterrolebindings -A -o wide")
             fix = f"remove it from the bindings of other Roles; to list them, {bindings}"
             return self._cluster.finding(subject, Verdict.WRONG, reason, fix)
         return self._cluster.finding(subject, reason="as the API server reports")
 
-    def _may(self, part: Part, verb: str, group: str, resource: str) -> bool:
+    def _is_allowed(self, part: Part, verb: str, group: str, resource: str) -> bool:
         plural, _, subresource = resource.partition("/")
         attributes = {"namespace": self._settings.namespace, "verb": verb, "group": group, "resource": plural}
         if subresource:
@@ -199,7 +199,7 @@ class _Objects:
             missing = "Role" if role is None else "RoleBinding"
             return self._cluster.finding(checked, Verdict.WRONG, f"the {missing} {name} does not exist", self._apply)
         subjects = {subject.get("name") for subject in binding.get("subjects") or []}
-        lacking = [required for required in _accesses(RULES[part]) if not _grants(role, *required)]
+        lacking = [required for required in _permissions(RULES[part]) if not _grants(role, *required)]
         if lacking or group not in subjects or (binding.get("roleRef") or {}).get("name") != name:
             reason = f"the Role {name} or its RoleBinding differs from that of this version"
             return self._cluster.finding(checked, Verdict.WRONG, reason, self._apply)
@@ -230,14 +230,11 @@ class _Objects:
             fix = f"create it in {self._settings.namespace} (https://kueue.sigs.k8s.io/docs/concepts/local_queue/)"
             return self._cluster.finding(subject, Verdict.WRONG, "does not exist", f"{fix}, or correct {setting}")
         conditions = (queue_object.get("status") or {}).get("conditions") or []
-        if bad := [
-            condition
-            for condition in conditions
-            if condition.get("type") == "Active" and condition.get("status") == "False"
-        ]:
-            reason = f"it is not active: {bad[0].get('message', '')}".rstrip(": ")
-            command = f"describe localqueue --namespace {self._settings.namespace} {queue}"
-            return self._cluster.finding(subject, Verdict.WRONG, reason, self._cluster.kubectl(command))
+        for condition in conditions:
+            if condition.get("type") == "Active" and condition.get("status") == "False":
+                reason = f"it is not active: {condition.get('message', '')}".rstrip(": ")
+                command = f"describe localqueue --namespace {self._settings.namespace} {queue}"
+                return self._cluster.finding(subject, Verdict.WRONG, reason, self._cluster.kubectl(command))
         return self._cluster.finding(subject)
 
     def _claim(self, claim: str) -> Finding:
@@ -253,7 +250,7 @@ class _Objects:
         return self._cluster.finding(subject, Verdict.WRONG, f"it is {phase}, not Bound", fix)
 
 
-def _accesses(rules: Iterable[Rule]) -> Iterator[tuple[str, str, str]]:
+def _permissions(rules: Iterable[Rule]) -> Iterator[tuple[str, str, str]]:
     """Yield the verb, the API group and the resource of each permission."""
     for rule in rules:
         for resource in rule.resources:

@@ -54,8 +54,8 @@ def _check_region(data: S3Uri | Inputs, settings: LineSettings, rules: Rules) ->
     for name in split:
         yield from _check_ranks(name, inputs[name])
     for uri in (channel.uri for channel in inputs.values() if channel.uri):
-        if broken := limit_problem("S3Uri", uri):
-            yield Problem(field, uri, f"the URI of a channel {broken}", "Use a shorter path.")
+        if problem := limit_problem("S3Uri", uri):
+            yield Problem(field, uri, f"the URI of a channel {problem}", "Use a shorter path.")
 
 
 def _check_stream_support(inputs: Inputs, settings: LineSettings) -> Iterator[Problem]:
@@ -85,8 +85,11 @@ def _check_streamed_settings(name: str, channel: Channel) -> Iterator[Problem]:
     if channel.attributes and channel.uri.endswith("/"):
         reason = f"the channel {name} has attributes, but its URI is a folder"
         yield Problem("inputs", channel.uri, reason, "Give the URI of the augmented manifest file.")
-    used = {"attributes": bool(channel.attributes), "record_wrapper RecordIO": channel.record_wrapper != "None"}
-    for setting_name in (key for key, is_used in used.items() if is_used and channel.input_mode != "Pipe"):
+    stream_settings = {
+        "attributes": bool(channel.attributes),
+        "record_wrapper RecordIO": channel.record_wrapper != "None",
+    }
+    for setting_name in (key for key, is_used in stream_settings.items() if is_used and channel.input_mode != "Pipe"):
         reason = (
             f"SageMaker supports {setting_name} only in Pipe mode, and the channel {name} is in {channel.input_mode}"
         )

@@ -64,11 +64,11 @@ class Lockstep:
             LockstepError: The batches end early, no rank has one, or records are missing.
         """
         if self.steps is None or self._ask_always:
-            yield from self._asked(batches, skip)
+            yield from self._agreed_batches(batches, skip)
         else:
-            yield from self._counted(batches, epoch, skip, self.steps)
+            yield from self._counted_batches(batches, epoch, skip, self.steps)
 
-    def _counted(self, batches: Iterator[Batch], epoch: int, skip: int, steps: int) -> Iterator[Batch]:
+    def _counted_batches(self, batches: Iterator[Batch], epoch: int, skip: int, steps: int) -> Iterator[Batch]:
         for step in range(skip, steps):
             batch = next(batches, None)
             if batch is None or not self._is_full(batch):
@@ -79,7 +79,7 @@ class Lockstep:
                 )
             yield batch
 
-    def _asked(self, batches: Iterator[Batch], skip: int) -> Iterator[Batch]:
+    def _agreed_batches(self, batches: Iterator[Batch], skip: int) -> Iterator[Batch]:
         step = skip
         while True:
             batch = next(batches, None)
@@ -102,9 +102,9 @@ class Lockstep:
             )
         if sum(read) < self._min_images and self._exact:
             raise LockstepError(missing(self._channel, sum(read), self._min_images))
-        changed = (steps, sum(read)) != (self.steps, self.images)
+        has_changed = (steps, sum(read)) != (self.steps, self.images)
         self.steps, self.images = steps, sum(read)
-        if hvd.rank() == 0 and changed:
+        if hvd.rank() == 0 and has_changed:
             print(epoch_of(self._channel, read, steps, self._batch_size))
 
     def _is_full(self, batch: Batch | None) -> bool:
@@ -120,21 +120,23 @@ def epoch_of(channel: str, counts: Sequence[int], steps: int, batch_size: int, *
         batch_size: Records per batch and rank.
         is_chosen: True if the user has set the number of steps.
     """
-    left = sum(max(count - steps * batch_size, 0) for count in counts)
+    unread_records = sum(max(count - steps * batch_size, 0) for count in counts)
     message = (
         f"Channel {channel}: {sum(counts):,} records make {steps} batches of {batch_size} on each of {len(counts)} "
-        f"rank(s); {left:,} records are left out of an epoch."
+        f"rank(s); {unread_records:,} records are left out of an epoch."
     )
-    if is_chosen or left <= WARN_ABOVE * sum(counts):
+    if is_chosen or unread_records <= WARN_ABOVE * sum(counts):
         return message
     uneven = sum(counts) - len(counts) * min(counts)
     way_out = (
         f"Ranks have from {min(counts):,} to {max(counts):,} records: set shard_by to auto (in File and FastFile "
         "mode), or use several files of equal size for each rank."
-        if 2 * uneven > left
+        if 2 * uneven > unread_records
         else "Reduce batch_size, or start fewer ranks."
     )
-    return f"{message} WARNING: that is {left / sum(counts):.0%} of the data, which is not trained on. {way_out}"
+    return (
+        f"{message} WARNING: that is {unread_records / sum(counts):.0%} of the data, which is not trained on. {way_out}"
+    )
 
 
 def check_total(channel: str, read: int, expected: int) -> None:

@@ -109,8 +109,8 @@ class FileChannel:
         otherwise the ranges of few files would always begin at the same records.
         """
         if not self.reads_ranges:
-            return [Segment(path=path) for path in self._in_order(list(self.shard.files), epoch)]
-        files = [(path, self.index[self._name(path)]) for path in self._in_order(list(self.files), epoch)]
+            return [Segment(path=path) for path in self._files_of_epoch(list(self.shard.files), epoch)]
+        files = [(path, self.index[self._name(path)]) for path in self._files_of_epoch(list(self.files), epoch)]
         total = sum(index.records for _, index in files)
         has_random_start = self._read_options.shuffle_files and total > 0
         start = (
@@ -146,12 +146,12 @@ class FileChannel:
         if not self.holds_images:
             raise ChannelError(f"Channel {self.name} is not a folder of images: it contains {self.files[0].name}.")
         rank, ranks = self._rank_and_size
-        return self._in_order(list(self.files), epoch)[rank::ranks]
+        return self._files_of_epoch(list(self.files), epoch)[rank::ranks]
 
     def _name(self, path: Path) -> str:
         return path.relative_to(self.folder).as_posix()
 
-    def _in_order(self, files: Files, epoch: int) -> Files:
+    def _files_of_epoch(self, files: Files, epoch: int) -> Files:
         """Return files in the order of an epoch. It does not depend on the rank: shares are cut from it."""
         if not self._read_options.shuffle_files:
             return files

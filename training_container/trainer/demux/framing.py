@@ -69,11 +69,11 @@ class Splitter:
         data = b"".join(self._parts) if len(self._parts) > 1 else block
         records: list[bytes] = []
         try:
-            used = self._split(data, records)
+            consumed_bytes = self._split(data, records)
         except StreamError as error:
             self._failure = error
             return records
-        self._parts, self.held = [data[used:]], len(data) - used
+        self._parts, self.held = [data[consumed_bytes:]], len(data) - consumed_bytes
         return records
 
     def _split(self, data: bytes, records: list[bytes]) -> int:

@@ -57,11 +57,10 @@ class EventUpload:
             self._client = _client()
         prefix = address.path.strip("/")
         for path in sorted(self._folder.rglob("*")):
-            if (
-                is_foreign(path.name)
-                or not path.is_file()
-                or self._copied_sizes.get(path) == (size := path.stat().st_size)
-            ):
+            if is_foreign(path.name) or not path.is_file():
+                continue
+            size = path.stat().st_size
+            if self._copied_sizes.get(path) == size:
                 continue
             key = "/".join(part for part in (prefix, path.relative_to(self._folder).as_posix()) if part)
             self._client.upload_file(str(path), address.netloc, key)

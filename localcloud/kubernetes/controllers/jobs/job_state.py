@@ -57,12 +57,12 @@ class JobState:
     @property
     def is_finished(self) -> bool:
         """True if the job has ended, and none of its pods is left to count."""
-        return any(self._holds(kind) for kind in ("Complete", "Failed")) and not self.has_uncounted
+        return any(self._has_condition(kind) for kind in ("Complete", "Failed")) and not self.has_uncounted
 
     @property
     def is_suspended(self) -> bool:
         """True if the status reports that the job is suspended."""
-        return self._holds("Suspended")
+        return self._has_condition("Suspended")
 
     @property
     def target(self) -> Condition | None:
@@ -73,7 +73,7 @@ class JobState:
     @property
     def has_failed(self) -> bool:
         """True if the job fails."""
-        return self._holds("FailureTarget")
+        return self._has_condition("FailureTarget")
 
     @property
     def has_uncounted(self) -> bool:
@@ -195,11 +195,15 @@ class JobState:
             conditions[conditions.index(current)] = with_times
 
     def _matches(self, rule: dict[str, Any]) -> bool:
-        selected, done = rule.get("succeededIndexes"), self.succeeded_indexes
+        selected, succeeded_indexes = rule.get("succeededIndexes"), self.succeeded_indexes
         required = indexes.parsed(str(selected)) if selected else set[int]()
-        chosen = done & required if selected else done
+        matching_indexes = succeeded_indexes & required if selected else succeeded_indexes
         count = rule.get("succeededCount")
-        return len(chosen) >= int(count) if count is not None else bool(selected) and chosen == required
+        return (
+            len(matching_indexes) >= int(count)
+            if count is not None
+            else bool(selected) and matching_indexes == required
+        )
 
     def _add_uncounted(self, end: str, pod: Object) -> None:
         uids = self._uncounted_pods.setdefault(end, [])
@@ -207,7 +211,7 @@ class JobState:
             uids.append(pod["metadata"]["uid"])
         self.status["uncountedTerminatedPods"] = copy.deepcopy(self._uncounted_pods)
 
-    def _holds(self, kind: str) -> bool:
+    def _has_condition(self, kind: str) -> bool:
         condition = self._condition(kind)
         return condition is not None and condition["status"] == "True"
 

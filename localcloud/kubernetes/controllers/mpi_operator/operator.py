@@ -80,12 +80,12 @@ class MpiOperator(Controller):
     def _objects(self, job: Object, *, suspended: bool) -> tuple[Object | None, list[Object]]:
         """Create missing objects; return the launcher and the workers."""
         namespace = job["metadata"]["namespace"]
-        launcher = self._owned(job, JOB, objects.launcher_name(job))
+        launcher = self._owned_object(job, JOB, objects.launcher_name(job))
         workers: list[Object] = []
         if launcher is None or not _has_ended(launcher):
             self._ensure(job, SERVICE, objects.service(job))
             self._ensure_config_map(job)
-            if self._owned(job, SECRET, f"{job['metadata']['name']}-ssh") is None:
+            if self._owned_object(job, SECRET, f"{job['metadata']['name']}-ssh") is None:
                 self.client.create(SECRET, namespace, objects.secret(job))
             workers = [] if suspended else self._workers(job)
             ready = all(_is_ready(pod) for pod in workers)
@@ -113,7 +113,7 @@ class MpiOperator(Controller):
     def _workers(self, job: Object) -> list[Object]:
         pods = []
         for index in range(objects.replicas(job)):
-            pod = self._owned(job, POD, objects.worker_name(job, index))
+            pod = self._owned_object(job, POD, objects.worker_name(job, index))
             pods.append(pod or self._create(job, POD, objects.worker(job, index), "worker pod created failed"))
         return pods
 
@@ -125,18 +125,18 @@ class MpiOperator(Controller):
             raise
 
     def _ensure(self, job: Object, resource: Resource, new: Object) -> None:
-        if self._owned(job, resource, new["metadata"]["name"]) is None:
+        if self._owned_object(job, resource, new["metadata"]["name"]) is None:
             self.client.create(resource, job["metadata"]["namespace"], new)
 
     def _ensure_config_map(self, job: Object) -> None:
         pods = [pod for pod in self.client.dependents(job, POD) if pod["status"].get("phase") == "Running"]
         new = objects.config_map(job, [pod["metadata"]["name"] for pod in pods])
         self._ensure(job, CONFIG_MAP, new)
-        current = self._owned(job, CONFIG_MAP, new["metadata"]["name"])
+        current = self._owned_object(job, CONFIG_MAP, new["metadata"]["name"])
         if current and current["data"] != new["data"]:
             self.client.update(CONFIG_MAP, current, lambda changed: changed.update(data=new["data"]))
 
-    def _owned(self, job: Object, resource: Resource, name: str) -> Object | None:
+    def _owned_object(self, job: Object, resource: Resource, name: str) -> Object | None:
         """Return an object of the MPIJob; None if there is none.
 
         Raises:
@@ -152,7 +152,7 @@ class MpiOperator(Controller):
     def _clean_up(self, job: Object, status: dict[str, Any]) -> None:
         """Delete the workers; with the policy Running, also when the job is suspended, ended workers stay."""
         for index in range(objects.replicas(job)):
-            pod = self._owned(job, POD, objects.worker_name(job, index))
+            pod = self._owned_object(job, POD, objects.worker_name(job, index))
             if pod is None or "deletionTimestamp" in pod["metadata"]:
                 continue
             ended = pod["status"].get("phase") not in ("Running", "Pending")
@@ -224,9 +224,9 @@ class MpiOperator(Controller):
         reason, message = ended["reason"], ended["message"]
         failed = [pod for pod in pods if pod["status"].get("phase") == "Failed"]
         if reason == "BackoffLimitExceeded" and failed:
-            last = max(failed, key=lambda pod: pod["metadata"]["creationTimestamp"])["status"]
-            reason = f"{reason}/{last.get('reason', '')}"
-            message = f"{message}: {last.get('message', '')}"[:_MAX_MESSAGE]
+            last_status = max(failed, key=lambda pod: pod["metadata"]["creationTimestamp"])["status"]
+            reason = f"{reason}/{last_status.get('reason', '')}"
+            message = f"{message}: {last_status.get('message', '')}"[:_MAX_MESSAGE]
         status.setdefault("completionTime", timestamp())
         if set_condition(status, "Failed", reason, message):
             self._events.warning(job, reason, message)
