@@ -39,7 +39,7 @@ class Algorithms:
             message = f"Cannot find the requested image: {image}"
             raise AWSValidationException(message) from None
         members = ("AlgorithmName", "AlgorithmDescription", "TrainingSpecification", "InferenceSpecification")
-        self._hold(self._arn(name), {member: request[member] for member in members if member in request})
+        self._store(self._arn(name), {member: request[member] for member in members if member in request})
         return self._arn(name)
 
     def add(self, name_or_arn: str, training: Mapping[str, Any]) -> None:
@@ -51,9 +51,9 @@ class Algorithms:
         """
         name = name_of_arn(name_or_arn)
         arn = name_or_arn if name_or_arn.startswith("arn:") else self._arn(name)
-        self._hold(arn, {"AlgorithmName": name, "TrainingSpecification": dict(training)})
+        self._store(arn, {"AlgorithmName": name, "TrainingSpecification": dict(training)})
 
-    def _hold(self, arn: str, description: dict[str, Any]) -> None:
+    def _store(self, arn: str, description: dict[str, Any]) -> None:
         self._algorithms[str(description["AlgorithmName"])] = {
             **description,
             "AlgorithmArn": arn,

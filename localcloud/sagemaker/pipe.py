@@ -44,7 +44,7 @@ class Pipes:
         self.failure = ""
         self._end_event, self._failure_lock = threading.Event(), threading.Lock()
         self._on_failure: Callable[[], None] = lambda: None
-        piped = [(channel, _listed(s3, channel)) for channel in channels if channel.piped]
+        piped = [(channel, _items_of_channel(s3, channel)) for channel in channels if channel.piped]
         self._streams = [
             _Stream(s3, channel, order, base / "input/data", (host, len(bases)))
             for channel, order in piped
@@ -96,7 +96,7 @@ class _Stream:
 
         A reader that closes the FIFO early skips the rest of this epoch.
         """
-        fifo = _opened(self._path, ended)
+        fifo = _opened_fifo(self._path, ended)
         if fifo is None:
             return False
         try:
@@ -154,7 +154,7 @@ def epoch_order(channel: Channel, order: Sequence[Item], epoch: int, host: int, 
     return shuffled[host::hosts] if channel.sharded else shuffled
 
 
-def _listed(s3: Any, channel: Channel) -> list[Item]:
+def _items_of_channel(s3: Any, channel: Channel) -> list[Item]:
     try:
         return list(items(s3, channel))
     except (ClientError, BotoCoreError, ValueError, LookupError, TypeError) as error:
@@ -162,7 +162,7 @@ def _listed(s3: Any, channel: Channel) -> list[Item]:
         raise TransferError(message) from error
 
 
-def _opened(path: Path, ended: threading.Event) -> int | None:
+def _opened_fifo(path: Path, ended: threading.Event) -> int | None:
     """Return the FIFO's descriptor after a reader has opened it, or None after the job has ended.
 
     The FIFO is opened repeatedly without blocking, because a blocking open would keep this thread forever without a
@@ -191,5 +191,5 @@ def _wait_until_read(fifo: int, ended: threading.Event) -> None:
 
 def _unread_bytes(fifo: int) -> int:
     """Return the number of unread bytes in a pipe (pipe(7): FIONREAD)."""
-    answer = fcntl.ioctl(fifo, termios.FIONREAD, b"\0" * 4)
-    return int.from_bytes(answer, sys.byteorder)
+    count_bytes = fcntl.ioctl(fifo, termios.FIONREAD, b"\0" * 4)
+    return int.from_bytes(count_bytes, sys.byteorder)

@@ -106,7 +106,7 @@ class TrainingPlans:
 
     def described(self, plan: Plan) -> dict[str, Any]:
         """Return a plan as ListTrainingPlans and DescribeTrainingPlan describe it."""
-        used = self._capacities[plan.arn].in_use
+        instances_in_use = self._capacities[plan.arn].in_use
         hours = int((plan.ends_at - plan.starts_at).total_seconds() // 3600)
         capacity = {
             "ReservedCapacityArn": plan.arn.replace(":training-plan/", ":reserved-capacity/"),
@@ -126,8 +126,8 @@ class TrainingPlans:
             "StartTime": plan.starts_at,
             "EndTime": plan.ends_at,
             "TotalInstanceCount": plan.instances,
-            "AvailableInstanceCount": plan.instances - used if plan.status == "Active" else 0,
-            "InUseInstanceCount": used,
+            "AvailableInstanceCount": plan.instances - instances_in_use if plan.status == "Active" else 0,
+            "InUseInstanceCount": instances_in_use,
             "TargetResources": [plan.target],
             "ReservedCapacitySummaries": [capacity],
         }
@@ -171,8 +171,8 @@ class TrainingPlans:
         plan = self.find(arn)
         if plan is None or (plan.owner, plan.region) != (owner, region):
             raise AWSValidationException(f"Training plan {arn} does not exist in this account and Region")
-        for refused in _refusals(plan, request, resources):
-            raise AWSValidationException(f"Invalid TrainingPlanArn {arn}. {refused}")
+        for refusal in _refusals(plan, request, resources):
+            raise AWSValidationException(f"Invalid TrainingPlanArn {arn}. {refusal}")
 
     @contextmanager
     def held(self, request: Mapping[str, Any], given_up: threading.Event) -> Iterator[bool]:

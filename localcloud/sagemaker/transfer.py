@@ -224,15 +224,15 @@ class CheckpointSync:
         ended = False
         while not ended:
             ended = self._end_event.wait(CHECKPOINT_SECONDS)
-            for path, folder in self._changed():
+            for path, folder in self._changed_files():
                 self._put(path, folder)
 
     def _remember(self) -> None:
         """Mark downloaded files as seen, because they need not be uploaded."""
-        for _ in self._changed():
+        for _ in self._changed_files():
             continue
 
-    def _changed(self) -> Iterator[tuple[Path, Path]]:
+    def _changed_files(self) -> Iterator[tuple[Path, Path]]:
         for folder in self._folders:
             for path in sorted(folder.rglob("*")):
                 try:

@@ -24,11 +24,11 @@ _TRANSFER_LEARNING = ("18", "34", "50", "101", "152", "200")
 def job_problem(job: AlgorithmJob, name: str) -> str:
     """Return the first problem for which an algorithm refuses a job; empty if it accepts it."""
     record = RECORDS[name]
-    first = record.hyperparameter_problem(job.hyperparameters, VERSIONS[0]) or record.channel_problem(
+    problem = record.hyperparameter_problem(job.hyperparameters, VERSIONS[0]) or record.channel_problem(
         job.channels, parameters=True
     )
-    if first:
-        return first
+    if problem:
+        return problem
     if not record.trains_on(job.instance_type):
         return f"{name} does not train on {job.instance_type}"
     rules = _CLASSIFICATION if name == "image-classification" else ()

@@ -23,8 +23,8 @@ _GPU = re.compile(r"ml\.(g|p)\d")
 def hyperparameter_problem(hyperparameters: Mapping[str, str], version: str) -> str:
     """Return the first problem for which the container refuses hyperparameters; empty if it accepts them."""
     values = RECORD.own_names(hyperparameters)
-    first = RECORD.hyperparameter_problem(hyperparameters, version)
-    return first or next(filter(None, (rule(values) for rule in _COMBINATIONS)), "")
+    problem = RECORD.hyperparameter_problem(hyperparameters, version)
+    return problem or next(filter(None, (rule(values) for rule in _COMBINATIONS)), "")
 
 
 def job_problem(job: AlgorithmJob, version: str) -> str:
@@ -58,9 +58,9 @@ def _updater_problem(values: Mapping[str, str]) -> str:
 
 
 def _objective_problem(values: Mapping[str, str]) -> str:
-    several = values.get("objective") in ("multi:softmax", "multi:softprob")
+    has_classes = values.get("objective") in ("multi:softmax", "multi:softprob")
     needed = "Require input for parameter 'num_class' for multi-classification"
-    return needed if several and "num_class" not in values else ""
+    return needed if has_classes and "num_class" not in values else ""
 
 
 def _eval_metric_problem(values: Mapping[str, str]) -> str:
