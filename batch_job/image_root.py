@@ -46,10 +46,10 @@ def make(root: Path) -> None:
         if Path("/", name).is_symlink():
             (root / name).symlink_to(Path("/", name).readlink())
     python = Path(sys.executable).resolve()
-    copied = [_copy(python, root), *_standard_library(root)]
+    copied_files = [_copy(python, root), *_standard_library(root)]
     _link(root, python.with_name("python3"), python.name)
-    copied += _libraries(root)
-    for package in _owners(copied):
+    copied_files += _libraries(root)
+    for package in _owners(copied_files):
         _keep_record(package, root)
     _configure(root)
 

@@ -138,9 +138,9 @@ def _let_write_copies(role: iam.Role, grid: GridSettings, targets: Iterable[str]
         regions_by_sources.setdefault(sources, []).append(region)
     for sources, regions in regions_by_sources.items():
         buckets = [bucket for source in sources for bucket in grid.data_buckets(Aws.ACCOUNT_ID, source)]
-        copied = [f"{bucket}/*" for bucket in buckets]
-        copied += [arn.removeprefix(_ARN) for arn in _models(grid, sources)]
-        only = {"StringLikeIfExists": {_COPY_SOURCE: copied}}
+        source_objects = [f"{bucket}/*" for bucket in buckets]
+        source_objects += [arn.removeprefix(_ARN) for arn in _models(grid, sources)]
+        only = {"StringLikeIfExists": {_COPY_SOURCE: source_objects}}
         grant(role, ["s3:PutObject"], _writable(grid, regions), conditions=only, because=_ANY_FOLDER)
 
 

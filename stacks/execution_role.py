@@ -160,12 +160,12 @@ class ExecutionRole(Construct):
         for clients: its security groups decide
         (https://docs.aws.amazon.com/fsx/latest/LustreGuide/limit-access-security-groups.html).
         """
-        of_efs = [file_system for file_system, kind in settings.file_systems.items() if kind == "EFS"]
-        if of_efs:
+        efs_ids = [file_system for file_system, kind in settings.file_systems.items() if kind == "EFS"]
+        if efs_ids:
             grant(
                 self.role,
                 ["elasticfilesystem:ClientMount"],
-                [f"arn:aws:elasticfilesystem:{region}:{Aws.ACCOUNT_ID}:file-system/{one}" for one in of_efs],
+                [f"arn:aws:elasticfilesystem:{region}:{Aws.ACCOUNT_ID}:file-system/{one}" for one in efs_ids],
                 conditions={"Bool": {"elasticfilesystem:AccessedViaMountTarget": "true"}},
             )
 

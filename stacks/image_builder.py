@@ -31,9 +31,9 @@ class ImageBuilder(Construct):
         self, scope: Construct, identifier: str, *, projects: Sequence[BuildProject], runtime: Runtime
     ) -> None:
         super().__init__(scope, identifier)
-        called = [project.project.ref for project in projects]
-        ended = {
-            "project-name": called,
+        project_names = [project.project.ref for project in projects]
+        end_pattern = {
+            "project-name": project_names,
             "build-status": ["ENDING", "SUCCEEDED", "FAILED", "FAULT", "STOPPED", "TIMED_OUT"],
         }
         self.function = EventFunction(
@@ -45,7 +45,7 @@ class ImageBuilder(Construct):
             pattern=events.EventPattern(
                 source=["aws.codebuild", names.BUILD_EVENTS],
                 detail_type=["CodeBuild Build State Change", "Build Ending"],
-                detail=ended,
+                detail=end_pattern,
             ),
         )
         arns = [project.project.attr_arn for project in projects]

@@ -71,7 +71,7 @@ def ask(python: Path, wanted: list[dict[str, object]]) -> list[dict[str, Any]]:
     environment |= {"AWS_EC2_METADATA_DISABLED": "true", "AWS_REGION": "us-east-1", "AWS_DEFAULT_REGION": "us-east-1"}
     environment |= {"AWS_CONFIG_FILE": os.devnull, "AWS_SHARED_CREDENTIALS_FILE": os.devnull}
     script = Path(__file__).with_name("retrieve_images.py")
-    ended = subprocess.run(
+    result = subprocess.run(
         [str(python), str(script)],
         input=json.dumps(wanted),
         capture_output=True,
@@ -79,8 +79,8 @@ def ask(python: Path, wanted: list[dict[str, object]]) -> list[dict[str, Any]]:
         env=environment,
         check=False,
     )
-    if ended.returncode:
-        last_line = ended.stderr.strip().splitlines()[-1:] or [f"exit code {ended.returncode}"]
+    if result.returncode:
+        last_line = result.stderr.strip().splitlines()[-1:] or [f"exit code {result.returncode}"]
         problem = f"The SageMaker Python SDK failed: {last_line[0]}."
         raise UsageError(problem, "Reinstall it with `rm -r .venv-images; make setup-images`.")
-    return list(json.loads(ended.stdout))
+    return list(json.loads(result.stdout))

@@ -73,12 +73,12 @@ def creation_conditions(grid: GridSettings, regions: Iterable[str]) -> Condition
     if subnets:
         one_of |= network
     absent |= dict.fromkeys(network, "false" if subnets else "true")
-    mounted = _file_system_condition(region_settings)
+    file_system_condition = _file_system_condition(region_settings)
     conditions: Conditions = {
         "StringEquals": {f"aws:RequestTag/{names.TAG_GRID}": grid.name},
         "ForAllValues:StringEquals": one_of,
-        **({"StringEqualsIfExists": mounted} if mounted else {}),
-        "Null": absent if mounted else {**absent, _FILE_SYSTEM: "true"},
+        **({"StringEqualsIfExists": file_system_condition} if file_system_condition else {}),
+        "Null": absent if file_system_condition else {**absent, _FILE_SYSTEM: "true"},
         "NumericLessThanEquals": {"sagemaker:MaxRuntimeInSeconds": str(training.max_runtime)},
     }
     required_settings = {

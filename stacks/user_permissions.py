@@ -47,10 +47,10 @@ def let_check_up(role: iam.Role, grid: GridSettings, region: str) -> None:
     actions = ["ec2:DescribeRegions", "servicequotas:ListServiceQuotas"]
     if grid.regions[region].subnets:
         actions += ["ec2:DescribeSecurityGroupRules", "ec2:DescribeSubnets"]
-    if mounted := grid.regions[region].file_systems:
+    if kind_by_file_system := grid.regions[region].file_systems:
         actions += ["fsx:DescribeFileSystems", "ec2:DescribeNetworkInterfaces"]
-        of_efs = [one for one, kind in mounted.items() if kind == "EFS"]
-        arns = [f"arn:aws:elasticfilesystem:{region}:{account}:file-system/{one}" for one in of_efs]
+        efs_ids = [file_system for file_system, kind in kind_by_file_system.items() if kind == "EFS"]
+        arns = [f"arn:aws:elasticfilesystem:{region}:{account}:file-system/{file_system}" for file_system in efs_ids]
         if arns:
             grant(role, ["elasticfilesystem:DescribeMountTargets"], arns)
     grant(role, actions, ["*"], because="The actions do not support resources")

@@ -87,10 +87,11 @@ class Faults:
             return faults
 
     def _faults_of_caller(self, caller: str) -> list[tuple[int, CallFault]]:
+        """Return the faults of a caller's calls with their numbers in the plan."""
         if caller not in self._faults_by_caller:
-            numbered = enumerate(self.plan.calls)
+            numbered_faults = enumerate(self.plan.calls)
             self._faults_by_caller[caller] = [
-                (number, fault) for number, fault in numbered if fnmatchcase(caller, fault.caller)
+                (number, fault) for number, fault in numbered_faults if fnmatchcase(caller, fault.caller)
             ]
         return self._faults_by_caller[caller]
 
@@ -166,7 +167,8 @@ class Faults:
     def _chance(self, place: str) -> float:
         source = self._chances.get(place)
         if source is None:  # one source for each part, so that the draws of the parts are independent
-            source = self._chances[place] = random.Random(f"{self.plan.seed}/{place}")  # noqa: S311 - not a secret
+            source = random.Random(f"{self.plan.seed}/{place}")  # noqa: S311 - not a secret
+            self._chances[place] = source
         return source.random()
 
     def _draw(self, place: str, share: float, times: int = 0) -> bool:

@@ -104,6 +104,7 @@ class Api:
             return Reply(code=error.code, body=error.body())
 
     def _answer(self, request: ApiRequest) -> Reply:
+        """Return the reply of the verb that the method and the target select."""
         target = self.target(request.path)
         if target is None:
             return self._description(request)

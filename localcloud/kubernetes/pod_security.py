@@ -96,8 +96,8 @@ def _restricted_problems(spec: dict[str, Any]) -> Iterator[str]:
     if containers := _violators(
         spec, lambda container: not _is_confined(_context(container).get("seccompProfile") or profile)
     ):
-        kinds = '"RuntimeDefault" or "Localhost"'
-        yield f"seccompProfile (pod or {containers} must set securityContext.seccompProfile.type to {kinds})"
+        valid_types = '"RuntimeDefault" or "Localhost"'
+        yield f"seccompProfile (pod or {containers} must set securityContext.seccompProfile.type to {valid_types})"
 
 
 def _is_confined(profile: dict[str, Any] | None) -> bool:

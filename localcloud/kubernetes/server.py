@@ -118,6 +118,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_POST = do_PUT = do_PATCH = do_DELETE = do_GET  # noqa: N815  # the names that http.server calls
 
     def _answer(self, request: ApiRequest) -> None:
+        """Answer a request, with the faults that strike it."""
         api, target = self.cluster.api, self.cluster.api.target(request.path)
         watched = request.method == "GET" and request.query.get("watch") in ("1", "true")
         self.cluster.faults.check()
@@ -138,8 +139,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._stream(pod_requests.log(api.store, api.logs, target, request.query, stopped), "text/plain")
         elif watched and target:
             stopped = self.cluster.stopped.is_set
-            ended = self.cluster.faults.watch_ended()
-            is_over = lambda: stopped() or ended() or time.monotonic() >= breaks_at  # noqa: E731 - shorter than a function
+            watch_ended = self.cluster.faults.watch_ended()
+            is_over = lambda: stopped() or watch_ended() or time.monotonic() >= breaks_at  # noqa: E731 - shorter than a function
             events = watch.events(api.store, target, request.query, is_over)
             if tables.is_table(request.accept):
                 events = tables.as_tables(target.resource, events)

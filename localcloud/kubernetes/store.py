@@ -175,8 +175,8 @@ class Store:
             if merged == current:
                 return current
             key = (resource, namespace, name)
-            removed = "deletionTimestamp" in merged["metadata"] and not _has_finalizers(resource, merged)
-            if removed and not merged["metadata"].get("deletionGracePeriodSeconds"):
+            is_removed = "deletionTimestamp" in merged["metadata"] and not _has_finalizers(resource, merged)
+            if is_removed and not merged["metadata"].get("deletionGracePeriodSeconds"):
                 return self._commit("DELETED", key, merged, current)
             return self._commit("MODIFIED", key, merged, current)
 
@@ -263,7 +263,8 @@ class Store:
         A shorter grace period begins with the first request, but does not end in the past (BeforeDelete in
         staging/src/k8s.io/apiserver/pkg/registry/rest/delete.go of Kubernetes).
         """
-        first = now = self._now()
+        now = self._now()
+        first = now
         if before := metadata.get("deletionTimestamp"):
             first = datetime.fromisoformat(before) - timedelta(seconds=metadata["deletionGracePeriodSeconds"])
         end = first + timedelta(seconds=grace)

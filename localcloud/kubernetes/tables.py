@@ -96,9 +96,9 @@ def _reason(pod: Object, init: list[Object], main: list[Object]) -> str:
     reason = status.get("reason") or status.get("phase", "Unknown")
     ready_containers = sum(item["ready"] for item in init)
     for item in init:
-        ended = item["state"].get("terminated") or {}
-        if ended.get("exitCode"):
-            reason = f"Init:{ended['reason']}"
+        termination = item["state"].get("terminated") or {}
+        if termination.get("exitCode"):
+            reason = f"Init:{termination['reason']}"
     if ready_containers < len(init) and status.get("phase") == "Pending" and status.get("startTime"):
         reason = f"Init:{ready_containers}/{len(init)}"
     for item in main if not reason.startswith("Init:") else []:

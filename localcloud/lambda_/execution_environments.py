@@ -201,10 +201,10 @@ class Sandbox:
         self._output_complete.set()
 
     def _read_line(self, line: str) -> None:
-        text, ended, _ = line.partition(f"\0{self._request_id}")
-        if text or not ended:  # output without a line break precedes the runtime's mark on its line
+        text, end_mark, _ = line.partition(f"\0{self._request_id}")
+        if text or not end_mark:  # output without a line break precedes the runtime's mark on its line
             self._write(text)
-        if ended:
+        if end_mark:
             self._output_complete.set()
 
     def _write(self, line: str) -> None:

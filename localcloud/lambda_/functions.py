@@ -192,11 +192,11 @@ class Functions:
 
     def run(self, function: LambdaFunction, event: bytes, request_id: str) -> InvocationResult | None:
         """Run a function once and wait for its end; return None if the account's concurrency is used up."""
-        place = (function.account_id, function.region)
+        account_and_region = (function.account_id, function.region)
         with self._lock:
-            if self._running[place] >= self._cloud.limits.value(*place, LAMBDA_CONCURRENCY):
+            if self._running[account_and_region] >= self._cloud.limits.value(*account_and_region, LAMBDA_CONCURRENCY):
                 return None
-            self._running[place] += 1
+            self._running[account_and_region] += 1
         try:
             sandbox = self._sandbox_for(self._spec(function))
             outcome = sandbox.invoke(event, request_id)
@@ -204,7 +204,7 @@ class Functions:
             return outcome
         finally:
             with self._lock:
-                self._running[place] -= 1
+                self._running[account_and_region] -= 1
 
     def run_later(self, function: LambdaFunction, event: bytes) -> None:
         """Queue an asynchronous event: up to three attempts, then the function's destinations."""
@@ -269,6 +269,7 @@ class Functions:
             timer.start()
 
     def _sandbox_for(self, spec: FunctionSpec) -> Sandbox:
+        """Return an idle execution environment of a function's version, or a new one; end those of other versions."""
         with self._lock:
             stale = [sandbox for sandbox in self._idle if not self._is_usable(sandbox, spec)]
             self._idle = [sandbox for sandbox in self._idle if sandbox not in stale]

@@ -46,5 +46,5 @@ def permission(bucket: Any, action: str, resource: str) -> PermissionResult:
 
 
 def _applies(conditions: dict[str, dict[str, Any]]) -> bool:
-    keys = {key for compared in conditions.values() for key in compared}
+    keys = {key for keys_of_operator in conditions.values() for key in keys_of_operator}
     return keys <= _TRANSPORT.keys() and conditions_hold(conditions, _TRANSPORT)

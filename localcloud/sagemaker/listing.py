@@ -35,8 +35,8 @@ def page(jobs: Sequence[TrainingJob], request: Mapping[str, Any]) -> tuple[list[
     start = int(token)
     size = int(request.get("MaxResults") or PAGE)
     end = start + size
-    of_page = [job for job in selected[start:end] if _has_status(job, request)]
-    return of_page, str(end) if end < len(selected) else None
+    jobs_of_page = [job for job in selected[start:end] if _has_status(job, request)]
+    return jobs_of_page, str(end) if end < len(selected) else None
 
 
 _ORDERS: dict[str, Any] = {

@@ -66,6 +66,7 @@ class Pipes:
         self._end_event.set()
 
     def _write(self, stream: "_Stream") -> None:
+        """Write a channel epoch by epoch, until the job has ended or the data cannot be read."""
         try:
             while stream.write_epoch(self._end_event):
                 pass

@@ -34,9 +34,9 @@ def check(
     Raises:
         ResourceLimitExceeded: If the job needs more instances than are available.
     """
-    running = [job for job in list(jobs) if not job.progress.is_final]
-    same_kind = [job for job in running if job.is_spot == _is_spot(request)]
-    instances, instances_of_kind = _instances(running), _instances(same_kind)
+    running_jobs = [job for job in list(jobs) if not job.progress.is_final]
+    same_kind = [job for job in running_jobs if job.is_spot == _is_spot(request)]
+    instances, instances_of_kind = _instances(running_jobs), _instances(same_kind)
     for kind, requested in Counter(host.instance_type for host in hosts(request)).items():
         name = quota_name(kind, spot=_is_spot(request))
         planned = cloud.faults.quota(region, kind)

@@ -103,6 +103,7 @@ class Runner:
             self._thread.join()
 
     def _run(self) -> None:
+        """Run the job, and record the end that an error stands for."""
         try:
             self._run_job()
         except transfer.TransferInterruptedError:
@@ -182,6 +183,7 @@ class Runner:
                 raise transfer.TransferInterruptedError
 
     def _run_on_hosts(self) -> None:
+        """Download, train and upload on this machine's processes."""
         containers = Containers(self._cloud, self.job, self._files)
         environment = containers.platform_environment()
         s3 = transfer.s3_client(environment)
@@ -250,6 +252,7 @@ class Runner:
         self._files.download(s3, lambda: self.job.stop_requested.is_set() or self._spot.lost.is_set())
 
     def _train(self, containers: Containers, environment: dict[str, str], s3: Any, runtime_ends: float) -> None:
+        """Run the containers until all have ended, while checkpoints are copied and channels are streamed."""
         ensure_group(self.job.account, self.job.region, LOG_GROUP)
         logs = log_streams(self.job.account, self.job.region, LOG_GROUP, self.job.name, self._files.hosts)
         checkpoints = self._files.checkpoints

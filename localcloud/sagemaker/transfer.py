@@ -221,9 +221,9 @@ class CheckpointSync:
         self._thread.join()
 
     def _run(self) -> None:
-        ended = False
-        while not ended:
-            ended = self._end_event.wait(CHECKPOINT_SECONDS)
+        is_last = False
+        while not is_last:
+            is_last = self._end_event.wait(CHECKPOINT_SECONDS)
             for path, folder in self._changed_files():
                 self._put(path, folder)
 

@@ -83,8 +83,8 @@ class RequestFilter:
         if status.startswith(_NO_ROUTE) and dict(headers).get("Content-Type", "").startswith("text/html"):
             answer = list(answer)
             if b"".join(answer).startswith(_PAGE):  # HeadBucket's 404 has the same content type, but no body
-                read = buffered({**environ, "wsgi.input": io.BytesIO(), "CONTENT_LENGTH": ""})
-                call = read_call(signature.service, read) if signature else None
+                buffered_request = buffered({**environ, "wsgi.input": io.BytesIO(), "CONTENT_LENGTH": ""})
+                call = read_call(signature.service, buffered_request) if signature else None
                 message = f"The operation {call.action if call else environ['PATH_INFO']} has not been implemented"
                 raise NotImplementedError(message)
         start_response(*started[-1])

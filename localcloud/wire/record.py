@@ -108,9 +108,9 @@ class Record:
         An entry that cannot be written despite the earlier check is written before the next call is accepted.
         """
         with self._lock:
-            numbered = {"seq": len(self._entries) + 1, "time": time.time(), **entry}
-            self._entries.append(numbered)
-            self._unwritten_bytes += json.dumps(numbered, default=str).encode() + b"\n"
+            numbered_entry = {"seq": len(self._entries) + 1, "time": time.time(), **entry}
+            self._entries.append(numbered_entry)
+            self._unwritten_bytes += json.dumps(numbered_entry, default=str).encode() + b"\n"
             self._write()
 
     def _write(self) -> None:

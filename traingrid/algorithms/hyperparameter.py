@@ -69,6 +69,7 @@ class Hyperparameter:
         )
 
     def _range(self) -> str:
+        """Return the range as the end of a sentence; empty without limits."""
         above = "greater than" if "least" in self.excludes else "of at least"
         below = "less than" if "greatest" in self.excludes else "at most"
         parts = []

@@ -244,6 +244,7 @@ class _Registry:
     def _registered_model(
         self, description: Mapping[str, Any], specification: Mapping[str, Any], result: Literal["registered", "kept"]
     ) -> RegisteredModel:
+        """Return a version as `describe_model_package` describes it; its containers may be only in the request."""
         name = "InferenceSpecification"
         containers = (description.get(name) or specification.get(name) or {}).get("Containers", [{}])
         return RegisteredModel(

@@ -343,6 +343,6 @@ def rejected(manifest: Path, report: dict[str, Any]) -> TraingridError:
     if more > 0:
         place = f" in {report['manifest']}{names.REPORT_SUFFIX}" if "manifest" in report else ""
         lines.append(f"... and {more} more{place}")
-    failed = TraingridError("\n".join(lines), "Fix these lines and submit the file again.")
-    failed.exit_code = 2
-    return failed
+    error_of_report = TraingridError("\n".join(lines), "Fix these lines and submit the file again.")
+    error_of_report.exit_code = 2
+    return error_of_report

@@ -197,7 +197,8 @@ def _manifest_of(file: SpecFile) -> bytes:
     """
     content = b""
     for number, line in enumerate(file.spec.lines):
-        blank_lines = max(file.document.line(("lines", number)) - 1 - content.count(b"\n"), 0)
+        lines_before = file.document.line(("lines", number)) - 1
+        blank_lines = max(lines_before - content.count(b"\n"), 0)
         _job_count, _, json_line = json_lines([line]).partition("\n")  # the first line is the comment "# jobs: 1"
         content += b"\n" * blank_lines + json_line.encode()
     return content

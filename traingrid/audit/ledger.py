@@ -26,8 +26,8 @@ def damaged_items(world: World) -> Iterator[Violation]:
 def lost_submissions(world: World) -> Iterator[Violation]:
     """Find submissions that were claimed and never submitted to Batch (I1)."""
     for submission, submission_item in world.submissions.items():
-        late = world.at_rest or world.read_at - epoch_seconds(submission_item.claimed_at) > SETTLED_SECONDS
-        if not submission_item.is_submitted and late:
+        is_late = world.at_rest or world.read_at - epoch_seconds(submission_item.claimed_at) > SETTLED_SECONDS
+        if not submission_item.is_submitted and is_late:
             sentence = f"submission {submission} was claimed at {submission_item.claimed_at} and never submitted"
             yield Violation(invariant="I1", kind="lost", submission=submission, what=sentence)
 
@@ -89,9 +89,9 @@ def deleted_since(world: World) -> list[str]:
     A cluster does not keep objects: a stopped one is deleted at once, and the others by the reconciler days later.
     """
     listed_names = {job.name for job in world.training_jobs}
-    ended = (item for item in world.lines.values() if item.state in FINAL_STATES and item.training_job_arn)
-    of_keepers = (item for item in ended if item.training_job and TRAITS[item.backend].keeps_jobs)
-    return sorted({item.training_job for item in of_keepers} - listed_names)
+    ended_items = (item for item in world.lines.values() if item.state in FINAL_STATES and item.training_job_arn)
+    kept_items = (item for item in ended_items if item.training_job and TRAITS[item.backend].keeps_jobs)
+    return sorted({item.training_job for item in kept_items} - listed_names)
 
 
 def untrue_ends(world: World) -> Iterator[Violation]:

@@ -110,10 +110,10 @@ class Prune:
             self._give_back()
             self._report.result = "kept"
             return self._report
-        ended = replace(
+        ended_item = replace(
             self._claimed_copy, state="pruned", copied_objects=0, copied_bytes=0, verified={}, target_digest=""
         )
-        if not self.moves.change(self._claimed_copy, ended):
+        if not self.moves.change(self._claimed_copy, ended_item):
             item = self.moves.find(self.item.target)
             if item is None or item.owner != self.owner or item.state != "pruned":
                 raise self._taken_over()

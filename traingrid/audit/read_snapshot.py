@@ -82,17 +82,17 @@ def read_world(  # noqa: PLR0913  # one keyword for each independent option
     batch_jobs = _batch_job_ids_by_name(deployment, submission)
     ledger = Ledger(deployment.table, home)
     is_complete = is_complete or bool(submission)
-    read = partial(_read, ledger, submission, is_complete=is_complete)
-    window = ALL if is_complete else Window(since=_begin(read()))
+    read_items = partial(_read, ledger, submission, is_complete=is_complete)
+    window = ALL if is_complete else Window(since=_begin(read_items()))
     jobs = [job for region in regions.values() for job in region.listed(submission=submission, window=window)]
-    items = read()
+    items = read_items()
     removed_inventories = {
         region: inventory_of(deployment, region) for region in regions_of(items.lines.values()).difference(regions)
     }
     if removed_inventories:
         for name, region in removed_inventories.items():
             jobs += _listed_in_removed_region(name, region, submission, window)
-        items = read()  # again, because training jobs must be read before the ledger
+        items = read_items()  # again, because training jobs must be read before the ledger
     regions, lines = regions | removed_inventories, items.lines
     if not is_complete:
         jobs = _add_unexpected(ledger, regions.values(), window.since, jobs, items)

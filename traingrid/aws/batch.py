@@ -96,14 +96,14 @@ class Batch:
         try:
             return str(self._submit_client.submit_job(**request)["jobId"])
         except (BotoCoreError, ClientError) as error:
-            failed = _failure(name, error)
+            failure = _failure(name, error)
             try:
                 job_id = self.find(submission, chunk)
             except (BotoCoreError, ClientError):
-                raise failed from error
+                raise failure from error
             if job_id:
                 return job_id
-            raise failed from error
+            raise failure from error
 
     def job_name(self, submission: str, chunk: int | str = 0) -> str:
         """Return the name of the Batch job of a submission, or of its array `chunk`."""

@@ -167,9 +167,9 @@ os.register_at_fork(after_in_child=_forget)
 
 def _log_call(region: str, role: ActingRole | None, model: Any, **_: Any) -> None:
     """Log the service, operation and Region of a call; its parameters and headers may be confidential."""
-    of_role = f" as {role.arn}" if role else ""
+    role_text = f" as {role.arn}" if role else ""
     service = model.service_model.service_name
-    logger.debug("AWS call: %s %s in %s%s", service, model.name, region, of_role, extra={"region": region})
+    logger.debug("AWS call: %s %s in %s%s", service, model.name, region, role_text, extra={"region": region})
 
 
 @cache

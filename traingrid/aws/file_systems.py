@@ -93,8 +93,8 @@ def mountable(file_system: str, kind: str, region: str, role: ActingRole | None 
         BotoCoreError: AWS does not answer.
     """
     try:
-        read = _mount_targets_of_efs if kind == "EFS" else _interfaces_of_lustre
-        names, mount_name = read(file_system, region, role)
+        read_interfaces = _mount_targets_of_efs if kind == "EFS" else _interfaces_of_lustre
+        names, mount_name = read_interfaces(file_system, region, role)
     except ClientError as error:
         if error.response["Error"]["Code"] != _MISSING:
             raise

@@ -76,9 +76,10 @@ def campaign_facts(catalog: Catalog) -> CampaignFacts:
 
 
 def _replica_by_uri(connection: Connection) -> dict[str, CampaignReplica]:
-    of_version = (datasets.c.dataset == replicas.c.dataset) & (datasets.c.version == replicas.c.version)
+    """Return the registered replicas by URI, with the campaign of their dataset."""
+    same_version = (datasets.c.dataset == replicas.c.dataset) & (datasets.c.version == replicas.c.version)
     columns = (replicas.c.uri, replicas.c.region, replicas.c.bytes, datasets.c.campaign, datasets.c.bytes.label("size"))
-    statement = select(*columns).select_from(replicas.join(datasets, of_version, isouter=True))
+    statement = select(*columns).select_from(replicas.join(datasets, same_version, isouter=True))
     return {
         row.uri.rstrip("/"): CampaignReplica(
             region=row.region, campaign=row.campaign or "", bytes=row.bytes or row.size

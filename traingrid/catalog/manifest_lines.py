@@ -56,6 +56,7 @@ def manifest_of(result: Result, *, as_csv: bool = False) -> str:
 
 
 def _check_columns(columns: tuple[str, ...], *, as_csv: bool) -> None:
+    """Raise UsageError unless the columns of a query are fields of a job, with a Region and data."""
     fields = {*FIELDS} - ({*MAPPINGS.values()} if as_csv else set())
     for name in columns:
         prefix, _, entry = name.partition(".")

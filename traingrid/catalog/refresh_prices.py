@@ -81,10 +81,12 @@ def read_prices(grid: GridSettings, acting_role_in: Callable[[str], ActingRole |
     on_demand = map_in_order(partial(_read_on_demand_prices, types=types, today=today), regions, len(regions))
     spot = map_in_order(lambda region: _spot(region, types, acting_role_in, today), regions, len(regions))
     transfers = map_in_order(partial(_transfers, regions=regions, today=today), regions, len(regions))
-    of_instances = _joined_prices([*on_demand, *spot])
-    of_transfers = _joined_prices(transfers)
+    instance_prices = _joined_prices([*on_demand, *spot])
+    transfer_prices = _joined_prices(transfers)
     return PricesRead(
-        prices=of_instances.rows, transfers=of_transfers.rows, missing=[*of_instances.missing, *of_transfers.missing]
+        prices=instance_prices.rows,
+        transfers=transfer_prices.rows,
+        missing=[*instance_prices.missing, *transfer_prices.missing],
     )
 
 

@@ -148,13 +148,13 @@ def _replace(connection: Connection, *, submission: str, grid: GridRecords) -> i
     lines = Lines.of(grid.storage, grid.bucket, submission_item)
     cancels = grid.ledger.cancels(submission)
     rows = list(run_rows(items, lines, cancels, grid.orchestrator))
-    ended = sum(item.state in FINAL_STATES for item in items)
+    ended_jobs = sum(item.state in FINAL_STATES for item in items)
     delete_rows(connection, runs, runs.c.submission == submission)
     upsert(connection, runs, rows)
     synced = {
         "submission": submission,
         "changed_at": submission_item.changed_at,
-        "open_jobs": submission_item.jobs - ended,
+        "open_jobs": submission_item.jobs - ended_jobs,
     }
     upsert(connection, synced_submissions, [synced])
     return len(rows)

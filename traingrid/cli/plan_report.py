@@ -195,10 +195,12 @@ def _skipped_sentences(plan: Plan) -> list[str]:
 def _total(plan: Plan) -> str:
     text = f"{counted(len(plan.assignments), 'job')}, ${plan.dollars:,.2f}"
     if plan.moves:
-        copied = sum(move.place.dollars for move in plan.moves)
-        text += f"; {counted(len(plan.moves), 'move')} of data for ${copied:,.2f}"
+        copy_dollars = sum(move.place.dollars for move in plan.moves)
+        text += f"; {counted(len(plan.moves), 'move')} of data for ${copy_dollars:,.2f}"
         if len({move.place.uri for move in plan.moves}) < len(plan.moves):
-            total = f"${copied - plan.repeated_dollars:,.2f}, ${plan.dollars - plan.repeated_dollars:,.2f} in total"
+            total = (
+                f"${copy_dollars - plan.repeated_dollars:,.2f}, ${plan.dollars - plan.repeated_dollars:,.2f} in total"
+            )
             text += f", which counts a shared copy for each of its lines (each copy once: {total})"
     amount = "cost, with penalties of lines that are not placed" if plan.shortages else "cost"
     return f"{text}; another plan could save at most {100 * plan.gap:.2f} % of the {amount}"

@@ -70,10 +70,10 @@ def prune(grid_file: Path, folder: str, submission: str, *, yes: bool, output: O
         write_rows(((copy, None) for copy in copies), COPY_ROWS, output)
     if copies:
         echo(copies_sentence(copies))
-    removed = copies if yes or (copies and _is_confirmed(output)) else []
-    if len(removed) < len(copies):
+    copies_to_remove = copies if yes or (copies and _is_confirmed(output)) else []
+    if len(copies_to_remove) < len(copies):
         echo("Nothing was deleted.")
-    reports = [_remove(deployment, copy, echo) for copy in removed]
+    reports = [_remove(deployment, copy, echo) for copy in copies_to_remove]
     if output != "table":
         write_rows(zip_longest(copies, reports), COPY_ROWS, output)
     unpruned = sum(report.result != "pruned" for report in reports)
@@ -102,6 +102,7 @@ def _remove(deployment: Deployment, copy: UnneededCopy, echo: Callable[[str], No
 
 
 def _prune(deployment: Deployment, item: MoveItem) -> Prune:
+    """Return the removal of a copy."""
     home, store = deployment.grid.home, CopyStore(item.region)
     target = S3Uri.parse(item.target)
     outputs = names.output_bucket(deployment.grid.name, deployment.account_of(item.region), item.region)

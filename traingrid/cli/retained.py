@@ -84,8 +84,8 @@ def _row(stack: Finding) -> Retained:
 
 def _stacks(grid: GridSettings) -> list[str]:
     """Return the stacks of the grid that still exist."""
-    of_home = (names.guard_stack, names.control_stack, names.builds_stack, names.images_stack)
-    stacks = [(name_of(grid.name), grid.home) for name_of in of_home]
+    home_stack_names = (names.guard_stack, names.control_stack, names.builds_stack, names.images_stack)
+    stacks = [(name_of(grid.name), grid.home) for name_of in home_stack_names]
     for region in grid.regions:
         stacks += [(names.region_stack(grid.name, region), region), (names.registry_stack(grid.name, region), region)]
     return [name for name, region in stacks if is_there(periodic_client("cloudformation", region), name)]

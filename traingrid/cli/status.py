@@ -125,6 +125,7 @@ def _print_warnings(plane: ControlPlane, out: Console) -> None:
 
 
 def _print_jobs(plane: ControlPlane, submission: str, out: Console, *, watch: bool, is_complete: bool) -> None:
+    """Print the table of jobs, or only the numbers of a large submission; wait for its end with `watch`."""
     if not is_complete and plane.head(submission).jobs > _LARGE:
         overview = watch_overview(plane, submission, out) if watch else plane.overview(submission)
         print_overview(overview, out)

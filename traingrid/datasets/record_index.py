@@ -200,9 +200,13 @@ def estimate(uri: S3Uri, sample: Listed, sizes: Iterable[int], read: Read) -> Es
     requests = read_bytes = 0
     for size in sizes:
         remaining_bytes = max(0, size - FIRST_BYTES)
-        more = math.ceil(remaining_bytes / BLOCK_BYTES) if mean < SMALL_RECORD else round(remaining_bytes / mean)
-        requests += 1 + more
-        read_bytes += min(size, FIRST_BYTES) + (remaining_bytes if mean < SMALL_RECORD else more * _HEADER.size)
+        further_reads = (
+            math.ceil(remaining_bytes / BLOCK_BYTES) if mean < SMALL_RECORD else round(remaining_bytes / mean)
+        )
+        requests += 1 + further_reads
+        read_bytes += min(size, FIRST_BYTES) + (
+            remaining_bytes if mean < SMALL_RECORD else further_reads * _HEADER.size
+        )
     return Estimate(requests=requests, bytes=read_bytes)
 
 

@@ -70,6 +70,7 @@ class Registration:
         return report
 
     def _register(self, marker: Marker, marker_object: MarkerObject, storage: Storage) -> dict[str, Any]:
+        """Record the version or its new replica, run the rules, and return the report."""
         item = self.datasets.find(marker.dataset, marker.version)
         if item:
             _check_unchanged(item, marker, marker_object)
@@ -134,8 +135,8 @@ class Registration:
             target = S3Uri(self.deployment.manifest_bucket, _manifest_key(name, item))
             self.home.write_if_none(target, manifest, "application/jsonl")
             written_rules.add(name)
-        removed = set(item.pending) - set(rules)
-        return self._clear_pending(item, written_rules, removed), errors
+        removed_rules = set(item.pending) - set(rules)
+        return self._clear_pending(item, written_rules, removed_rules), errors
 
     def _clear_pending(self, item: DatasetItem, written_rules: set[str], removed: set[str]) -> DatasetItem:
         """Record that manifests are written, and forget pending rules that were removed from grid.yaml."""

@@ -123,8 +123,12 @@ def finish(event: Mapping[str, Any]) -> None:
             (https://docs.aws.amazon.com/codebuild/latest/userguide/sample-build-notifications.html).
     """
     detail = event["detail"]
-    more = detail["additional-information"]
-    _answer(detail["build-status"], more["environment"]["environment-variables"], more.get("logs", {}).get("deep-link"))
+    details = detail["additional-information"]
+    _answer(
+        detail["build-status"],
+        details["environment"]["environment-variables"],
+        details.get("logs", {}).get("deep-link"),
+    )
 
 
 def wait_for_end(event: Mapping[str, Any], within: float) -> None:

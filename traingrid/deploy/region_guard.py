@@ -125,10 +125,10 @@ class RegionGuard:
         question = event["ResourceType"], event["RequestType"]
         if question == (names.REGIONS_QUESTION, "Update"):
             before, after = event["OldResourceProperties"], event["ResourceProperties"]
-            removed = _removed_regions(before, after)
+            removed_regions = _removed_regions(before, after)
             changes = list(guarded_changes(before, after))
-            if (removed or changes) and self._is_going_on(event):
-                return self._update_problem(removed, changes)
+            if (removed_regions or changes) and self._is_going_on(event):
+                return self._update_problem(removed_regions, changes)
             return ""
         if question == (names.JOBS_QUESTION, "Delete") and self._is_going_on(event):
             return self._deletion_problem(event)
@@ -149,9 +149,9 @@ class RegionGuard:
     def _region_problems(self, removed: Collection[str], lines: Collection[OpenLine]) -> list[str]:
         """Return why Regions cannot leave the grid."""
         reasons = []
-        for region, running in running_jobs(self.inventory, removed).items():
+        for region, running_names in running_jobs(self.inventory, removed).items():
             counter = Counter(line.submission for line in lines if line.may_be_in(region))
-            if open_work := Left(counter, running):
+            if open_work := Left(counter, running_names):
                 reasons.append(
                     f"{region} cannot be removed from the grid: {open_work}; they are in {region} or may move there. "
                     f"Add it to grid.yaml again and wait (`traingrid status`), or cancel them (`traingrid cancel "

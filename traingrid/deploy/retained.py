@@ -79,13 +79,13 @@ def _buckets(grid: GridSettings, account: str) -> Iterator[tuple[str, str, str]]
         names.data_bucket: "uploaded data",
         names.output_bucket: "models, checkpoints and logs of training",
     }
-    called = {
+    purpose_by_pattern = {
         re.compile(re.escape(name_of(grid.name, account, "@")).replace("@", r"([a-z]{2}(?:-[a-z]+)+-\d)")): holds
         for name_of, holds in purposes.items()
     }
     for page in client("s3", grid.home).get_paginator("list_buckets").paginate():
         for bucket in page["Buckets"]:
-            for pattern, holds in called.items():
+            for pattern, holds in purpose_by_pattern.items():
                 if match := pattern.fullmatch(bucket["Name"]):
                     yield bucket["Name"], match[1], holds
 
@@ -138,6 +138,7 @@ def _size(bucket: str, region: str) -> float | None:
 
 
 def _ledger(grid: GridSettings) -> Iterable[Retained]:
+    """Return the ledger's table with its monthly cost and the command that deletes it; nothing without a table."""
     table, region = names.ledger(grid.name), grid.home
     dynamodb = client("dynamodb", region)
     try:

@@ -108,9 +108,9 @@ def _sentence(path: Path, document: YamlDocument, key: KeyPath, details: ErrorDe
         return f"{place} this key is missing. {_example(key, field)}"
     value = _refused_value(document, key, details)
     literal = shown(value) if isinstance(value, str) else json.dumps(value, default=str)  # YAML's true, not True
-    refused = "" if value is None or isinstance(value, dict | list) else f" {literal} is not allowed:"
+    refusal = "" if value is None or isinstance(value, dict | list) else f" {literal} is not allowed:"
     step = _next_step(key, field, value, details)
-    return f"{place}{refused} {violated_rule(details)}. {step}".rstrip()
+    return f"{place}{refusal} {violated_rule(details)}. {step}".rstrip()
 
 
 def violated_rule(details: ErrorDetails) -> str:

@@ -100,6 +100,7 @@ class Image(GridPart):
 
     @model_validator(mode="after")
     def _one_form(self) -> Self:
+        """Reject an image with the keys of several forms, and combinations that do not exist."""
         fields = {name for name in type(self).model_fields if getattr(self, name) is not None}
         self._check_efa()
         if fields - {"python", "efa", "efa_sha256"} not in _FORMS or (self.python and not self.framework):

@@ -450,18 +450,18 @@ class Ledger:
         if on_demand:
             changes["on_demand"] = True
         changes |= backend_field(backend)
-        removed = list(_OF_AN_ATTEMPT)
+        removed_fields = list(_OF_AN_ATTEMPT)
         if reopen:
-            removed.append("on_demand")
+            removed_fields.append("on_demand")
         if backend == DEFAULT_BACKEND:
-            removed.append("backend")
+            removed_fields.append("backend")
         moved = self._table.update(
             key.table_key,
             changes,
             condition,
             {":attempt": key.attempt} | values,
             appended={"tried": [entry]},
-            removed=removed,
+            removed=removed_fields,
         )
         if moved or not reopen:  # after False, a child reads the ledger again and continues from there
             return moved

@@ -123,7 +123,7 @@ def unresolved(rejections: Iterable[Rejection], submissions: Iterable[Submission
         submitted_at[item.manifest] = max(item.uploaded_at or item.claimed_at, submitted_at.get(item.manifest, ""))
     ordered = sorted(rejections, key=lambda rejection: rejection.at)
     last_by_manifest = {rejection.manifest: rejection for rejection in ordered}
-    open_ones = (
+    open_rejections = (
         rejection for rejection in last_by_manifest.values() if rejection.at >= submitted_at.get(rejection.manifest, "")
     )
-    return sorted(open_ones, key=lambda rejection: rejection.at, reverse=True)
+    return sorted(open_rejections, key=lambda rejection: rejection.at, reverse=True)

@@ -236,6 +236,7 @@ class Rules:
 
 
 def _parse_uri(uri: object, next_step: str) -> S3Uri:
+    """Return an S3 URI, and refuse a version, a wildcard and encoded characters in it."""
     if not isinstance(uri, str):
         raise RefusedError("must be text", next_step)
     try:

@@ -77,6 +77,7 @@ def _errors(deployment: Deployment, layouts: FolderLayouts, line: Line) -> list[
 
 
 def _errors_in_each_region(layouts: FolderLayouts, line: Line, job: Job) -> Iterator[LineError]:
+    """Yield an error for each Region in which the folder of a job does not show its channels."""
     if not job.by_layout:
         return
     for region in job.regions:

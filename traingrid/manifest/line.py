@@ -192,7 +192,8 @@ def _fields_of_region(
     grid = deployment.grid
     account = deployment.account_of(region)
     settings = line.settings
-    folder = output = names.output_prefix(grid.name, account, region, *identity)
+    output = names.output_prefix(grid.name, account, region, *identity)
+    folder = output
     bucket = names.output_bucket(grid.name, account, region)
     if settings.output:
         output = f"s3://{bucket}/{settings.output}/"

@@ -113,8 +113,8 @@ class Resources:
         has_foreign_image = job.image and not is_known_image(job.image)  # SageMaker pulls images of algorithms itself
         images = {job.image: self._images(region, job.image)} if has_foreign_image else {}
         data = {uri: self._data(place, uri) for uri, place in self._region_by_uri(job, region).items()}
-        mounted = [channel for channel in job.inputs.values() if channel.file_system]
-        mounts = {channel.location: self._mounts(region, channel) for channel in mounted}
+        mounted_channels = [channel for channel in job.inputs.values() if channel.file_system]
+        mounts = {channel.location: self._mounts(region, channel) for channel in mounted_channels}
         streamed = [channel.uri for channel in job.inputs.values() if _streams_all_objects(channel, job)]
         indices = {uri: self._indices(region, uri) for uri in streamed}
         shared = [job.inputs[name].uri for name in channels_split_by_rank(job.inputs, job.streams)]

@@ -76,8 +76,8 @@ class _Attempt:
         return self.log is not None and not self.runs and (self.has_ended or not self.has_parts)
 
     def points(self) -> Iterator[MetricPoint]:
-        of_log = sorted(self.from_log, key=lambda record: record.time)
-        runs = [self.runs[run] for run in sorted(self.runs)] if self.runs else [of_log]
+        log_records = sorted(self.from_log, key=lambda record: record.time)
+        runs = [self.runs[run] for run in sorted(self.runs)] if self.runs else [log_records]
         for record in drop_superseded(runs):
             for metric, value in record.values.items():
                 yield MetricPoint(
@@ -127,18 +127,18 @@ class MetricHistory:
             TraingridError: A Region does not return the data of a job.
         """
         attempts = self._known_attempts(index)
-        open_ones = [attempt for attempt in attempts if not attempt.complete]
-        for region in {attempt.recorded.region for attempt in open_ones}:
+        open_attempts = [attempt for attempt in attempts if not attempt.complete]
+        for region in {attempt.recorded.region for attempt in open_attempts}:
             self._connect(region)
-        uris_by_attempt = map_in_order(self._new_parts, open_ones, CALLS_AT_ONCE)
-        parts = [(attempt, uri) for attempt, uris in zip(open_ones, uris_by_attempt, strict=True) for uri in uris]
+        uris_by_attempt = map_in_order(self._new_parts, open_attempts, CALLS_AT_ONCE)
+        parts = [(attempt, uri) for attempt, uris in zip(open_attempts, uris_by_attempt, strict=True) for uri in uris]
         contents = list(map_in_order(lambda part: self._records(*part), parts, CALLS_AT_ONCE))
         for (attempt, uri), (prefix, run, records) in zip(parts, contents, strict=True):
             attempt.runs.setdefault(run, []).extend(records)
             attempt.last[prefix] = uri.key
-        for attempt in open_ones:
+        for attempt in open_attempts:
             attempt.complete = attempt.has_ended and bool(attempt.runs or attempt.log is None)
-        with_log = [attempt for attempt in open_ones if attempt.uses_log]
+        with_log = [attempt for attempt in open_attempts if attempt.uses_log]
         list(map_in_order(self._read_log, with_log, CALLS_AT_ONCE))
         return [point for attempt in attempts for point in attempt.points()]
 
@@ -180,13 +180,14 @@ class MetricHistory:
         attempt = self._attempts.get((index, number))
         if attempt is None:
             jobs = self._jobs.get(index, [])
-            attempt = self._attempts[index, number] = _Attempt(
+            attempt = _Attempt(
                 index=index,
                 recorded=recorded,
                 prefixes=tuple(self._prefixes(index, recorded, jobs)),
                 has_parts=any(job.metric_history for job in jobs) and not self._is_isolated,
                 log=MetricLog.of(recorded.training_job, jobs[-1].metrics) if jobs and jobs[-1].metrics else None,
             )
+        self._attempts[index, number] = attempt
         attempt.recorded = recorded
         if attempt.log:  # AWS Batch adds an id to the name of a queued training job when it creates it
             attempt.log.training_job = recorded.training_job

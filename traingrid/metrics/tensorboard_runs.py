@@ -103,7 +103,8 @@ class TensorBoardRuns:
         cached = self._jobs.get(submission)
         if cached is None or cached[0] != len(submission_item.arrays):
             jobs = last_submitted_jobs(self.plane.storage, self.plane.deployment.manifest_bucket, submission_item, warn)
-            self._jobs[submission] = cached = (len(submission_item.arrays), jobs)
+            cached = (len(submission_item.arrays), jobs)
+        self._jobs[submission] = cached
         return cached[1]
 
     def _list_files(self, folder: _EventFolder) -> list[_EventFile]:

@@ -62,6 +62,7 @@ class ModelArchives:
         return self._archives[uri]
 
     def _read_head(self, uri: S3Uri, region: str) -> Archive:
+        """Return the archive's size, its refusal, or neither if it cannot be checked."""
         s3 = client("s3", region, self.deployment.acting_role_in(region))
         try:
             return Archive(size=int(s3.head_object(Bucket=uri.bucket, Key=uri.key)["ContentLength"]))

@@ -85,6 +85,7 @@ class InitialModels:
         return resolved_lines
 
     def _line(self, line: Line, model: InitialModel, errors: list[LineError]) -> Line:
+        """Return a line with the URI of its initial model; append the first problem of the model to `errors`."""
         source = self._source(model)
         if isinstance(source, RefusedError):
             errors.append(_line_error(line, "init_from", str(model), source))

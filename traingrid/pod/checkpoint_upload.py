@@ -124,15 +124,15 @@ class CheckpointUpload:
         changed_paths = [path for path, stamp in stamp_by_path.items() if self._is_changed(path, stamp, final=final)]
         changed_paths.sort(key=lambda path: stamp_by_path[path].modified)  # the last file may refer to earlier ones
         errors = [error for error in map_in_order(self._copy, changed_paths, _FILES_AT_ONCE) if error]
-        removed = [
+        removed_paths = [
             path for path in self.record.copied if path not in stamp_by_path and not (self.folder / path).exists()
         ]
-        for path in removed:
+        for path in removed_paths:
             self._delete(path)
-        if changed_paths or removed:
+        if changed_paths or removed_paths:
             self.record.save()
-            copied = counted(len(changed_paths) - len(errors), "file")
-            logger.info("Copied %s of %s to %s, %d deleted", copied, self.folder, self.target, len(removed))
+            copied_files = counted(len(changed_paths) - len(errors), "file")
+            logger.info("Copied %s of %s to %s, %d deleted", copied_files, self.folder, self.target, len(removed_paths))
         return errors[0] if errors else None
 
     def _is_changed(self, path: str, stamp: _Stamp, *, final: bool) -> bool:

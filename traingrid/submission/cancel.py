@@ -145,7 +145,7 @@ class Canceller:
         report = CancelReport()
         self._stop(target, report)
         self._terminate(submission_item, target, report)
-        self._stop(target, report)
+        self._stop(target, report)  # again: a child may have created a training job before its termination
         return report
 
     def _checked_submission(self, target: CancelTarget) -> SubmissionItem | None:

@@ -100,13 +100,13 @@ def kept(job: TrainingJob, environment: Mapping[str, str], seconds: float = _QUI
         yield
         return
     keeper = _Keeper(_folder(job), job.folders.checkpoints)
-    ended = threading.Event()
-    thread = threading.Thread(target=keeper.run, args=(ended, seconds), name="kernels", daemon=True)
+    end_event = threading.Event()
+    thread = threading.Thread(target=keeper.run, args=(end_event, seconds), name="kernels", daemon=True)
     thread.start()
     try:
         yield
     finally:
-        ended.set()
+        end_event.set()
         thread.join()
         keeper.keep()
 

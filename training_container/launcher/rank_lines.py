@@ -64,11 +64,11 @@ class RankLines:
                 The latter ends a line too, because progress bars print nothing else for a long time.
         """
         for piece in output:
-            before, *tagged = _TAG.split(piece)
-            if before and not tagged:
+            before, *tagged_parts = _TAG.split(piece)
+            if before and not tagged_parts:
                 yield self._untagged(before)
                 continue
-            for rank, stream, text in zip(tagged[::3], tagged[1::3], tagged[2::3], strict=True):
+            for rank, stream, text in zip(tagged_parts[::3], tagged_parts[1::3], tagged_parts[2::3], strict=True):
                 yield from self._append((int(rank), stream), before + self._without_space(text))
                 before = ""
         for key, text in self._unfinished_lines.items():

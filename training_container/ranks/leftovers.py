@@ -119,8 +119,8 @@ def _after_stop(status: int | None) -> int | None:
     if not is_stopping():
         return status
     if status:
-        ended = exit_phrase(os.waitstatus_to_exitcode(status))
-        print(f"Rank {position(os.environ).rank} {ended} after the stop.", flush=True)
+        exit_text = exit_phrase(os.waitstatus_to_exitcode(status))
+        print(f"Rank {position(os.environ).rank} {exit_text} after the stop.", flush=True)
     _wait_for_other_ranks()
     return 0
 

@@ -117,12 +117,12 @@ def run_shell(program: Path, arguments: list[str]) -> None:
             while is_stopping() and _has_processes(process.pid):  # a shell without a trap ends before its programs
                 time.sleep(0.1)
     except OSError as error:
-        ended = f"{program.name} names {shell[0]} in its first line, which this image cannot run: {error.strerror}."
+        problem = f"{program.name} names {shell[0]} in its first line, which this image cannot run: {error.strerror}."
     else:
         if not status or is_stopping():
             return
-        ended = f"{program.name} {exit_phrase(status)}.{likely_cause(status)}"
-    report_and_end(ScriptError, ScriptError(ended), None)
+        problem = f"{program.name} {exit_phrase(status)}.{likely_cause(status)}"
+    report_and_end(ScriptError, ScriptError(problem), None)
 
 
 def _has_processes(group: int) -> bool:

@@ -85,8 +85,8 @@ def save(parent: Path, step: int, tensors: Mapping[str, Any], *, keep: int = 3, 
                 f"{step_and_state}. All ranks must save the same step and state together."
             )
     writing = files.writing_folder(parent, max(number for number, _ in proposals), step)
-    copied = _stager().stage(dict(tensors))
-    background.start(lambda: _write(writing, copied, {"step": step, "state": state}, max(1, keep)))
+    staged_tensors = _stager().stage(dict(tensors))
+    background.start(lambda: _write(writing, staged_tensors, {"step": step, "state": state}, max(1, keep)))
     return files.final(writing)
 
 

@@ -102,13 +102,14 @@ class Training:
     def start(self) -> None:
         """Synchronize all ranks to the newest checkpoint, or without one to the initial model or state."""
         # Horovod 5: all ranks start from rank 0's weights, optimizer state and progress.
-        self.saved = saved = resume(self.checkpoints)
-        continuing = self.state.resume(saved) if saved else self.begin()
+        saved = resume(self.checkpoints)
+        self.saved = saved
+        start_sentence = self.state.resume(saved) if saved else self.begin()
         # Horovod 6: only rank 0 writes checkpoints, the log, TensorBoard's events and the model.
         if self.ranks.is_main:
             self.reporter = Reporter(self.folders, self.config, continues=saved is not None)
             precision, ranks = policy(self.config), self.ranks.size
-            print(f"Training {self.config.model} in {precision} on {ranks} rank(s). {continuing}".rstrip())
+            print(f"Training {self.config.model} in {precision} on {ranks} rank(s). {start_sentence}".rstrip())
 
     def begin(self) -> str:
         """Begin with the weights of the initial model, if the job has one, and return a message about it."""
@@ -264,7 +265,8 @@ class Training:
         """Save a checkpoint, and return it on rank 0. All ranks take part."""
         average_batch_norm_statistics(self.step.statistics)
         self.check_weights()
-        self.saved = progress = self.state.progress
+        progress = self.state.progress
+        self.saved = progress
         return self.checkpoints.save(progress, best=best) if self.ranks.is_main else None
 
     def check_weights(self) -> None:

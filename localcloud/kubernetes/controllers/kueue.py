@@ -94,12 +94,14 @@ class Kueue(Controller):
 
     def _release_absent(self) -> None:
         """Release the capacity of jobs that have ended, or are gone."""
-        running = set()
+        running_uids = set()
         for resource in (JOB, MPI_JOB_RESOURCE):
             jobs, _ = self.client.store.all(resource, where=lambda entry: not _has_ended(entry))
-            running |= {entry["metadata"]["uid"] for entry in jobs}
+            running_uids |= {entry["metadata"]["uid"] for entry in jobs}
         with self._lock:
-            self._reservations = {uid: reservation for uid, reservation in self._reservations.items() if uid in running}
+            self._reservations = {
+                uid: reservation for uid, reservation in self._reservations.items() if uid in running_uids
+            }
 
 
 def _queue(job: Object) -> str:

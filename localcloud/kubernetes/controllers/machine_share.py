@@ -74,8 +74,8 @@ class MachineShares:
         pods, _ = self._client.store.all(POD)
         needed = set()
         for pod in pods:
-            ended = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
-            if self._runs(pod["metadata"]["uid"]) or not ended:
+            has_ended = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+            if self._runs(pod["metadata"]["uid"]) or not has_ended:
                 needed.add(root_of(self._client, pod)["metadata"]["uid"])
         for uid in set(self._shares) - needed:
             self._shares.pop(uid).given_up.set()

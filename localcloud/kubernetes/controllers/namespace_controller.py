@@ -63,6 +63,7 @@ class NamespaceController(Controller):
         return None
 
     def _content(self, namespace: str) -> list[tuple[Resource, Object]]:
+        """Return the objects of a namespace, each with its kind."""
         kinds = (api_resource for api_resource in self.client.api.resources if api_resource.namespaced)
         return [(kind, entry) for kind in kinds for entry in self.client.store.all(kind, namespace)[0]]
 

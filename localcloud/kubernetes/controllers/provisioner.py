@@ -59,8 +59,8 @@ class Provisioner:
             self._events.warning(pod, "FailedScheduling", text)
             return None
         root = root_of(self._client, pod)["metadata"]["uid"]
-        kinds = [kind for kind in _asked_types(pod) or general(self._region) if kind in offered(self._region)]
-        for kind in kinds:
+        instance_types = [kind for kind in _asked_types(pod) or general(self._region) if kind in offered(self._region)]
+        for kind in instance_types:
             for spot in (False, True):
                 node = self._node(kind, spot=spot)
                 if misfits(pod, node, pods, nodes):
@@ -71,7 +71,7 @@ class Provisioner:
                 self._events.warning(pod, "InsufficientCapacityError", text)
                 return None
         reason = "which met the scheduling requirements and the required offering had the required resources"
-        text = f"no instance type {reason if kinds else 'met all requirements'}"
+        text = f"no instance type {reason if instance_types else 'met all requirements'}"
         self._events.warning(
             pod, "FailedScheduling", f'Failed to schedule pod, incompatible with nodepool "default", {text}'
         )

@@ -120,12 +120,12 @@ class Kubelet(Controller):
 
     def _end_others(self, key: Key, uid: str) -> None:
         """Kill the processes of pods that were removed from the API, and remove their files."""
-        for removed in self._uids.get(key, set()) - {uid}:
-            if worker := self._workers.pop(removed, None):
+        for removed_uid in self._uids.get(key, set()) - {uid}:
+            if worker := self._workers.pop(removed_uid, None):
                 worker.lose()
                 worker.join()
-            self._agent.remove(removed)
-            self._measured_at.pop(removed, None)
-            self._uids[key].discard(removed)
+            self._agent.remove(removed_uid)
+            self._measured_at.pop(removed_uid, None)
+            self._uids[key].discard(removed_uid)
         if not uid:
             self._uids.pop(key, None)

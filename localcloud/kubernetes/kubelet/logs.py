@@ -76,12 +76,12 @@ class ContainerLog:
             with self._changed:
                 position = max(position, self._first_number)
                 lines = self._lines[position - self._first_number :]
-                ended = self._has_ended
-                if not lines and not ended:
+                has_ended = self._has_ended
+                if not lines and not has_ended:
                     self._changed.wait(_STEP_SECONDS)
             yield from lines
             position += len(lines)
-            if ended and not lines:
+            if has_ended and not lines:
                 return
 
 

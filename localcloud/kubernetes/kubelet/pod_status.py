@@ -73,8 +73,8 @@ class PodStatus:
         return "Running" if started else "Pending"
 
     def _conditions(self) -> list[dict[str, Any]]:
-        late = [container for container in self._init if not _is_initialized(container)]
-        initialized = not late or any(container.group for container in self._main)
+        uninitialized = [container for container in self._init if not _is_initialized(container)]
+        initialized = not uninitialized or any(container.group for container in self._main)
         ready = not self._phase and all(container.runs for container in self._main) and initialized
         has_begun = any(container.group or container.terminated for container in (*self._init, *self._main))
         conditions = [
@@ -84,7 +84,7 @@ class PodStatus:
         if self._phase == "Succeeded":
             conditions[1] = _condition("Initialized", holds=True, reason="PodCompleted")
         if not initialized:
-            names = " ".join(container.name for container in late)
+            names = " ".join(container.name for container in uninitialized)
             conditions[1]["message"] = f"containers with incomplete status: [{names}]"
         reason = _REASON_OF_PHASE.get(self._phase, "ContainersNotReady")
         for kind in ("Ready", "ContainersReady"):

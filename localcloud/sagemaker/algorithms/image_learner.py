@@ -83,8 +83,10 @@ def _checked_labels(job: AlgorithmJob, channel: str, labels: list[int]) -> list[
 
 def _objects(job: AlgorithmJob, channel: str) -> list[int]:
     """Return the number of objects of each image."""
-    of_images = map(_boxes, _labels(job, channel)) if _is_recordio(job, channel) else _annotated_labels(job, channel)
-    labels_by_image = list(of_images)
+    labels_of_images = (
+        map(_boxes, _labels(job, channel)) if _is_recordio(job, channel) else _annotated_labels(job, channel)
+    )
+    labels_by_image = list(labels_of_images)
     _checked_labels(job, channel, [label for labels in labels_by_image for label in labels])
     return [len(labels) for labels in labels_by_image]
 

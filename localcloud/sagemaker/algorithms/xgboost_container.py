@@ -93,8 +93,12 @@ _COMBINATIONS: tuple[Callable[[Mapping[str, str]], str], ...] = (
 
 def _pipe_problem(job: AlgorithmJob, version: str) -> str:
     piped = any(config["TrainingInputMode"] == "Pipe" for config in job.channels.values())
-    late = VERSIONS.index(version) > VERSIONS.index(RECORD.tables["last_with_pipe"])
-    return "Pipe mode is no longer supported. Please use Fast File mode (default) instead." if piped and late else ""
+    is_after_pipe = VERSIONS.index(version) > VERSIONS.index(RECORD.tables["last_with_pipe"])
+    return (
+        "Pipe mode is no longer supported. Please use Fast File mode (default) instead."
+        if piped and is_after_pipe
+        else ""
+    )
 
 
 def _gpu_problem(job: AlgorithmJob, version: str) -> str:

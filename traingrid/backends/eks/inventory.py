@@ -204,6 +204,7 @@ class EksInventory:
                 yield job
 
     def _training_job(self, listed: _Listed, pods: list[Pod]) -> TrainingJob | None:
+        """Return the training job of an object; None if the name is not one of this grid."""
         arn = self._jobs.client.cluster.arn
         cluster_job = ClusterJob(kind=listed.kind, object=listed.entry, pods=pods, cluster_arn=arn)
         identity = names.parse_training_job(self._grid, cluster_job.name)

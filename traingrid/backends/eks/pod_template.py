@@ -244,11 +244,11 @@ def _claims_and_mounts(training_object: TrainingObject) -> Iterator[tuple[str, d
     """
     for channel in training_object.request["InputDataConfig"]:
         source = channel["DataSource"]
-        mounted = source.get("FileSystemDataSource")
-        if mounted:
-            claim = training_object.cluster.file_system_volumes[mounted["FileSystemId"]]
-            path = mounted["DirectoryPath"].strip("/")
-            path = path.partition("/")[2] if mounted["FileSystemType"] == "FSxLustre" else path
+        file_system = source.get("FileSystemDataSource")
+        if file_system:
+            claim = training_object.cluster.file_system_volumes[file_system["FileSystemId"]]
+            path = file_system["DirectoryPath"].strip("/")
+            path = path.partition("/")[2] if file_system["FileSystemType"] == "FSxLustre" else path
         elif channel["InputMode"] == "FastFile":
             bucket, _, path = source["S3DataSource"]["S3Uri"].removeprefix("s3://").partition("/")
             claim = training_object.cluster.s3_volumes[bucket]

@@ -152,15 +152,17 @@ class Pod:
 
         Zero if the cluster ended it at an unknown time: the programs on other hosts fail because they have lost it.
         """
-        failed = (state for state in map(self._terminated_state, (PREPARE, TRAIN, RESULTS)) if state.get("exitCode"))
-        ends = [end for state in failed if (end := seconds_of(state.get("finishedAt"))) is not None]
+        failed_states = (
+            state for state in map(self._terminated_state, (PREPARE, TRAIN, RESULTS)) if state.get("exitCode")
+        )
+        ends = [end for state in failed_states if (end := seconds_of(state.get("finishedAt"))) is not None]
         return min(ends, default=0.0 if self.disruption else float("inf"))
 
     @property
     def training(self) -> tuple[float, float] | None:
         """The start and end of the training, in seconds since 1970; None before its end."""
-        ended = self._terminated_state(TRAIN)
-        start, end = seconds_of(ended.get("startedAt")), seconds_of(ended.get("finishedAt"))
+        end_state = self._terminated_state(TRAIN)
+        start, end = seconds_of(end_state.get("startedAt")), seconds_of(end_state.get("finishedAt"))
         return (start, end) if start is not None and end is not None else None
 
     @property
@@ -189,13 +191,18 @@ class Pod:
 
         Sidecars are left out, because the kubelet ends them.
         """
-        running = (
+        running_containers = (
             container
             for container in self._status.get("containerStatuses") or []
             if "running" in (container.get("state") or {})
         )
         return next(
-            (str(container["name"]) for container in running if self.has_trained and container["name"] != TRAIN), ""
+            (
+                str(container["name"])
+                for container in running_containers
+                if self.has_trained and container["name"] != TRAIN
+            ),
+            "",
         )
 
     @property
@@ -299,21 +306,25 @@ class Pod:
         Without a better sign, an exit code of a signal shows it: a namespace that is being deleted has no new events.
         """
         interrupted = self.interrupted_at
-        ended = seconds_of(self._terminated_state(TRAIN).get("finishedAt"))
+        ended_at = seconds_of(self._terminated_state(TRAIN).get("finishedAt"))
         if interrupted is None:
             return False
         was_killed = self.exit_code in _BY_SIGNAL and self.exit_reason != OUT_OF_MEMORY
-        is_later = ended is None or ended >= interrupted  # times are whole seconds
+        is_later = ended_at is None or ended_at >= interrupted  # times are whole seconds
         return is_later or (self.has_late_deletion and was_killed)
 
     @property
     def preparation_failure(self) -> str:
         """The message of `prepare` if it failed, in SageMaker's words; empty otherwise."""
-        ended = self._terminated_state(PREPARE)
-        if not ended.get("exitCode"):
+        end_state = self._terminated_state(PREPARE)
+        if not end_state.get("exitCode"):
             return ""
-        lines = str(ended.get("message") or "").strip().splitlines()
-        return lines[-1] if lines else f"It ended with exit code {ended['exitCode']} ({ended.get('reason', 'Error')})"
+        lines = str(end_state.get("message") or "").strip().splitlines()
+        return (
+            lines[-1]
+            if lines
+            else f"It ended with exit code {end_state['exitCode']} ({end_state.get('reason', 'Error')})"
+        )
 
     @property
     def exit_code(self) -> int | None:
@@ -337,15 +348,15 @@ class Pod:
 
         Without a message: only an error if the container failed, empty otherwise.
         """
-        ended = self._terminated_state(RESULTS)
-        message = str(ended.get("message") or "")
+        end_state = self._terminated_state(RESULTS)
+        message = str(end_state.get("message") or "")
         try:
             fields = json_object(message)
         except JsonError:
-            if not ended.get("exitCode"):
+            if not end_state.get("exitCode"):
                 return Results()
             lines = message.strip().splitlines()
-            error = f"it ended with exit code {ended['exitCode']} ({ended.get('reason', 'Error')})"
+            error = f"it ended with exit code {end_state['exitCode']} ({end_state.get('reason', 'Error')})"
             return Results(error=f"{error}: {lines[-1]}" if lines else error)
         artifact, failure, error = (str(fields.get(name) or "") for name in ("artifact", "failure", "error"))
         return Results(artifact=artifact, failure=failure, error=error)
@@ -374,10 +385,10 @@ class Pod:
 
         The exit code of SIGKILL alone is no evidence: others send this signal, too.
         """
-        ended = self._terminated_state(container)
-        if ended.get("reason") != OUT_OF_MEMORY:
+        end_state = self._terminated_state(container)
+        if end_state.get("reason") != OUT_OF_MEMORY:
             return ""
-        return f"Out of memory on host {self.host + 1} ({OUT_OF_MEMORY}), exit code: {ended.get('exitCode')}"
+        return f"Out of memory on host {self.host + 1} ({OUT_OF_MEMORY}), exit code: {end_state.get('exitCode')}"
 
     def runs(self, container: str) -> bool:
         """Return True if a container runs."""

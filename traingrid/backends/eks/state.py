@@ -49,11 +49,11 @@ def describe_cluster_job(cluster_job: ClusterJob, now: float | None = None) -> T
         now: The present time, in seconds since 1970; None for this machine's time.
     """
     now = time.time() if now is None else now
-    job_state, late = _state_of(cluster_job, now), overdue_reason(cluster_job, now)
+    job_state, overdue = _state_of(cluster_job, now), overdue_reason(cluster_job, now)
     return TrainingJobDescription(
         state=job_state.state,
         phase=job_state.phase,
-        reason=late if late and job_state.state == JobState.IN_PROGRESS else job_state.reason,
+        reason=overdue if overdue and job_state.state == JobState.IN_PROGRESS else job_state.reason,
         failure=job_state.failure,
         artifact=job_state.artifact,
         arn=f"{cluster_job.cluster_arn}/{cluster_job.namespace}/{cluster_job.kind.plural}/{cluster_job.name}/{cluster_job.uid}",
@@ -94,8 +94,8 @@ def failure_to_note(cluster_job: ClusterJob, pods: Sequence[Pod]) -> str:
 
     The pods will be gone when their end is read.
     """
-    failed = sorted((pod for pod in pods if pod.exit_code), key=lambda pod: (pod.failed_at, pod.host))
-    failed_state = _failed_pod(cluster_job, failed[0]) if failed else None
+    failed_pods = sorted((pod for pod in pods if pod.exit_code), key=lambda pod: (pod.failed_at, pod.host))
+    failed_state = _failed_pod(cluster_job, failed_pods[0]) if failed_pods else None
     return json.dumps(asdict(failed_state)) if failed_state else ""
 
 
@@ -158,6 +158,7 @@ def _has_failed_by_itself(cluster_job: ClusterJob) -> bool:
 
 
 def _decide_state(cluster_job: ClusterJob, now: float) -> _State:
+    """Return the state by the conditions of the object; it ends only when its pods are gone."""
     if cluster_job.completion_condition:
         if cluster_job.pods_left:
             return _State(state=JobState.IN_PROGRESS, phase="Uploading")
@@ -167,11 +168,8 @@ def _decide_state(cluster_job: ClusterJob, now: float) -> _State:
             return _State(state=JobState.STOPPING, phase="Stopping")
         return _end_by_pods(cluster_job) or _stop_state(cluster_job)
     if cluster_job.failure_condition:
-        return (
-            _State(state=JobState.IN_PROGRESS, phase="Uploading")
-            if cluster_job.pods_left
-            else _failure_state(cluster_job)
-        )
+        is_uploading = bool(cluster_job.pods_left)
+        return _State(state=JobState.IN_PROGRESS, phase="Uploading") if is_uploading else _failure_state(cluster_job)
     phase, reason = phase_of(cluster_job, now)
     return _State(state=JobState.IN_PROGRESS, phase=phase, reason=reason)
 
@@ -224,14 +222,15 @@ def _end_by_pods(cluster_job: ClusterJob) -> _State | None:
         return not pod.was_interrupted and end is not None and (end < deleted_at or not stopped_for)
 
     own_pods = [pod for pod in cluster_job.pods if is_own(pod)]
-    failed = [pod for pod in own_pods if pod.has_failed and not pod.uploaded_late]
-    for pod in sorted(failed, key=lambda pod: (pod.failed_at, pod.host)):
+    failed_pods = [pod for pod in own_pods if pod.has_failed and not pod.uploaded_late]
+    for pod in sorted(failed_pods, key=lambda pod: (pod.failed_at, pod.host)):
         if failed_state := _failed_pod(cluster_job, pod):
             return failed_state
-    return _completion_state(cluster_job) if len(own_pods) >= cluster_job.hosts and not failed else None
+    return _completion_state(cluster_job) if len(own_pods) >= cluster_job.hosts and not failed_pods else None
 
 
 def _stop_state(cluster_job: ClusterJob) -> _State:
+    """Return the end of a deleted training job by the reason that is noted at its object."""
     stopped_for = cluster_job.annotations.get(labels.STOPPED_FOR, "")
     message = cluster_job.annotations.get(labels.STOPPED_BECAUSE, "")
     if stopped_for == "capacity":
@@ -241,11 +240,9 @@ def _stop_state(cluster_job: ClusterJob) -> _State:
         return _overtime_state(cluster_job)
     if stopped_for in FAILURES:
         return _failure(message, stopped_for)
-    reason = (
-        ""
-        if stopped_for
-        else f"The {cluster_job.kind.kind} {cluster_job.name} was deleted in the cluster, but not by traingrid."
-    )
+    reason = ""
+    if not stopped_for:
+        reason = f"The {cluster_job.kind.kind} {cluster_job.name} was deleted in the cluster, but not by traingrid."
     return _State(state=JobState.STOPPED, phase="Stopped", reason=reason)
 
 

@@ -14,6 +14,8 @@ from traingrid.grid.deployment import Deployment
 from traingrid.job.ownership import is_of_grid
 
 _SERVICE_JOB = ":service-job/"
+_STATUSES = {"InProgress": ACTIVE, "Stopping": STARTED}
+"""The statuses of the service jobs whose training jobs may have a state."""
 
 
 class QueuedInventory:
@@ -36,8 +38,9 @@ class QueuedInventory:
         return chain(self._service_jobs(state, submission), self._sagemaker.listed(state, submission, window))
 
     def _service_jobs(self, state: str, submission: str) -> Iterator[TrainingJob]:
+        """Yield the service jobs of a state or a submission as training jobs, and remember their ids."""
         # A waiting job is never Stopping, because it ends at once. For one submission, one list by name has all states.
-        statuses = {"InProgress": ACTIVE, "Stopping": STARTED}.get(state, ()) if not submission else ()
+        statuses = () if submission else _STATUSES.get(state, ())
         for job in self._jobs.summaries(f"{self._grid}-{submission}", statuses):
             identity = names.parse_training_job(self._grid, job["jobName"])
             if not identity or submission not in ("", identity.submission) or state not in ("", state_of(job)):

@@ -97,11 +97,11 @@ def training_job_names(job: Mapping[str, Any]) -> list[str]:
     """
     arn = job.get("latestAttempt", {}).get("serviceResourceId", {}).get("value", "")
     name = names.name_of_arn(str(arn))
-    spelled = [
+    spellings = [
         name,
         *(f"{prefix}{name[len(prefix) :]}" for prefix in names.QUEUED_PREFIXES if _begins_with(name, prefix)),
     ]
-    return list(dict.fromkeys(filter(None, spelled)))
+    return list(dict.fromkeys(filter(None, spellings)))
 
 
 def state_of(job: Mapping[str, Any]) -> JobState:

@@ -219,8 +219,8 @@ def fingerprint(training_job: Mapping[str, Any]) -> str:
 
 def _data_identity(source: Mapping[str, Any]) -> str | list[str] | None:
     """Return what identifies a channel's data: its URI, or its file system and folder."""
-    if mounted := source.get("FileSystemDataSource"):
-        return [mounted.get(key, "") for key in ("FileSystemId", "DirectoryPath", "FileSystemAccessMode")]
+    if file_system := source.get("FileSystemDataSource"):
+        return [file_system.get(key, "") for key in ("FileSystemId", "DirectoryPath", "FileSystemAccessMode")]
     uri: str | None = source.get("S3DataSource", {}).get("S3Uri")
     return uri
 

@@ -77,6 +77,7 @@ _VPCS = "VPCs per Region"
 
 
 def _quota_needs(grid: GridSettings) -> Iterator[QuotaNeed]:
+    """Yield the control plane's needs of AWS Batch, CodeBuild and Lambda."""
     children = grid.orchestrator
     yield QuotaNeed(
         service="fargate",

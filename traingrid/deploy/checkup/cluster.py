@@ -263,6 +263,7 @@ def _entry(cluster: CheckedCluster, subject: str, principal: str, part: Part) ->
 
 
 def _association(cluster: CheckedCluster, subject: str) -> Finding:
+    """Check that Pod Identity gives the pods' service account the execution role."""
     settings = cluster.settings
     eks = client("eks", cluster.region, cluster.role)
     selection = {

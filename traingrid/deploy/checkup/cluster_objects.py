@@ -207,9 +207,9 @@ class _Objects:
 
     def _mpi(self, setting: str) -> Iterator[Finding]:
         """Check that the cluster serves MPIJobs, which `setting` requires, and the version of their operator."""
-        served = self._look(_MPI_JOBS, "list mpijobs", partial(self._mpi_jobs, setting))
-        yield served
-        if served.verdict is not Verdict.WRONG:
+        finding = self._look(_MPI_JOBS, "list mpijobs", partial(self._mpi_jobs, setting))
+        yield finding
+        if finding.verdict is not Verdict.WRONG:
             yield self._look("mpi-operator", "list deployments", partial(mpi_operator, self._cluster, self._client))
 
     def _mpi_jobs(self, setting: str) -> Finding:

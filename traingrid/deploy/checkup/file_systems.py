@@ -44,6 +44,7 @@ def mounts(settings: Region, region: str, role: ActingRole | None = None) -> Ite
 
 
 def _look(file_system: str, kind: str, settings: Region, region: str, role: ActingRole | None) -> Finding:
+    """Check that jobs can mount a file system: its type, network, zones and security groups."""
     good = Finding(region=region, subject=f"file system {file_system}", verdict=Verdict.GOOD, reason=kind)
     mountable = file_systems.mountable(file_system, kind, region, role)
     if mountable is None:

@@ -26,6 +26,7 @@ def notifications(grid: GridSettings) -> Iterator[Finding]:
 
 
 def _topic(grid: GridSettings) -> Finding:
+    """Check that the topic of notifications exists and has confirmed subscriptions only."""
     stacks = client("cloudformation", grid.home).describe_stacks(StackName=names.control_stack(grid.name))["Stacks"]
     outputs = {output["OutputKey"]: output["OutputValue"] for output in stacks[0].get("Outputs", [])}
     if "NotificationTopic" not in outputs:

@@ -116,6 +116,7 @@ def check_quotas(region: str, needs: list[Need], role: ActingRole | None = None)
 
 
 def _finding(need: Need, quota: dict[str, Any] | None) -> Finding:
+    """Compare the quota with the needs of one job and of all jobs."""
     finding = partial(Finding, region=need.region, subject=need.quota)
     if quota is None:
         fix = "choose another instance type, or remove the Region from grid.yaml"

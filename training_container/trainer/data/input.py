@@ -153,18 +153,18 @@ class ValidationData:
         size = self._config.batch_size
         images = self._dataset.images(epoch, 0, repeat=False, train=False)
         batches = iter(_prefetched(images.batch(size)))
-        read = 0
+        records_read = 0
         cut = False
         for images, labels in self._corrupt.checked(batches, epoch=epoch, first=0, size=size):
             if cut := stop_requested():
                 break
-            read += int(labels.shape[0])
+            records_read += int(labels.shape[0])
             yield images, labels, tf.ones(tf.shape(labels))
         if any_rank(cut):
             raise StopRequestedError
         self._corrupt.report(epoch)
         if self._config.validation_records:
-            check_total(self._channel.name, read + self._corrupt.count, self._config.validation_records)
+            check_total(self._channel.name, records_read + self._corrupt.count, self._config.validation_records)
 
 
 def training_data(config: Config, folders: Folders | None = None) -> TrainingData:

@@ -87,25 +87,26 @@ class Lockstep:
                 break
             step += 1
             yield batch
-        remainder = _records(batch) + sum(_records(more) for more in batches)
+        remainder = _records(batch) + sum(_records(batch_of_rest) for batch_of_rest in batches)
         self._remember(step, remainder)
 
     def _remember(self, steps: int, remainder: int) -> None:
         """Exchange the number of records that every rank has read, and store the number of steps."""
         remainders = hvd.allgather(tf.constant([remainder], tf.int64), name="remainder_of_records").numpy().tolist()
-        read = [steps * self._batch_size + records for records in remainders]
+        records_by_rank = [steps * self._batch_size + records for records in remainders]
+        fewest, total = min(records_by_rank), sum(records_by_rank)
         if steps == 0:
             raise LockstepError(
                 f"Channel {self._channel} has too few records for a batch of {self._batch_size} on every rank: rank "
-                f"{read.index(min(read))} has {min(read)}, all ranks have {sum(read)}. Reduce batch_size, start fewer "
+                f"{records_by_rank.index(fewest)} has {fewest}, all ranks have {total}. Reduce batch_size, start fewer "
                 "ranks, or check the channel's S3 prefix."
             )
-        if sum(read) < self._min_images and self._exact:
-            raise LockstepError(missing(self._channel, sum(read), self._min_images))
-        has_changed = (steps, sum(read)) != (self.steps, self.images)
-        self.steps, self.images = steps, sum(read)
+        if total < self._min_images and self._exact:
+            raise LockstepError(missing(self._channel, total, self._min_images))
+        has_changed = (steps, sum(records_by_rank)) != (self.steps, self.images)
+        self.steps, self.images = steps, sum(records_by_rank)
         if hvd.rank() == 0 and has_changed:
-            print(epoch_of(self._channel, read, steps, self._batch_size))
+            print(epoch_of(self._channel, records_by_rank, steps, self._batch_size))
 
     def _is_full(self, batch: Batch | None) -> bool:
         return batch is not None and _records(batch) == self._batch_size

@@ -245,9 +245,9 @@ def files(  # noqa: PLR0913  # one for each fact of a channel
 ) -> FileChannel:
     """Return a channel of files. Count its records now, while all ranks are here: later, a rank might be alone."""
     part = is_a_part(settings, place)
-    mounted = settings.get("TrainingInputMode") == "FastFile" or is_mounted(folder)
+    reads_mount = settings.get("TrainingInputMode") == "FastFile" or is_mounted(folder)
     count = count_together(name, folder, folders.checkpoints, place, among_local=part)
-    channel = FileChannel(name, folder, place, reading, among_local=part, mounted=mounted, count=count)
+    channel = FileChannel(name, folder, place, reading, among_local=part, mounted=reads_mount, count=count)
     if channel.reads_ranges:
         _ = channel.index
     return channel

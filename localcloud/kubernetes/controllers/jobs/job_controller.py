@@ -186,10 +186,10 @@ class JobController(Controller):
         """
         released, failed = [], state.has_failed
         for pod in pods:
-            ended = phase_of(pod) == "Succeeded" or has_failed(pod, job)
-            if not _has_finalizer(pod) or not (ended or state.target or "deletionTimestamp" in job["metadata"]):
+            has_ended = phase_of(pod) == "Succeeded" or has_failed(pod, job)
+            if not _has_finalizer(pod) or not (has_ended or state.target or "deletionTimestamp" in job["metadata"]):
                 continue
-            if failed and not ended and verdict(job, pod).counts:
+            if failed and not has_ended and verdict(job, pod).counts:
                 state.add_failed(pod)
             released.append(pod)
         if not released and not state.has_uncounted:
@@ -275,9 +275,9 @@ def _policy_failure(job: Object, pods: list[Object]) -> str:
 
 def _rest_of_back_off(job: Object, state: JobState, pods: list[Object]) -> float:
     """Return the seconds until a failed pod may be replaced: 10, 20, 40 ... after the last failure."""
-    failed = [pod for pod in pods if has_failed(pod, job)]
-    ends = [end for pod in failed for end in _ends(pod)]
-    failures = max(state.failures, len(failed))  # pods that a policy ignores are replaced as late as others
+    failed_pods = [pod for pod in pods if has_failed(pod, job)]
+    ends = [end for pod in failed_pods for end in _ends(pod)]
+    failures = max(state.failures, len(failed_pods))  # pods that a policy ignores are replaced as late as others
     if not failures or not ends:
         return 0.0
     return float(min(_FIRST_BACK_OFF * 2.0 ** (failures - 1), _MAX_BACK_OFF) - seconds_since(max(ends)))

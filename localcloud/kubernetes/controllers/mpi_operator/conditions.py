@@ -37,12 +37,12 @@ def set_condition(status: Status, kind: str, reason: str, message: str, *, value
         return False
     transition_time = current["lastTransitionTime"] if current and current["status"] == text else now
     new = {"type": kind, "status": text, "lastUpdateTime": now, "lastTransitionTime": transition_time}
-    of_other_types = [
+    other_conditions = [
         other_condition for other_condition in status.get("conditions") or [] if other_condition["type"] != kind
     ]
     if kind in ("Failed", "Succeeded"):
-        for other_condition in of_other_types:
+        for other_condition in other_conditions:
             if other_condition["type"] in ("Running", "Failed"):
                 other_condition["status"] = "False"
-    status["conditions"] = [*of_other_types, {**new, "reason": reason, "message": message}]
+    status["conditions"] = [*other_conditions, {**new, "reason": reason, "message": message}]
     return True

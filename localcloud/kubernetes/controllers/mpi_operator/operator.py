@@ -155,8 +155,8 @@ class MpiOperator(Controller):
             pod = self._owned_object(job, POD, objects.worker_name(job, index))
             if pod is None or "deletionTimestamp" in pod["metadata"]:
                 continue
-            ended = pod["status"].get("phase") not in ("Running", "Pending")
-            if not ended or job["spec"]["runPolicy"]["cleanPodPolicy"] != "Running":
+            has_ended = pod["status"].get("phase") not in ("Running", "Pending")
+            if not has_ended or job["spec"]["runPolicy"]["cleanPodPolicy"] != "Running":
                 self.client.delete(POD, pod["metadata"]["namespace"], pod["metadata"]["name"])
         status.setdefault("replicaStatuses", {})["Worker"] = {}
 
@@ -167,7 +167,7 @@ class MpiOperator(Controller):
         job_text = f"MPIJob {job['metadata']['namespace']}/{job['metadata']['name']}"
         self._set_suspended(job, status, suspended=suspended)
         counts = status.setdefault("replicaStatuses", {})
-        running = self._count_launcher(job, status, launcher, job_text) if launcher else 0
+        running_launchers = self._count_launcher(job, status, launcher, job_text) if launcher else 0
         phases = [pod["status"].get("phase") for pod in workers]
         phase_by_count = {"active": "Running", "succeeded": "Succeeded", "failed": "Failed"}
         counts["Worker"] = {name: phases.count(phase) for name, phase in phase_by_count.items() if phase in phases}
@@ -182,7 +182,7 @@ class MpiOperator(Controller):
             if condition(status, "Running") is None:
                 message = f"{job_text} is finished but Running condition was never set."
                 set_condition(status, "Running", "MPIJobRunning", message, value=False)
-        elif running and phases.count("Running") == len(workers):
+        elif running_launchers and phases.count("Running") == len(workers):
             set_condition(status, "Running", "MPIJobRunning", f"{job_text} is running.")
             self._events.normal(job, "MPIJobRunning", f"{job_text} is running")
 
@@ -199,7 +199,7 @@ class MpiOperator(Controller):
     def _count_launcher(self, job: Object, status: dict[str, Any], launcher: Object, job_text: str) -> int:
         """Count the launcher's pods, and end the MPIJob when the launcher has ended; return the running pods."""
         pods = self.client.dependents(launcher, POD)
-        running = len([pod for pod in pods if pod["status"].get("phase") == "Running"])
+        running_pods = len([pod for pod in pods if pod["status"].get("phase") == "Running"])
         launcher_status = launcher.get("status") or {}
         counts = {"failed": launcher_status["failed"]} if launcher_status.get("failed") else {}
         conditions = {
@@ -215,16 +215,16 @@ class MpiOperator(Controller):
                 self._events.normal(job, "MPIJobSucceeded", message)
         elif "Failed" in conditions:
             self._fail(job, status, conditions["Failed"], pods)
-        elif running:
-            counts["active"] = running
+        elif running_pods:
+            counts["active"] = running_pods
         status["replicaStatuses"]["Launcher"] = counts
-        return running
+        return running_pods
 
     def _fail(self, job: Object, status: dict[str, Any], ended: dict[str, Any], pods: list[Object]) -> None:
         reason, message = ended["reason"], ended["message"]
-        failed = [pod for pod in pods if pod["status"].get("phase") == "Failed"]
-        if reason == "BackoffLimitExceeded" and failed:
-            last_status = max(failed, key=lambda pod: pod["metadata"]["creationTimestamp"])["status"]
+        failed_pods = [pod for pod in pods if pod["status"].get("phase") == "Failed"]
+        if reason == "BackoffLimitExceeded" and failed_pods:
+            last_status = max(failed_pods, key=lambda pod: pod["metadata"]["creationTimestamp"])["status"]
             reason = f"{reason}/{last_status.get('reason', '')}"
             message = f"{message}: {last_status.get('message', '')}"[:_MAX_MESSAGE]
         status.setdefault("completionTime", timestamp())
