@@ -204,11 +204,11 @@ def follow(job: TrainingJob, config: Config | None, stop_file: Path, connected: 
             return fail(job.folders, silence.reason(job.current_host))
         if status == 0 and not stop_file.exists():
             return 0
-        has_failed = connected is not None and connected.failure
-        has_stopped = status == 0 or stop.exceeded or (job.launch.script and stop_file.exists() and not has_failed)
+        failure_of_host = connected.failure if connected else ""
+        has_stopped = status == 0 or stop.exceeded or (job.launch.script and stop_file.exists() and not failure_of_host)
         if has_stopped and not watch.failed_before_stop:
             return STOPPED_STATUS
-        return fail(job.folders, (connected.failure if connected else "") or watch.reason(status), is_logged=True)
+        return fail(job.folders, failure_of_host or watch.reason(status), is_logged=True)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -256,7 +256,10 @@ class BatchComputeResponse(BatchResponse):
     def listjobs(self) -> str:
         """Return one page; moto has no pages."""
         summaries, token = self.batch_backend.list_page(self._request)
-        return json.dumps({"jobSummaryList": summaries} | ({"nextToken": token} if token else {}))
+        reply: dict[str, Any] = {"jobSummaryList": summaries}
+        if token:
+            reply["nextToken"] = token
+        return json.dumps(reply)
 
 
 _SERVICE_ACTIONS = {operation.lower(): operation for operation in OPERATIONS}

@@ -151,9 +151,11 @@ class Deployment:
                 return
             self.note(name, physical_id, kind, f"{verb}_IN_PROGRESS", None)
             _check_properties(name, kind, properties)
-            new = (self._resource_to_import(name, properties) if old is None else None) or self._provision(
-                name, kind, old, properties
-            )
+            new = None
+            if old is None:
+                new = self._resource_to_import(name, properties)
+            if new is None:
+                new = self._provision(name, kind, old, properties)
         except _EXPECTED as error:
             reason = _reason(error)
             self.note(name, physical_id, kind, f"{verb}_FAILED", reason)

@@ -206,7 +206,9 @@ class TrainingResponse(SageMakerResponse):
         validate("ListTrainingJobs", self._request)
         jobs, token = page(self.sagemaker_backend.shown(), request)
         reply: dict[str, Any] = {"TrainingJobSummaries": [job.summary() for job in jobs]}
-        return ActionResult(reply | ({"NextToken": token} if token else {}))
+        if token:
+            reply["NextToken"] = token
+        return ActionResult(reply)
 
     def search(self) -> ActionResult:
         """Search training jobs; moto's search fails for these jobs."""
@@ -215,7 +217,9 @@ class TrainingResponse(SageMakerResponse):
         validate("Search", self._request)
         records, token = search(self.sagemaker_backend.shown(), self._request)
         reply: dict[str, Any] = {"Results": [{"TrainingJob": record} for record in records]}
-        return ActionResult(reply | ({"NextToken": token} if token else {}))
+        if token:
+            reply["NextToken"] = token
+        return ActionResult(reply)
 
     def create_algorithm(self) -> ActionResult:
         """Create an algorithm resource; moto lacks this operation."""

@@ -166,7 +166,8 @@ def _download(deployment: Deployment, submission: str, job: JobStatus, **options
     s3 = client("s3", job.region, deployment.acting_role_in(job.region))
     download = ModelDownload(s3=s3, submission=submission, source=source, **options)
     model = download.run(job.index)
-    for host, part in (other_parts(s3, source) if TRAITS[job.backend].archives_each_host else {}).items():
+    parts = other_parts(s3, source) if TRAITS[job.backend].archives_each_host else {}
+    for host, part in parts.items():
         replace(download, source=part, host=host, progress=ModelDownload.progress).run(job.index)
     return model
 

@@ -98,9 +98,9 @@ def untrue_ends(world: World) -> Iterator[Violation]:
     """Find outcomes in the ledger that differ from SageMaker's (I4)."""
     job_by_attempt = {(job.line, job.identity.attempt): job for job in world.training_jobs}
     for line, item in world.lines.items():
-        for attempt, recorded in item.attempts().items():
-            details = [name for name in _DETAILS if attempt == item.attempt or getattr(recorded, name) is not None]
-            for sentence in _outcome_differences(recorded, job_by_attempt.get((line, attempt)), line, details):
+        for number, attempt in item.attempts().items():
+            details = [name for name in _DETAILS if number == item.attempt or getattr(attempt, name) is not None]
+            for sentence in _outcome_differences(attempt, job_by_attempt.get((line, number)), line, details):
                 yield Violation(invariant="I4", kind="other", submission=line[0], what=sentence)
 
 

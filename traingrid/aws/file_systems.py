@@ -172,7 +172,8 @@ def _interfaces_of_lustre(file_system: str, region: str, role: ActingRole | None
         return None, ""
     usable = file_system_description.get("Lifecycle") in ("AVAILABLE", "UPDATING")
     mount_name = (file_system_description.get("LustreConfiguration") or {}).get("MountName", "")
-    return file_system_description.get("NetworkInterfaceIds", []) if usable else [], mount_name
+    interfaces = file_system_description.get("NetworkInterfaceIds", []) if usable else []
+    return interfaces, mount_name
 
 
 def _interfaces(names: Sequence[str], region: str, role: ActingRole | None) -> Iterator[Interface]:

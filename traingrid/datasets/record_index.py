@@ -153,6 +153,7 @@ class Headers:
         raise UsageError(message, "Upload it again. No index was written.")
 
     def _header(self, position: int, record: int) -> bytes:
+        """Return the header of a record at a byte; the next read is as long as the records so far suggest."""
         if not self._start <= position <= self._start + len(self._block) - _HEADER.size:
             if record == 0:
                 length = FIRST_BYTES

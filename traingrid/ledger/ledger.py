@@ -115,7 +115,9 @@ class Ledger:
             at: The new end, in seconds since 1970, which may be later than before; by default the claim ends at once.
             failed_tries: The number of failed attempts of the request.
         """
-        changes: Item = {"claim_ends_at": at} | ({"failed_tries": failed_tries} if failed_tries else {})
+        changes: Item = {"claim_ends_at": at}
+        if failed_tries:
+            changes["failed_tries"] = failed_tries
         condition, values = "#owner = :owner AND #state = :state", {":owner": claim.owner, ":state": "Submitting"}
         self._table.update((submission, SUBMISSION), changes, condition, values)
 
@@ -309,7 +311,9 @@ class Ledger:
             regions: The Regions in which it may train, in order, beginning with its own; by default only its own.
             array_file: The array file whose children may launch it; by default any array's children.
         """
-        item = first_item(submission, job, regions) | ({"array_file": array_file} if array_file else {})
+        item = first_item(submission, job, regions)
+        if array_file:
+            item["array_file"] = array_file
         existing = None if self._table.put_new(item) else self.job(submission, job.index)
         return existing or JobItem.from_item(item)
 
@@ -362,9 +366,12 @@ class Ledger:
         condition = "#attempt = :attempt AND NOT #state IN (:final0, :final1, :final2)"
         values = _final_states()
         values |= {":attempt": key.attempt}
-        further = required.condition()
-        condition, values = f"{condition}{further[0]}", {**values, **further[1]}
-        changes: Item = {**facts, "updated_at": now()} | ({"requested_at": now()} if opens else {})
+        further_condition, further_values = required.condition()
+        condition += further_condition
+        values |= further_values
+        changes: Item = {**facts, "updated_at": now()}
+        if opens:
+            changes["requested_at"] = now()
         added = {"open_requests": opens} if opens else None
         discarded = {"open_requests": closes} if closes else None
         return self._table.update(key.table_key, changes, condition, values, added=added, discarded=discarded)
@@ -441,7 +448,9 @@ class Ledger:
             values |= {":failed": JobState.FAILED, ":stopped": JobState.STOPPED}
         if unrequested:
             condition += " AND attribute_not_exists(training_job)"
-        entry: Item = {"attempt": key.attempt, "ended_at": now(), **tried} | ({"reopened": reopen} if reopen else {})
+        entry: Item = {"attempt": key.attempt, "ended_at": now(), **tried}
+        if reopen:
+            entry["reopened"] = reopen
         changes: Item = {"attempt": key.attempt + 1, "state": JobState.PENDING, "region": region, "batch_child": ""}
         changes |= {"opened_at": now()}
         changes |= {"reason": tried.get("reason", ""), "updated_at": now()}

@@ -57,8 +57,12 @@ class Precondition:
         if self.as_read:
             read = self.as_read
             condition += " AND #state = :read_state AND "
-            condition += "#updated_at = :read_at" if read.updated_at else "attribute_not_exists(updated_at)"
-            values |= {":read_state": read.state} | ({":read_at": read.updated_at} if read.updated_at else {})
+            values[":read_state"] = read.state
+            if read.updated_at:
+                condition += "#updated_at = :read_at"
+                values[":read_at"] = read.updated_at
+            else:
+                condition += "attribute_not_exists(updated_at)"
         return condition, values
 
 

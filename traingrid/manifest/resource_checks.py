@@ -196,12 +196,13 @@ def _mount(region: str, channel: Channel, deployment: Deployment) -> _Resource:
         subnets = file_systems.subnets(settings.subnets, region, role) if settings.subnets else None
         if file_system is None:
             problems.append(f"{channel.file_system} of type {channel.type} does not exist in {region}")
-        elif subnets is not None and (reason := file_systems.mount_problem(file_system, subnets)):
+            return False
+        if subnets is not None and (reason := file_systems.mount_problem(file_system, subnets)):
             problems.append(reason)
-        elif not f"{channel.path}/".startswith(f"/{file_system.mount_name}/" if file_system.mount_name else "/"):
-            problems.append(
-                f"{channel.location} does not begin with the mount name of the file system, /{file_system.mount_name}"
-            )
+            return False
+        mount_name = file_system.mount_name
+        if mount_name and not f"{channel.path}/".startswith(f"/{mount_name}/"):
+            problems.append(f"{channel.location} does not begin with the mount name of the file system, /{mount_name}")
         return not problems
 
     resource = _resource(look)

@@ -82,9 +82,10 @@ def plain_row(number: int, text: str) -> Row | list[LineError]:
         reason = f"a line must have 2 or 3 fields, and this one has {len(cells)}"
         return [wrong_separator(number, text) or unreadable(number, text, reason, _PLAIN_FORM)]
     region, uri, *name = cells
-    return Row(
-        number=number, values={"region": region, "s3_uri": uri} | ({"name": name[0]} if name and name[0] else {})
-    )
+    values = {"region": region, "s3_uri": uri}
+    if name and name[0]:
+        values["name"] = name[0]
+    return Row(number=number, values=values)
 
 
 class CsvTable:

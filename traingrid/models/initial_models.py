@@ -149,9 +149,10 @@ class InitialModels:
         if self.archives is None:
             return
         archive = self.archives.look(source.item.artifact, source.item.region)
-        trained = source.item.region
-        is_copied = any(region != trained for region in regions)
-        problem = archive.refused or (copy_size_problem(archive.size or 0, trained) if is_copied else None)
+        home_of_model = source.item.region
+        problem = archive.refused
+        if not problem and any(region != home_of_model for region in regions):
+            problem = copy_size_problem(archive.size or 0, home_of_model)
         if problem:
             yield problem
 

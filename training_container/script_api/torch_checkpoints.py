@@ -227,7 +227,9 @@ def _shorten_error(problem: str, remedy: str) -> Iterator[None]:
 
 
 def _cause(error: BaseException) -> str:
-    text = (error.strerror if isinstance(error, OSError) else None) or str(error).strip() or type(error).__name__
+    text = str(error).strip() or type(error).__name__
+    if isinstance(error, OSError) and error.strerror:
+        text = error.strerror
     return text.splitlines()[0].rstrip(".")[:_MAX_CAUSE_LENGTH]
 
 

@@ -116,7 +116,9 @@ class Services:
         size = min(int(request.get("maxResults") or PAGE), PAGE)
         start = int(request.get("nextToken") or 0)
         reply: dict[str, Any] = {"jobSummaryList": [job.summary() for job in selected_jobs[start : start + size]]}
-        return reply | ({"nextToken": str(start + size)} if len(selected_jobs) > start + size else {})
+        if len(selected_jobs) > start + size:
+            reply["nextToken"] = str(start + size)
+        return reply
 
     def _terminateservicejob(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Terminate a service job; an unknown one is not an error (API reference, TerminateServiceJobs)."""

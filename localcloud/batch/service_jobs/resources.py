@@ -84,7 +84,9 @@ class Queue:
             "computeEnvironmentOrder": [],
             "serviceEnvironmentOrder": [{"order": 1, "serviceEnvironment": self.environment.arn}],
         }
-        return description | ({"schedulingPolicyArn": self.policy} if self.policy else {})
+        if self.policy:
+            description["schedulingPolicyArn"] = self.policy
+        return description
 
 
 class ServiceResources:

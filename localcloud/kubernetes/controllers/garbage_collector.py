@@ -28,7 +28,7 @@ class GarbageCollector(Controller):
         self._kinds = {(resource.api_version, resource.kind): resource for resource in client.api.resources}
 
     def keys(self, key: Key, entry: Object) -> Iterable[Key]:
-        """Synchronize dependents, the owners that wait for them, and the dependents of owners."""
+        """Return the keys of dependents, of the owners that wait for them, and of the dependents of owners."""
         uid, metadata = entry["metadata"]["uid"], entry["metadata"]
         keys = [key] if metadata.get("ownerReferences") or "deletionTimestamp" in metadata else []
         owners = [(self._kind(owner), owner["name"]) for owner in metadata.get("ownerReferences") or []]

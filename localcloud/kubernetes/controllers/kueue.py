@@ -47,7 +47,7 @@ class Kueue(Controller):
             _suspend(new, suspended=True)
 
     def keys(self, key: Key, entry: Object) -> Iterable[Key]:
-        """Synchronize the jobs with a queue."""
+        """Return the keys of the jobs with a queue."""
         return [key] if key[0] in (JOB, MPI_JOB_RESOURCE) and _queue(entry) else []
 
     def sync(self, key: Key) -> float | None:

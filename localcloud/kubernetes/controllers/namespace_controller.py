@@ -32,7 +32,7 @@ class NamespaceController(Controller):
     """The controllers of the namespaces of a cluster."""
 
     def keys(self, key: Key, entry: Object) -> Iterable[Key]:
-        """Synchronize namespaces; one that is being deleted is synchronized until it is gone."""
+        """Return the key of a namespace; one that is being deleted is synchronized until it is gone."""
         del entry
         return [key] if key[0] is NAMESPACE else []
 

@@ -44,7 +44,7 @@ class PodScheduler(Controller):
         self._events, self._shares, self._provisioner = events, shares, provisioner
 
     def keys(self, key: Key, entry: Object) -> Iterable[Key]:
-        """Synchronize pods without a node; pods that have ended may free capacity."""
+        """Return the keys of the pods without a node, also after a pod has ended, which may free capacity."""
         if key[0] is not POD:
             return []
         return [(POD, "", "")] if entry["spec"].get("nodeName") else [key, (POD, "", "")]

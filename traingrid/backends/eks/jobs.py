@@ -128,7 +128,9 @@ class ClusterJobs:
 
         def stop(current: ClusterJob) -> None:
             if not current.annotations.get(labels.STOPPED_FOR) and current.deleted_at is None:
-                annotations = {labels.STOPPED_FOR: reason} | ({labels.STOPPED_BECAUSE: message} if message else {})
+                annotations = {labels.STOPPED_FOR: reason}
+                if message:
+                    annotations[labels.STOPPED_BECAUSE] = message
                 annotations |= self._start_of(current)
                 try:
                     self._annotate(current, annotations)

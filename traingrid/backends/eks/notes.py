@@ -75,7 +75,7 @@ class Notes:
             return {}
         notes = _missing_notes(cluster_job, self._unwritten.get(cluster_job.uid, {}) | self._new_notes(cluster_job))
         end = end_to_note(_with_annotations(cluster_job, notes))
-        return notes | ({labels.ENDED: end} if end else {})
+        return {**notes, labels.ENDED: end} if end else notes
 
     def _write(self, cluster_job: ClusterJob, notes: dict[str, str]) -> ClusterJob:
         """Add notes to an object; an end only to the state of which it was decided.

@@ -56,7 +56,9 @@ def training_job_request(name: str, job: Job, role_arn: str, tags: Mapping[str, 
         request["ResourceConfig"]["KeepAlivePeriodInSeconds"] = job.keep_alive_seconds
     if job.checkpoints:
         request["CheckpointConfig"] = {"S3Uri": job.checkpoints}
-    environment = job.environment | ({TENSORBOARD: f"{job.output}tensorboard/"} if job.tensorboard else {})
+    environment = dict(job.environment)
+    if job.tensorboard:
+        environment[TENSORBOARD] = f"{job.output}tensorboard/"
     if job.profile:
         environment[PROFILE] = job.profile
     environment = with_metric_variables(environment, job, name)

@@ -233,7 +233,9 @@ def byte_range(segment: Segment) -> tuple[int, int | None]:
     starts = record_starts(segment.path, first=segment.byte)
     first_byte = next(itertools.islice(starts, segment.first - segment.known, None), None)
     stop = next(itertools.islice(starts, segment.all_or_count - 1, None), None) if segment.count else None
-    return (segment.path.stat().st_size if first_byte is None else first_byte), stop
+    if first_byte is None:
+        first_byte = segment.path.stat().st_size
+    return first_byte, stop
 
 
 def balanced(sizes: Sequence[int], ranks: int) -> list[list[int]]:

@@ -52,7 +52,7 @@ class JobController(Controller):
         self._events = events
 
     def keys(self, key: Key, entry: Object) -> Iterable[Key]:
-        """Synchronize jobs, and the jobs of pods."""
+        """Return the key of a job, or of the job of a pod."""
         if key[0] is JOB:
             return [key]
         owner = controller_of(entry) if key[0] is POD else None

@@ -39,12 +39,13 @@ class MpiOperator(Controller):
         self._events = events
 
     def keys(self, key: Key, entry: Object) -> Iterable[Key]:
-        """Synchronize MPIJobs, and those of other objects."""
+        """Return the key of an MPIJob, or of the MPIJob that controls an object."""
         if key[0] is MPI_JOB_RESOURCE:
             return [key]
         owner = controller_of(entry)
-        if owner and owner["kind"] == "Job" and (job := self.client.find(JOB, key[1], owner["name"])):
-            owner = controller_of(job)
+        if owner and owner["kind"] == "Job":  # the launcher's job
+            job = self.client.find(JOB, key[1], owner["name"])
+            owner = controller_of(job) if job else None
         return [(MPI_JOB_RESOURCE, key[1], owner["name"])] if owner and owner["kind"] == "MPIJob" else []
 
     def sync(self, key: Key) -> float | None:
