@@ -10,6 +10,7 @@ from constructs import Construct
 
 from stacks.accounts import home_environment
 from stacks.alarms import Alarms
+from stacks.build_project import BuildProject
 from stacks.event_function import Runtime, libraries, repository_code
 from stacks.image_build import ORCHESTRATOR, TRAINING, BuiltImage, ImageBuild
 from stacks.image_builder import ImageBuilder
@@ -95,7 +96,9 @@ class BuildsStack(Stack):
                 replicas=places(grid),
                 log_group=names.build_log(grid.name),
             )
-        projects = [*builds.values(), *([wait] if wait else [])]
+        projects: list[BuildProject] = [*builds.values()]
+        if wait:
+            projects.append(wait)
         builder = ImageBuilder(self, "Builder", projects=projects, runtime=self._runtime(layer))
         use_key(builder.function.role, self._key, region=grid.home, services=["sqs"])
         built = {short: builder.image(build) for short, build in builds.items()}

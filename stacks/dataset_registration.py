@@ -52,7 +52,7 @@ def new_datasets(buckets: tuple[str, ...] = ()) -> events.EventPattern:
     return events.EventPattern(
         source=["aws.s3"],
         detail_type=["Object Created"],
-        detail={**({"bucket": {"name": list(buckets)}} if buckets else {}), **thing},
+        detail={"bucket": {"name": list(buckets)}, **thing} if buckets else thing,
     )
 
 

@@ -178,7 +178,10 @@ def follow(job: TrainingJob, config: Config | None, stop_file: Path, connected: 
     command = launch_command(job, environment)
     (job.folders.output / "data").mkdir(parents=True, exist_ok=True)  # SM_OUTPUT_DATA_DIR
     print(shown(command, environment))
-    ignored = horovod_stalls.ignored_limit(command, {*os.environ, *(job.hyperparameters if config else ())})
+    setting_names = set(os.environ)
+    if config:
+        setting_names |= set(job.hyperparameters)
+    ignored = horovod_stalls.ignored_limit(command, setting_names)
     if ignored:
         print(ignored)
     watch = FailureWatch(

@@ -7,7 +7,7 @@ because importing cfn-lint takes two seconds.
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -82,15 +82,15 @@ def resource_schema(kind: str) -> ResourceSchema:
     if kind not in files:
         return ResourceSchema(kind=kind)
     schema = json.loads((_folder() / "resources" / f"{files[kind]}.json").read_text())
-    without_limit = ResourceSchema(
+    resource = ResourceSchema(
         kind=kind,
         create_only=_paths(schema, "createOnlyProperties"),
         perhaps_create_only=_paths(schema, "conditionalCreateOnlyProperties"),
         delete_first=schema.get("replacementStrategy") == "delete_then_create",
         schema=schema,
     )
-    limit = schema["properties"].get(without_limit.name_path, {}).get("maxLength")
-    return ResourceSchema(**{**vars(without_limit), "max_name_length": limit})
+    limit = schema["properties"].get(resource.name_path, {}).get("maxLength")
+    return replace(resource, max_name_length=limit)
 
 
 def _violations(value: Any, schema: Mapping[str, Any], definitions: Mapping[str, Any], pointer: str) -> Iterator[str]:

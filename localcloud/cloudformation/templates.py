@@ -179,11 +179,10 @@ class Resources(ResourceMap):
 
     def _output(self, reference: dict[str, str]) -> str:
         stacks = cloudformation_backends[self._account_id][reference.get("Region", self._region_name)].stacks.values()
+        output = reference["OutputName"]
         for stack in stacks:
-            if reference["StackName"] in (stack.name, stack.stack_id) and reference["OutputName"] in set(
-                stack.output_map
-            ):
-                return str(stack.output_map[reference["OutputName"]].value)
+            if reference["StackName"] in (stack.name, stack.stack_id) and output in set(stack.output_map):
+                return str(stack.output_map[output].value)
         message = f"Stack {reference['StackName']} has no output {reference['OutputName']}"
         raise ValidationError(message=message)
 

@@ -237,8 +237,10 @@ def _page(name: str, items: list[Any], request: Request) -> Request:
         start = int(base64.b64decode(request.get("nextToken") or "MA=="))
     except ValueError as error:
         raise errors.invalid_parameter("Invalid pagination token") from error
-    more = base64.b64encode(str(start + size).encode()).decode()
-    return {name: items[start : start + size], **({"nextToken": more} if start + size < len(items) else {})}
+    page: Request = {name: items[start : start + size]}
+    if start + size < len(items):
+        page["nextToken"] = base64.b64encode(str(start + size).encode()).decode()
+    return page
 
 
 def _members(operation: str, parameters: Mapping[str, Any]) -> Request:

@@ -84,7 +84,9 @@ def _s3(call: Asked) -> Named:
 
 
 def _batch(call: Asked) -> Named:
-    queue, definition, job = (call.text(name) for name in ("jobQueue", "jobDefinition", "jobId"))
+    queue = call.text("jobQueue")
+    definition = call.text("jobDefinition")
+    job = call.text("jobId")
     if queue:
         arn = _arn_of(call, "job-queue", queue)
         yield "batch:job-queue", arn
@@ -197,7 +199,9 @@ def _eks(call: Asked) -> Named:
     Calls on an access entry name its principal, and calls on an add-on its name. The UUID in their ARNs is not in the
     request; a policy has a wildcard.
     """
-    name, principal, association = (call.text(parameter) for parameter in ("name", "principalArn", "associationId"))
+    name = call.text("name")
+    principal = call.text("principalArn")
+    association = call.text("associationId")
     if addon := call.text("addonName"):
         yield "eks:addon", call.arn(f"addon/{name}/{addon}/*")
     elif association:

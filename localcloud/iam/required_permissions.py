@@ -69,7 +69,9 @@ def _read_of_source(request: Asked) -> Asked:
     """
     path, _, version = str(request.parameters["CopySource"]).partition("?versionId=")
     bucket, _, key = unquote(path).lstrip("/").partition("/")
-    parameters = {"Bucket": bucket, "Key": key, **({"versionId": version} if version else {})}
+    parameters = {"Bucket": bucket, "Key": key}
+    if version:
+        parameters["versionId"] = version
     return request._replace(operation="GetObject", parameters=parameters)
 
 

@@ -127,7 +127,8 @@ class Api:
 
     def _description(self, request: ApiRequest) -> Reply:
         describers = (discovery, openapi) if request.method == "GET" else ()
-        description = next(filter(None, (describe(request.path, self.resources) for describe in describers)), None)
+        descriptions = (describe(request.path, self.resources) for describe in describers)
+        description = next((entry for entry in descriptions if entry), None)
         if description is None:
             raise status.no_such_path()
         return Reply(code=200, body=description)
@@ -186,7 +187,9 @@ class Api:
     def _patch(self, request: ApiRequest, target: Target) -> Reply:
         media = request.content_type.partition(";")[0]
         custom = target.resource.is_custom
-        merge = {_MERGE_PATCH: merged, **({} if custom else {_STRATEGIC_PATCH: strategically_merged})}
+        merge = {_MERGE_PATCH: merged}
+        if not custom:
+            merge[_STRATEGIC_PATCH] = strategically_merged
         if media not in merge:
             raise _unknown_media(_MERGE_PATCH)
         patch = _json(request.body)

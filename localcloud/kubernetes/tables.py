@@ -79,7 +79,8 @@ def _age(since: str | None) -> str:
 
 def _pod(pod: Object) -> list[str]:
     status = pod.get("status") or {}
-    init, main = (status.get(name) or [] for name in ("initContainerStatuses", "containerStatuses"))
+    init = status.get("initContainerStatuses") or []
+    main = status.get("containerStatuses") or []
     sidecars = {
         item["name"] for item in pod["spec"].get("initContainers") or [] if item.get("restartPolicy") == "Always"
     }

@@ -35,7 +35,8 @@ def check_network(network: dict[str, Any] | None, role: str, region: str) -> Non
             both lists has ids (https://github.com/aws/aws-sdk-js/issues/1293), or an id does not exist
             (https://github.com/localstack/localstack/pull/12293).
     """
-    subnets, groups = ((network or {}).get(key) or [] for key in ("SubnetIds", "SecurityGroupIds"))
+    subnets = (network or {}).get("SubnetIds") or []
+    groups = (network or {}).get("SecurityGroupIds") or []
     if bool(subnets) != bool(groups):
         raise _refused("SubnetIds and SecurityIds must coexist or be both empty list.")
     if not subnets:

@@ -113,7 +113,8 @@ def _check_completion(response: Any, upload: Any, body: bytes) -> None:
     size = response.headers.get("x-amz-mp-object-size")
     if size and int(size) != sum(part.size for part in parts):
         raise S3ClientError("InvalidRequest", "The size of the object differs from x-amz-mp-object-size.")
-    algorithm, kind = (upload.metadata.get(f"x-amz-checksum-{name}", "") for name in ("algorithm", "type"))
+    algorithm = upload.metadata.get("x-amz-checksum-algorithm", "")
+    kind = upload.metadata.get("x-amz-checksum-type", "")
     if (response.headers.get("x-amz-checksum-type") or kind) != kind:
         raise S3ClientError("BadDigest", "The checksum type differs from that of CreateMultipartUpload.")
     expected = response.headers.get(f"x-amz-checksum-{algorithm.lower()}") if algorithm else None

@@ -250,7 +250,8 @@ class CheckpointSync:
 
     def _put(self, path: Path, folder: Path) -> None:
         place = self._target.child(path.relative_to(folder).as_posix())
-        copying, copied = (path.with_name(path.name + suffix) for suffix in (_COPYING, _COPIED))
+        copying = path.with_name(path.name + _COPYING)
+        copied = path.with_name(path.name + _COPIED)
         try:
             copied.unlink(missing_ok=True)
             copying.touch()

@@ -181,7 +181,10 @@ def _launch_of_distributed(values: Mapping[str, Any]) -> dict[str, Any]:
     options = " ".join(shlex.quote(option) for option in distribution.get("mpi_additional_options", ()))
     processes = distribution.get("process_count_per_node") or _one_for_each_gpu(str(instance_type))
     launcher = "torchrun" if is_a(values["distributed"], "Torchrun") else "mpi"
-    return {"launcher": launcher, "processes_per_host": processes, **({"mpi_options": options} if options else {})}
+    launch = {"launcher": launcher, "processes_per_host": processes}
+    if options:
+        launch["mpi_options"] = options
+    return launch
 
 
 def _one_for_each_gpu(instance_type: str) -> int:
@@ -200,7 +203,8 @@ def _output(values: Mapping[str, Any]) -> dict[str, Any]:
     if "output_data_config" in values:
         uri = attributes(values["output_data_config"], f"{_PATH}.output_data_config").get("s3_output_path")
         session = values["sagemaker_session"]
-        bucket, prefix = (getattr(session, name, None) for name in ("_default_bucket", "default_bucket_prefix"))
+        bucket = getattr(session, "_default_bucket", None)
+        prefix = getattr(session, "default_bucket_prefix", None)
         parts = (bucket, prefix, values.get("base_job_name"))
         if uri and uri.rstrip("/") != "s3://" + "/".join(part for part in parts if part):
             fields["output"] = uri

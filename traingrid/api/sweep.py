@@ -216,7 +216,9 @@ def _check_lines(file: SpecFile, plane: ControlPlane, content: bytes) -> list[Li
     }
     rows = [json.loads(line) for line in content.splitlines() if line.strip()]
     budget = {} if file.spec.budget_dollars is None else {"budget_dollars": file.spec.budget_dollars}
-    changes: list[Mapping[str, Any]] = [{}, *([file.spec.final] if file.spec.final else [])]
+    changes: list[Mapping[str, Any]] = [{}]
+    if file.spec.final:
+        changes.append(file.spec.final)
     problems: list[str] = []
     base: list[Line] = []
     for change in changes:

@@ -126,7 +126,8 @@ class Table:
         )
         last = reply.get("LastEvaluatedKey")
         keys = [(item["submission"], item["item"]) for item in map(plain, reply["Items"])]
-        return keys, plain(last) if last else None
+        last_key = plain(last) if last else None
+        return keys, last_key
 
     def everything(self) -> Iterator[Item]:
         """Yield every item of the table. Submissions are in no particular order; pages are read one after the other."""

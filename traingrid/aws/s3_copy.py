@@ -204,7 +204,8 @@ class CopyStore:
         for page in pages.paginate(Bucket=target.bucket, Prefix=target.key):
             for listed_upload in page.get("Uploads", []):
                 if listed_upload["Key"] == target.key:
-                    algorithm, kind = (listed_upload.get(f"Checksum{name}") or "" for name in ("Algorithm", "Type"))
+                    algorithm = listed_upload.get("ChecksumAlgorithm") or ""
+                    kind = listed_upload.get("ChecksumType") or ""
                     upload = Upload(id=listed_upload["UploadId"], algorithm=algorithm, kind=kind)
                     uploads.append((listed_upload["Initiated"], upload))
         return [upload for _, upload in sorted(uploads, key=lambda pair: (pair[0], pair[1].id))]

@@ -159,7 +159,8 @@ def _transfers(region: str, regions: Sequence[str], today: date) -> _Found:
     products_by_route: dict[str, list[Product]] = {}
     targets = [target for target in regions if target != region]
     for product in products(_TRANSFER, filters) if targets else ():
-        usage, operation = (product.attributes.get(name, "") for name in ("usagetype", "operation"))
+        usage = product.attributes.get("usagetype", "")
+        operation = product.attributes.get("operation", "")
         if _BETWEEN_REGIONS.fullmatch(usage) and not operation and product.unit == "GB":
             products_by_route.setdefault(product.attributes.get("toRegionCode", ""), []).append(product)
     prices = _Found(rows=[], missing=[])

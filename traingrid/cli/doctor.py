@@ -63,9 +63,8 @@ def doctor(grid_file: Path, manifest: Path | None, *, output: Output) -> None:
     echo(printable(f"account {account}, as {arn}"))
     findings = list(check_up(grid, account, needs))
     write_rows(findings, _rows(grid_file), output)
-    wrong, unknown = (
-        sum(finding.verdict is verdict for finding in findings) for verdict in (Verdict.WRONG, Verdict.UNKNOWN)
-    )
+    wrong = sum(finding.verdict is Verdict.WRONG for finding in findings)
+    unknown = sum(finding.verdict is Verdict.UNKNOWN for finding in findings)
     for finding in findings:
         if finding.fix:
             echo(printable(f"{finding.region} {finding.subject}: {grid_file_command(finding.fix, grid_file)}"))

@@ -75,7 +75,8 @@ def _describe(deployment: Deployment, region: str, algorithm: str) -> Algorithm 
     try:
         reply = sagemaker.describe_algorithm(AlgorithmName=algorithm)
     except ClientError as error:
-        code, message = (str(error.response["Error"].get(key, "")) for key in ("Code", "Message"))
+        code = str(error.response["Error"].get("Code", ""))
+        message = str(error.response["Error"].get("Message", ""))
         if code not in _MISSING:
             logger.info("%s in %s was not checked: %s", algorithm, region, code)
             return None

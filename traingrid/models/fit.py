@@ -90,7 +90,8 @@ def _trainer(mine: Mapping[str, str], trained: Job) -> Iterator[RefusedError]:
 
 def _changed_values(names: tuple[str, ...], mine: Mapping[str, str], trained: Job, step: str) -> Iterator[RefusedError]:
     for name in names:
-        old, new = (_value(name, hyperparameters) for hyperparameters in (trained.hyperparameters, mine))
+        old = _value(name, trained.hyperparameters)
+        new = _value(name, mine)
         if old != new:
             reason = f"the hyperparameter {name} is {new}, and the model was trained with {old}"
             yield RefusedError(reason, f"{step}.")

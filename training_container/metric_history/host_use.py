@@ -64,7 +64,8 @@ class HostUse:
         return (sum(ticks[:8]) - ticks[_IDLE] - ticks[_IO_WAIT]) / os.sysconf("SC_CLK_TCK")
 
     def _memory_percent(self) -> float | None:
-        limit, current = (_text(self._cgroup / name).strip() for name in ("memory.max", "memory.current"))
+        limit = _text(self._cgroup / "memory.max").strip()
+        current = _text(self._cgroup / "memory.current").strip()
         if limit.isdecimal() and current.isdecimal():
             # The file cache that can be dropped is no use of memory, as in Kubernetes' working set.
             used_bytes = int(current) - _fields(self._cgroup / "memory.stat").get("inactive_file", 0)

@@ -77,7 +77,10 @@ class ServiceJob:
         attempt = uuid.uuid4().hex
         name = f"AWSBatch{self.payload.get('TrainingJobName', '')}"[: _MAX_NAME_LENGTH - len(attempt)]
         tags = [{"Key": key, "Value": value} for key, value in (self.request.get("tags") or {}).items()]
-        return {**self.payload, "TrainingJobName": name + attempt, **({"Tags": tags} if tags else {})}
+        request = {**self.payload, "TrainingJobName": name + attempt}
+        if tags:
+            request["Tags"] = tags
+        return request
 
     def summary(self) -> dict[str, Any]:
         """Return the ServiceJobSummary of the API reference."""

@@ -78,9 +78,8 @@ def _index_changes(old: Properties, new: Properties) -> list[dict[str, Any]]:
     https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-dynamodb-table.html; the error
     is recorded in https://github.com/aws/aws-cdk/issues/14920.
     """
-    before, after = (
-        {index["IndexName"]: index for index in table.get("GlobalSecondaryIndexes", ())} for table in (old, new)
-    )
+    before = {index["IndexName"]: index for index in old.get("GlobalSecondaryIndexes", ())}
+    after = {index["IndexName"]: index for index in new.get("GlobalSecondaryIndexes", ())}
     changes = [{"Delete": {"IndexName": name}} for name in before if name not in after]
     changes += [{"Create": index} for name, index in after.items() if name not in before]
     if len(changes) > 1:

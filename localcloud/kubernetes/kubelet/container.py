@@ -152,7 +152,7 @@ class Container:
         if self.group:
             return {"running": {"startedAt": self.started_at}}
         reason, message = self.waiting
-        return {"waiting": {"reason": reason, **({"message": message} if message else {})}}
+        return {"waiting": {"reason": reason, "message": message} if message else {"reason": reason}}
 
     def _message(self, exit_code: int) -> str:
         try:

@@ -115,4 +115,7 @@ def set_condition(status: dict[str, Any], condition: dict[str, Any], now: str) -
 
 def _condition(kind: str, *, holds: bool, reason: str = "") -> dict[str, Any]:
     has_reason = reason and (not holds or reason == "PodCompleted")
-    return {"type": kind, "status": "True" if holds else "False", **({"reason": reason} if has_reason else {})}
+    condition = {"type": kind, "status": "True" if holds else "False"}
+    if has_reason:
+        condition["reason"] = reason
+    return condition

@@ -97,7 +97,8 @@ def _libsvm_label(line: str, name: str) -> float:
     try:
         for feature in features:
             index, value = feature.split(":")
-            int(index), float(value)
+            int(index)  # raises ValueError, as float() does
+            float(value)
         numbers = [float(part) for part in label.split(":")]
     except ValueError:
         raise _line_error(line, name, "LIBSVM") from None

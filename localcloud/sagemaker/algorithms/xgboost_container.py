@@ -24,7 +24,10 @@ def hyperparameter_problem(hyperparameters: Mapping[str, str], version: str) -> 
     """Return the first problem for which the container refuses hyperparameters; empty if it accepts them."""
     values = RECORD.own_names(hyperparameters)
     problem = RECORD.hyperparameter_problem(hyperparameters, version)
-    return problem or next(filter(None, (rule(values) for rule in _COMBINATIONS)), "")
+    if problem:
+        return problem
+    problems = (rule(values) for rule in _COMBINATIONS)
+    return next((combination_problem for combination_problem in problems if combination_problem), "")
 
 
 def job_problem(job: AlgorithmJob, version: str) -> str:

@@ -91,7 +91,8 @@ def may_be_of(pod: Object, owner: Object) -> bool:
 
     It is not if it is older: then it is one of an earlier object with this name.
     """
-    created, started = (entry["metadata"].get("creationTimestamp") or "" for entry in (owner, pod))
+    created = owner["metadata"].get("creationTimestamp") or ""
+    started = pod["metadata"].get("creationTimestamp") or ""
     return not started or started >= created
 
 

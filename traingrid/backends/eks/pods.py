@@ -358,7 +358,9 @@ class Pod:
             lines = message.strip().splitlines()
             error = f"it ended with exit code {end_state['exitCode']} ({end_state.get('reason', 'Error')})"
             return Results(error=f"{error}: {lines[-1]}" if lines else error)
-        artifact, failure, error = (str(fields.get(name) or "") for name in ("artifact", "failure", "error"))
+        artifact = str(fields.get("artifact") or "")
+        failure = str(fields.get("failure") or "")
+        error = str(fields.get("error") or "")
         return Results(artifact=artifact, failure=failure, error=error)
 
     @property

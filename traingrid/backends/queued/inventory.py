@@ -61,10 +61,12 @@ class QueuedInventory:
         if job.name not in self._queued:
             return self._sagemaker.details(job)
         queued = self._jobs.described(self._queued[job.name])
-        trained = next(filter(None, map(self._sagemaker.described, training_job_names(queued))), None)
-        if trained and state_of(queued) not in ACTIVE_STATES:
-            return trained
-        return replace(trained or Details(state=state_of(queued)), state=state_of(queued))
+        state = state_of(queued)
+        for training_job in training_job_names(queued):
+            details = self._sagemaker.described(training_job)
+            if details:
+                return replace(details, state=state) if state in ACTIVE_STATES else details
+        return Details(state=state)
 
     def has_our_tag(self, job: TrainingJob) -> bool:
         """See `Inventory.has_our_tag`."""

@@ -104,7 +104,8 @@ def _is_of_marketplace(request: Mapping[str, Any]) -> bool:
     SageMaker requires network isolation for it
     (https://docs.aws.amazon.com/sagemaker/latest/dg/mkt-algo-model-internet-free.html#mkt-algo-model-internet-free-isolation).
     """
-    arn, role = (str(name) for name in (request["AlgorithmSpecification"].get("AlgorithmName", ""), request["RoleArn"]))
+    arn = str(request["AlgorithmSpecification"].get("AlgorithmName", ""))
+    role = str(request["RoleArn"])
     return arn.startswith("arn:") and account_of_arn(arn) != account_of_arn(role)
 
 

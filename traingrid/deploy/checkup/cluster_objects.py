@@ -96,9 +96,9 @@ class _Objects:
             return REVERT_DRIFT
         caller = principal(cluster.grid.home)
         group = names.kubernetes_group(cluster.grid.name, "use")
-        create, describe, update = (
-            cluster.commands.access_entry(action, caller) for action in ("create", "describe", "update")
-        )
+        create = cluster.commands.access_entry("create", caller)
+        describe = cluster.commands.access_entry("describe", caller)
+        update = cluster.commands.access_entry("update", caller)
         groups = f"$({describe} --query accessEntry.kubernetesGroups --output text)"
         instead = f"if it has an access entry already: {update} --kubernetes-groups {groups} {group}"
         return f"{create} --kubernetes-groups {group}; {instead}"
@@ -225,7 +225,8 @@ class _Objects:
 
     def _queue(self, queue: str, setting: str) -> Finding:
         subject = f"LocalQueue {queue}"
-        queue_object = next(filter(None, (self._client.find(kind, queue) for kind in QUEUES)), None)
+        queue_objects = (self._client.find(kind, queue) for kind in QUEUES)
+        queue_object = next((entry for entry in queue_objects if entry is not None), None)
         if queue_object is None:
             fix = f"create it in {self._settings.namespace} (https://kueue.sigs.k8s.io/docs/concepts/local_queue/)"
             return self._cluster.finding(subject, Verdict.WRONG, "does not exist", f"{fix}, or correct {setting}")

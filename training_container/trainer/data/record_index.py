@@ -183,7 +183,9 @@ def stored(path: Path) -> Index:
 
 
 def _entry(values: Mapping[str, Any]) -> FileIndex:
-    size, records, stride = (int(values.get(name, 1)) for name in ("size", "records", "stride"))
+    size = int(values.get("size", 1))
+    records = int(values.get("records", 1))
+    stride = int(values.get("stride", 1))
     starts = array("q", values.get("starts", []))
     if records < 0 or stride < 1 or "size" not in values or "records" not in values:
         raise ValueError("an entry needs size, records, and a stride of at least 1")

@@ -147,7 +147,9 @@ def _template(job: Object, role: str, hostname: str) -> dict[str, Any]:
     operator_labels = {_OPERATOR: "mpi-operator", JOB_NAME: job["metadata"]["name"], _ROLE: role.lower()}
     labels = {**(metadata.get("labels") or {}), **operator_labels}
     annotations = metadata.get("annotations") or {}
-    template["metadata"] = {"labels": labels, **({"annotations": annotations} if annotations else {})}
+    template["metadata"] = {"labels": labels}
+    if annotations:
+        template["metadata"]["annotations"] = annotations
     policy = replica_spec.get("restartPolicy") or "Never"
     template["spec"] |= {
         "hostname": hostname,

@@ -191,11 +191,11 @@ class MpiOperator(Controller):
         if suspended:
             if set_condition(status, "Suspended", "MPIJobSuspended", "MPIJob suspended"):
                 self._events.normal(job, "MPIJobSuspended", "MPIJob suspended")
-        elif condition(status, "Suspended") and set_condition(
-            status, "Suspended", "MPIJobResumed", "MPIJob resumed", value=False
-        ):
-            self._events.normal(job, "MPIJobResumed", "MPIJob resumed")
-            status["startTime"] = timestamp()
+        elif condition(status, "Suspended"):
+            has_changed = set_condition(status, "Suspended", "MPIJobResumed", "MPIJob resumed", value=False)
+            if has_changed:
+                self._events.normal(job, "MPIJobResumed", "MPIJob resumed")
+                status["startTime"] = timestamp()
 
     def _count_launcher(self, job: Object, status: dict[str, Any], launcher: Object, job_text: str) -> int:
         """Count the launcher's pods, and end the MPIJob when the launcher has ended; return the running pods."""
