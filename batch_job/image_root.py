@@ -46,10 +46,10 @@ def make(root: Path) -> None:
         if Path("/", name).is_symlink():
             (root / name).symlink_to(Path("/", name).readlink())
     python = Path(sys.executable).resolve()
-    copied = [_copy(python, root), *_standard_library(root)]
+    copied_files = [_copy(python, root), *_standard_library(root)]
     _link(root, python.with_name("python3"), python.name)
-    copied += _libraries(root)
-    for package in _owners(copied):
+    copied_files += _libraries(root)
+    for package in _owners(copied_files):
         _keep_record(package, root)
     _configure(root)
 
@@ -79,8 +79,8 @@ def _is_left_out(name: str) -> bool:
 
 def _libraries(root: Path) -> Iterator[Path]:
     """Copy the libraries that the binaries in `root` load. ldd also lists the dependencies of libraries."""
-    wanted = {library for file in list(_binaries(root)) for library in shared_libraries(file)}
-    for library in sorted(wanted):
+    libraries = {library for file in list(_binaries(root)) for library in shared_libraries(file)}
+    for library in sorted(libraries):
         if not library.is_relative_to(root):
             place = library.parent.resolve() / library.name
             target = place.resolve()
@@ -98,10 +98,10 @@ def _binaries(root: Path) -> Iterator[Path]:
 
 def _owners(files: list[Path]) -> Iterator[str]:
     """Return the Debian packages that contain `files`. A Python compiled into /usr/local belongs to no package."""
-    wanted = set(files)
-    for listed in sorted(_DPKG.glob("info/*.list")):
-        if any(Path(os.path.realpath(line)) in wanted for line in listed.read_text().splitlines()):
-            yield listed.stem.partition(":")[0]
+    unowned_files = set(files)
+    for package_list in sorted(_DPKG.glob("info/*.list")):
+        if any(Path(os.path.realpath(line)) in unowned_files for line in package_list.read_text().splitlines()):
+            yield package_list.stem.partition(":")[0]
 
 
 def _keep_record(package: str, root: Path) -> None:

@@ -61,20 +61,23 @@ def with_operations(model: dict[str, Any], names: Iterable[str]) -> dict[str, An
     """Return a service model reduced to the operations `names`, their shapes, and no prose."""
     operations = {name: model["operations"][name] for name in names}
     shapes: dict[str, Any] = {}
-    wanted = _references(operations)
-    while wanted:
-        name = wanted.pop()
+    shape_names = _references(operations)
+    while shape_names:
+        name = shape_names.pop()
         if name not in shapes:
             shapes[name] = model["shapes"][name]
-            wanted |= _references(shapes[name])
+            shape_names |= _references(shapes[name])
     return {**model, "operations": _without_prose(operations), "shapes": _without_prose(shapes)}
 
 
 def with_services(endpoints: dict[str, Any], services: Iterable[str]) -> dict[str, Any]:
     """Return the endpoints data reduced to `services`. The Regions and rules of all partitions are kept."""
-    kept = set(services)
+    kept_services = set(services)
     partitions = [
-        {**partition, "services": {name: found for name, found in partition["services"].items() if name in kept}}
+        {
+            **partition,
+            "services": {name: service for name, service in partition["services"].items() if name in kept_services},
+        }
         for partition in endpoints["partitions"]
     ]
     return {**endpoints, "partitions": partitions}

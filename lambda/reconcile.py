@@ -35,12 +35,12 @@ def handler(event: dict[str, Any] | None, context: Any) -> dict[str, Any]:
     grace = float((event or {}).get("grace_seconds", GRACE_SECONDS))
     within = context.get_remaining_time_in_millis() / 1000
     try:
-        done = Reconciler.of(_deployment(), grace).run_pass(within)
+        report = Reconciler.of(_deployment(), grace).run_pass(within)
     except UnreachedError as error:
         _log(error.done)
         raise
-    _log(done)
-    return asdict(done)
+    _log(report)
+    return asdict(report)
 
 
 def _log(done: PassReport) -> None:

@@ -45,10 +45,10 @@ def handler(event: dict[str, Any], _context: Any) -> dict[str, Any]:
     detail, region = event["detail"], event["region"]
     name = detail.get("TrainingJobName") or detail["jobName"]
     grid = _deployment().grid.name
-    changed = record_seen(grid, _ledger(), _backend(region), name)
+    has_changed = record_seen(grid, _ledger(), _backend(region), name)
     job = names.parse_training_job(grid, name)
-    facts = {"training_job": name, "region": region, "changed": changed}
+    facts = {"training_job": name, "region": region, "changed": has_changed}
     whose = asdict(job) if job else {}
     fields = {"event": "recorded", **whose, **facts}
-    logger.info("%s: %s", name, "recorded" if changed else "nothing new", extra=fields)
+    logger.info("%s: %s", name, "recorded" if has_changed else "nothing new", extra=fields)
     return facts

@@ -28,9 +28,9 @@ def handler(event: dict[str, Any], _context: Any) -> dict[str, Any]:
     If it raises an exception, Lambda retries the event, and finally sends it to the dead-letter queue.
     """
     registration = _registration()
-    found = MarkerObject.from_event(event, registration.deployment)
-    if found is None:
+    marker = MarkerObject.from_event(event, registration.deployment)
+    if marker is None:
         return {"state": "ignored", "key": event["detail"]["object"]["key"]}
-    report = registration.register(found)
-    logger.info("%s: %s", found.uri, report["state"], extra={"event": "dataset", **report})
+    report = registration.register(marker)
+    logger.info("%s: %s", marker.uri, report["state"], extra={"event": "dataset", **report})
     return report

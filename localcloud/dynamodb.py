@@ -50,7 +50,7 @@ def install(cloud: "LocalCloud") -> None:
     cloud.replace(DynamoHandler, call_action=call_action)
     cloud.replace(DynamoDBBackend, get_schema=_schema, update_table_global_indexes=_update_of_one_index)
     cloud.replace(Table, query=_query_of_partition)
-    cloud.replace(SecondaryIndex, project=_projected)
+    cloud.replace(SecondaryIndex, project=_index_entry)
     cloud.extend(SERVICE_SPECIFIC_SERIALIZERS, {"dynamodb": {"json": _ItemSerializer}})
 
 
@@ -94,12 +94,13 @@ def _query_of_partition(
         return _query_of_items(entries, table, hash_key, comparison, values, *more, **options)
     if not table.range_key_attr or hash_key not in table.items:
         return _query(table, hash_key, comparison, values, *more, **options)
-    meets, bounds = get_comparison_func(comparison or ""), [value.cast_value for value in values]
-    items = [
-        item
-        for key, item in table.items[hash_key].items()
-        if meets is None or meets(key.value if key.type == "S" else key.cast_value, *bounds)
-    ]
+    meets = get_comparison_func(comparison or "")
+    bounds = [value.cast_value for value in values]
+
+    def is_in_bounds(key: Any) -> bool:
+        return meets is None or bool(meets(key.value if key.type == "S" else key.cast_value, *bounds))
+
+    items = [item for key, item in table.items[hash_key].items() if is_in_bounds(key)]
     return _query_of_items(items, table, hash_key, comparison, values, *more, **options)
 
 
@@ -112,7 +113,7 @@ def _query_of_items(items: list[Item], table: Any, *arguments: Any, **options: A
         del table.all_items
 
 
-def _projected(index: SecondaryIndex, item: Item) -> Item:
+def _index_entry(index: SecondaryIndex, item: Item) -> Item:
     """Return the entry of an item in an index. moto converts the whole item once for each attribute."""
     if (index.projection or {}).get("ProjectionType", "ALL") == "ALL":
         return item

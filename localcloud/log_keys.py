@@ -30,7 +30,8 @@ def _create_with_key(backend: Any, log_group_name: str, tags: dict[str, str], **
     region, account = backend.region_name, backend.account_id
     arn = f"arn:aws:logs:{region}:{account}:log-group:{log_group_name}"
     if key := options.get("kmsKeyId"):
-        policy, context = key_policy(key, region, account) or {}, {"kms:EncryptionContext:aws:logs:arn": arn}
+        policy = key_policy(key, region, account) or {}
+        context = {"kms:EncryptionContext:aws:logs:arn": arn}
         service = f"logs.{region}.amazonaws.com"
         if not all(allows_service(policy, action, service, arn, dict(context)) for action in _ACTIONS):
             message = f"The specified KMS key does not exist or is not allowed to be used with Arn '{arn}'"

@@ -31,7 +31,7 @@ class LogStream:
             raise ResourceNotFoundException
         if stream in log_group.streams:
             raise ResourceAlreadyExistsException
-        self._stored = log_group.streams[stream] = StoredLogStream(log_group, stream)
+        self._stored_stream = log_group.streams[stream] = StoredLogStream(log_group, stream)
         self._group, self._stream = group, stream
         self._lines: list[dict[str, object]] = []
         self._lock = threading.Lock()
@@ -65,7 +65,7 @@ class LogStream:
     def _exists(self) -> bool:
         """Return False if the stream has been deleted, also with its group, and even if others have their names now."""
         log_group = self._backend.groups.get(self._group)
-        return log_group is not None and log_group.streams.get(self._stream) is self._stored
+        return log_group is not None and log_group.streams.get(self._stream) is self._stored_stream
 
 
 def ensure_group(account: str, region: str, group: str) -> None:

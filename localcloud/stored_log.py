@@ -37,12 +37,14 @@ class StoredLogStream(MotoLogStream):
         super().__init__(log_group, name)
         self._file = tempfile.TemporaryFile()  # noqa: SIM115  # open as long as the stream exists
         weakref.finalize(self, self._file.close)
-        self._times, self._ingested, self._ends = array("q"), array("q"), array("Q", [0])
+        self._timestamps = array("q")
+        self._ingestion_times = array("q")
+        self._end_offsets = array("Q", [0])
         self._is_cut = False
         self._access = threading.Lock()
 
     def __len__(self) -> int:
-        return len(self._times)
+        return len(self._timestamps)
 
     def put_log_events(self, log_events: list[dict[str, Any]]) -> str:
         """Append events; see PutLogEvents. After the limit, only one more event is stored, which states it."""
@@ -50,24 +52,24 @@ class StoredLogStream(MotoLogStream):
             self.last_ingestion_time = utcnow()
             self.upload_sequence_token += 1
             now = int(unix_time_millis(self.last_ingestion_time))
-            self._file.seek(self._ends[-1])
+            self._file.seek(self._end_offsets[-1])
             for event in log_events:
                 if not self._is_cut:
-                    self._is_cut = self._ends[-1] >= KEPT_BYTES
+                    self._is_cut = self._end_offsets[-1] >= KEPT_BYTES
                     self._append(now, event["timestamp"], CUT if self._is_cut else event["message"])
-            self.stored_bytes = self._ends[-1]
+            self.stored_bytes = self._end_offsets[-1]
         return f"{self.upload_sequence_token:056d}"
 
     def _append(self, now: int, at: int, message: str) -> None:
         content = message.encode("utf-8", "surrogatepass")
         self._file.write(content)
-        self._ends.append(self._ends[-1] + len(content))
-        self._times.append(max(at, self._times[-1]) if self._times else at)
-        self._ingested.append(now)
+        self._end_offsets.append(self._end_offsets[-1] + len(content))
+        self._timestamps.append(max(at, self._timestamps[-1]) if self._timestamps else at)
+        self._ingestion_times.append(now)
 
     def _update(self) -> None:
-        if self._times:
-            self.first_event_timestamp, self.last_event_timestamp = self._times[0], self._times[-1]
+        if self._timestamps:
+            self.first_event_timestamp, self.last_event_timestamp = self._timestamps[0], self._timestamps[-1]
             self.events = [self]  # DescribeLogStreams only asks if there are any
 
     def get_log_events(  # the signature of moto
@@ -87,8 +89,8 @@ class StoredLogStream(MotoLogStream):
 
     def _window(self, start_time: int | None, end_time: int | None) -> range:
         """Return the indexes of the events from `start_time` up to, without, `end_time`."""
-        first = bisect_left(self._times, start_time) if start_time else 0
-        return range(first, bisect_left(self._times, end_time) if end_time else len(self._times))
+        first = bisect_left(self._timestamps, start_time) if start_time else 0
+        return range(first, bisect_left(self._timestamps, end_time) if end_time else len(self._timestamps))
 
     def _page(self, window: range, limit: int, position: int | None, direction: str) -> range:
         """Return the indexes of the page that begins, or ends, at a position; by default at the end of the window."""
@@ -105,20 +107,22 @@ class StoredLogStream(MotoLogStream):
     def _fits(self, first: int, last: int) -> bool:
         """Return True if the events from `first` up to, without, `last` fit into a page; one event always does."""
         count = last - first
-        return count == 1 or self._ends[last] - self._ends[first] + EVENT_OVERHEAD * count <= MAX_BYTES
+        return count == 1 or self._end_offsets[last] - self._end_offsets[first] + EVENT_OVERHEAD * count <= MAX_BYTES
 
     def _messages(self, page: Sequence[int]) -> Iterator[str]:
         """Yield the messages of consecutive events, which are read at once."""
         if not page:
             return
-        start = self._ends[page[0]]
+        start = self._end_offsets[page[0]]
         self._file.seek(start)
-        content = self._file.read(self._ends[page[-1] + 1] - start)
+        content = self._file.read(self._end_offsets[page[-1] + 1] - start)
         for index in page:
-            yield content[self._ends[index] - start : self._ends[index + 1] - start].decode("utf-8", "surrogatepass")
+            yield content[self._end_offsets[index] - start : self._end_offsets[index + 1] - start].decode(
+                "utf-8", "surrogatepass"
+            )
 
     def _event(self, index: int, message: str) -> dict[str, Any]:
-        return {"ingestionTime": self._ingested[index], "message": message, "timestamp": self._times[index]}
+        return {"ingestionTime": self._ingestion_times[index], "message": message, "timestamp": self._timestamps[index]}
 
     def filter_log_events(self, start_time: int, end_time: int, filter_pattern: str | None) -> list[dict[str, Any]]:
         """Return the events that match a pattern; see FilterLogEvents, whose endTime is included."""

@@ -60,7 +60,8 @@ class ActingRoles(Construct):
         super().__init__(scope, identifier)
         self._grid, self._region = grid, region
         self.roles: dict[Part, iam.Role] = {part: self._role(part) for part in get_args(Part)}
-        launch, record, sweep, register, use = self.roles.values()
+        launch, record, sweep = self.roles["launch"], self.roles["record"], self.roles["sweep"]
+        register, use = self.roles["register"], self.roles["use"]
         child_permissions.let_train(launch, grid, [region])
         watcher_permissions.let_see(record, grid, [region])
         watcher_permissions.let_see_and_stop(sweep, grid, [region])
@@ -76,12 +77,14 @@ class ActingRoles(Construct):
 
     def _role(self, part: Part) -> iam.Role:
         home = self._grid.account or ""
-        whole = iam.ArnPrincipal(account_root(home))
+        account_principal = iam.ArnPrincipal(account_root(home))
         only = names.role_arn(home, names.home_role(self._grid.name, part)) if part != "use" else ""
         return iam.Role(
             self,
             part.capitalize(),
             role_name=names.acting_role(self._grid.name, part, self._region),
-            assumed_by=whole.with_conditions({"ArnEquals": {"aws:PrincipalArn": only}}) if only else whole,
+            assumed_by=account_principal.with_conditions({"ArnEquals": {"aws:PrincipalArn": only}})
+            if only
+            else account_principal,
             description=f"Lets account {home} act in {self._region}: {part}",
         )

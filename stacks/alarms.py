@@ -33,10 +33,8 @@ class Alarms(AlarmTopic):
 
     def failing(self, subject: str, function: lambda_.IFunction) -> None:
         """Alarm when a function has errors or is throttled in each of three periods of 5 minutes."""
-        errors, throttles = (
-            function.metric_errors(period=_PERIOD, statistic="Sum"),
-            function.metric_throttles(period=_PERIOD, statistic="Sum"),
-        )
+        errors = function.metric_errors(period=_PERIOD, statistic="Sum")
+        throttles = function.metric_throttles(period=_PERIOD, statistic="Sum")
         self.alarm(
             "failing",
             subject,
@@ -57,7 +55,7 @@ class Alarms(AlarmTopic):
             "no-sweep",
             "",
             "The reconciler has not completed a pass for 15 minutes, so unwanted training jobs are not stopped.",
-            self._swept(SWEPT),
+            self._pass_metric(SWEPT),
             operator=cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
             threshold=1,
             periods=3,
@@ -70,7 +68,7 @@ class Alarms(AlarmTopic):
             "stopped-by-sweep",
             "",
             "The reconciler stopped training jobs that were cancelled or orphaned. Its log names them.",
-            self._swept(STOPPED_JOBS),
+            self._pass_metric(STOPPED_JOBS),
         )
 
     def unreachable(self) -> None:
@@ -79,7 +77,7 @@ class Alarms(AlarmTopic):
             "unreachable",
             "",
             "The reconciler could not check a Region or submission for 15 minutes. Its log names it and the reason.",
-            self._swept(UNREACHABLE),
+            self._pass_metric(UNREACHABLE),
             periods=3,
         )
 
@@ -99,7 +97,7 @@ class Alarms(AlarmTopic):
             "long-wait",
             "",
             "Lines have been waiting continuously for 24 hours, for a quota or because the grid is paused.",
-            self._swept(WAITING_LINES, period=Duration.hours(1), statistic="Minimum"),
+            self._pass_metric(WAITING_LINES, period=Duration.hours(1), statistic="Minimum"),
             periods=24,
         )
 
@@ -171,8 +169,8 @@ class Alarms(AlarmTopic):
     def outage(self, log: logs.ILogGroup) -> None:
         """Alarm when AWS has throttled children, or has not responded to them, for 15 minutes."""
         failures = (THROTTLED, SERVICE_ERROR)
-        refused = " || ".join(f'($.failure = "{failure.name}")' for failure in failures)
-        pattern = f'{{ ($.event = "outage") || ($.event = "refused" && ({refused})) }}'
+        conditions = " || ".join(f'($.failure = "{failure.name}")' for failure in failures)
+        pattern = f'{{ ($.event = "outage") || ($.event = "refused" && ({conditions})) }}'
         description = "AWS has throttled children, or has not responded to them, for 15 minutes. They are waiting."
         self._alarm_on_log_lines("outage", pattern, log, description, periods=3)
 
@@ -211,7 +209,7 @@ class Alarms(AlarmTopic):
             queue.metric_approximate_number_of_messages_visible(period=_PERIOD, statistic="Maximum"),
         )
 
-    def _swept(self, metric: str, *, period: Duration = _PERIOD, statistic: str = "Sum") -> cloudwatch.Metric:
+    def _pass_metric(self, metric: str, *, period: Duration = _PERIOD, statistic: str = "Sum") -> cloudwatch.Metric:
         return cloudwatch.Metric(
             namespace=NAMESPACE,
             metric_name=metric,

@@ -49,8 +49,11 @@ def _as_it_is_in_the_account(scope: Construct, name: str) -> str:
     literally, not as an expression
     (https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/import-resources-automatically.html).
     """
-    account, own = scope.node.try_get_context("account"), Stack.of(scope).account
-    return name.replace(Aws.ACCOUNT_ID, str(account) if Token.is_unresolved(own) else own) if account else name
+    account = scope.node.try_get_context("account")
+    if not account:
+        return name
+    stack_account = Stack.of(scope).account
+    return name.replace(Aws.ACCOUNT_ID, str(account) if Token.is_unresolved(stack_account) else stack_account)
 
 
 def _acknowledge(bucket: s3.Bucket, key: kms.IKey | None) -> None:

@@ -10,6 +10,7 @@ from constructs import Construct
 
 from stacks.accounts import home_environment
 from stacks.alarms import Alarms
+from stacks.build_project import BuildProject
 from stacks.event_function import Runtime, libraries, repository_code
 from stacks.image_build import ORCHESTRATOR, TRAINING, BuiltImage, ImageBuild
 from stacks.image_builder import ImageBuilder
@@ -42,7 +43,7 @@ class BuildsStack(Stack):
         # By its ARN: a grant on another stack's key would change that key's policy, and create a circular dependency.
         self._key = kms.Key.from_key_arn(self, "ImagesKey", images.key.key_arn) if images.key else None
         builds = self._builds()
-        built = self._built(builds, layer) if builds else {}
+        built = self._built_images(builds, layer) if builds else {}
         if not builds:  # a template requires a resource; this one is free and has no effect
             CfnWaitConditionHandle(self, "NothingToBuild")
         repository = names.orchestrator_repository(grid.name)
@@ -82,7 +83,7 @@ class BuildsStack(Stack):
             )
         return builds
 
-    def _built(self, builds: dict[str, ImageBuild], layer: Path) -> dict[str, BuiltImage]:
+    def _built_images(self, builds: dict[str, ImageBuild], layer: Path) -> dict[str, BuiltImage]:
         """Return the built images by name. The stack is complete when all of them are replicated."""
         grid = self._grid
         wait = None
@@ -95,7 +96,9 @@ class BuildsStack(Stack):
                 replicas=places(grid),
                 log_group=names.build_log(grid.name),
             )
-        projects = [*builds.values(), *([wait] if wait else [])]
+        projects: list[BuildProject] = [*builds.values()]
+        if wait:
+            projects.append(wait)
         builder = ImageBuilder(self, "Builder", projects=projects, runtime=self._runtime(layer))
         use_key(builder.function.role, self._key, region=grid.home, services=["sqs"])
         built = {short: builder.image(build) for short, build in builds.items()}

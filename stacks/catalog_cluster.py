@@ -22,10 +22,10 @@ class CatalogCluster(Construct):
 
     def __init__(self, scope: Construct, identifier: str) -> None:
         super().__init__(scope, identifier)
-        self._created = dsql.CfnCluster(self, "Cluster", deletion_protection_enabled=True)
-        self._created.apply_removal_policy(RemovalPolicy.RETAIN)
-        self.endpoint = self._created.attr_endpoint
-        self.arn = self._created.attr_resource_arn
+        self._cluster = dsql.CfnCluster(self, "Cluster", deletion_protection_enabled=True)
+        self._cluster.apply_removal_policy(RemovalPolicy.RETAIN)
+        self.endpoint = self._cluster.attr_endpoint
+        self.arn = self._cluster.attr_resource_arn
 
     def create_after(self, *parts: IConstruct) -> None:
         """Create the cluster after these parts of the stack."""

@@ -52,14 +52,16 @@ class CatalogFollower(Construct):
     ) -> None:
         super().__init__(scope, identifier)
         catalog = f"dsql://{names.CATALOG_FOLLOWER}@{cluster.endpoint}"
-        more = libraries(self, layer / LAYER, "Libraries of the catalog")
+        libraries_of_catalog = libraries(self, layer / LAYER, "Libraries of the catalog")
         follower = EventFunction(
             self,
             "Follow",
             handler="lambda.follow_ledger.handler",
             description="Copies changes of the ledger into the catalog",
             runtime=replace(
-                runtime, environment={**runtime.environment, "TRAINGRID_CATALOG": catalog}, more_libraries=(more,)
+                runtime,
+                environment={**runtime.environment, "TRAINGRID_CATALOG": catalog},
+                more_libraries=(libraries_of_catalog,),
             ),
             timeout=Duration.minutes(5),
             role_name=names.follower_role(grid.name),

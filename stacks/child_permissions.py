@@ -107,18 +107,18 @@ def let_copy_data(role: iam.Role, grid: GridSettings) -> None:
     targets = {region: sources for region in grid.at_home() if (sources := grid.copy_sources(region))}
     if not targets:
         return
-    readable = [_own(grid, region) for region in targets]
+    readable = [_data_bucket(grid, region) for region in targets]
     origins = dict.fromkeys(source for several in targets.values() for source in several)
     for region in origins:
         readable += grid.data_buckets(Aws.ACCOUNT_ID, region)
         read_with(role, grid.regions[region].data_keys, region=region)
     models = _models(grid, dict.fromkeys([*targets, *origins]))
     grant(role, ["s3:GetObject"], [*_objects(dict.fromkeys(readable)), *models], because=_ANY_FOLDER)
-    own = [_own(grid, region) for region in targets]
+    own_buckets = [_data_bucket(grid, region) for region in targets]
     outputs = [names.output_bucket(grid.name, Aws.ACCOUNT_ID, region) for region in targets]
     parts = ["s3:AbortMultipartUpload", "s3:ListMultipartUploadParts"]
     grant(role, parts, _writable(grid, targets), because=_ANY_FOLDER)
-    grant(role, ["s3:ListBucketMultipartUploads"], [f"arn:aws:s3:::{bucket}" for bucket in (*own, *outputs)])
+    grant(role, ["s3:ListBucketMultipartUploads"], [f"arn:aws:s3:::{bucket}" for bucket in (*own_buckets, *outputs)])
     _let_write_copies(role, grid, targets)
 
 
@@ -132,28 +132,28 @@ def _let_write_copies(role: iam.Role, grid: GridSettings, targets: Iterable[str]
     if not any(grid.regions[region].residency for region in grid.at_home()):
         grant(role, ["s3:PutObject"], _writable(grid, targets), because=_ANY_FOLDER)
         return
-    alike: dict[tuple[str, ...], list[str]] = {}
+    regions_by_sources: dict[tuple[str, ...], list[str]] = {}
     for region in targets:  # a Region is a source of itself, so that Regions without residency share a statement
         sources = tuple(source for source in grid.at_home() if grid.may_hold(region, source))
-        alike.setdefault(sources, []).append(region)
-    for sources, regions in alike.items():
+        regions_by_sources.setdefault(sources, []).append(region)
+    for sources, regions in regions_by_sources.items():
         buckets = [bucket for source in sources for bucket in grid.data_buckets(Aws.ACCOUNT_ID, source)]
-        copied = [f"{bucket}/*" for bucket in buckets]
-        copied += [arn.removeprefix(_ARN) for arn in _models(grid, sources)]
-        only = {"StringLikeIfExists": {_COPY_SOURCE: copied}}
+        source_objects = [f"{bucket}/*" for bucket in buckets]
+        source_objects += [arn.removeprefix(_ARN) for arn in _models(grid, sources)]
+        only = {"StringLikeIfExists": {_COPY_SOURCE: source_objects}}
         grant(role, ["s3:PutObject"], _writable(grid, regions), conditions=only, because=_ANY_FOLDER)
 
 
-def _own(grid: GridSettings, region: str) -> str:
+def _data_bucket(grid: GridSettings, region: str) -> str:
     return names.data_bucket(grid.name, Aws.ACCOUNT_ID, region)
 
 
 def _writable(grid: GridSettings, regions: Iterable[str]) -> list[str]:
     """Return the objects that copies create in Regions: any in the data buckets, and models in the output buckets."""
-    listed = list(regions)
-    outputs = [names.output_bucket(grid.name, Aws.ACCOUNT_ID, region) for region in listed]
+    region_list = list(regions)
+    outputs = [names.output_bucket(grid.name, Aws.ACCOUNT_ID, region) for region in region_list]
     copies = [f"{_ARN}{bucket}/{names.INITIAL_MODEL_PREFIX}*/model.tar.gz" for bucket in outputs]
-    return [*_objects(_own(grid, region) for region in listed), *copies]
+    return [*_objects(_data_bucket(grid, region) for region in region_list), *copies]
 
 
 def _models(grid: GridSettings, regions: Iterable[str]) -> list[str]:

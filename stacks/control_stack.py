@@ -111,9 +111,9 @@ class ControlStack(Stack):
         if self._grid.notifications is None:
             return None
         emails = self._grid.notifications.emails
-        made = NotificationTopic(self, "Notifications", grid=self._grid.name, emails=emails, key=self._key)
-        CfnOutput(self, "NotificationTopic", value=made.topic.topic_arn)
-        return made
+        topic = NotificationTopic(self, "Notifications", grid=self._grid.name, emails=emails, key=self._key)
+        CfnOutput(self, "NotificationTopic", value=topic.topic.topic_arn)
+        return topic
 
     def _runtime_of_passes(self, runtime: Runtime) -> Runtime:
         """Return a runtime whose functions know the topic of notifications, in the network that grid.yaml chooses."""

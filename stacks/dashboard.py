@@ -28,13 +28,13 @@ class Dashboard(Construct):
         board = cloudwatch.Dashboard(
             self, "Board", dashboard_name=grid.name, period_override=cloudwatch.PeriodOverride.INHERIT
         )
-        board.add_widgets(self._swept("Lines that have not ended", _LINES), self._swept("Sweeps", _PASSES))
+        board.add_widgets(self._pass_graph("Lines that have not ended", _LINES), self._pass_graph("Sweeps", _PASSES))
         board.add_widgets(self._undelivered_events(), self._functions())
         for region in grid.regions:
             board.add_widgets(self._hosts(region, "GPUUtilization"), self._hosts(region, "CPUUtilization"))
 
-    def _swept(self, title: str, metrics: tuple[str, ...]) -> cloudwatch.GraphWidget:
-        found = [
+    def _pass_graph(self, title: str, metrics: tuple[str, ...]) -> cloudwatch.GraphWidget:
+        searches = [
             cloudwatch.Metric(
                 namespace=NAMESPACE,
                 metric_name=metric,
@@ -44,11 +44,12 @@ class Dashboard(Construct):
             )
             for metric in metrics
         ]
-        return cloudwatch.GraphWidget(title=title, width=12, left=found, region=self._grid.home)
+        return cloudwatch.GraphWidget(title=title, width=12, left=searches, region=self._grid.home)
 
     def _undelivered_events(self) -> cloudwatch.GraphWidget:
         """Show the depth of every dead-letter queue; its name begins with its stack's name."""
-        control, accounts = names.control_stack(self._grid.name), self._grid.other_accounts()
+        control = names.control_stack(self._grid.name)
+        accounts = self._grid.other_accounts()
         stacks = {control: self._grid.home} | {
             names.region_stack(self._grid.name, region): region for region in self._grid.regions
         }
@@ -64,7 +65,7 @@ class Dashboard(Construct):
 
     def _functions(self) -> cloudwatch.GraphWidget:
         stack = names.control_stack(self._grid.name)
-        found = [
+        searches = [
             self._search(
                 f'{{AWS/Lambda,FunctionName}} MetricName="{metric}" FunctionName="{stack}"',
                 region=self._grid.home,
@@ -72,13 +73,13 @@ class Dashboard(Construct):
             )
             for metric in ("Errors", "Throttles")
         ]
-        return cloudwatch.GraphWidget(title="Functions: errors and throttles", width=12, left=found)
+        return cloudwatch.GraphWidget(title="Functions: errors and throttles", width=12, left=searches)
 
     def _hosts(self, region: str, metric: str) -> cloudwatch.GraphWidget:
         search = f'{{/aws/sagemaker/TrainingJobs,Host}} MetricName="{metric}" Host="{self._grid.name}-"'
         account = self._grid.other_accounts().get(region)
-        found = self._search(search, region=region, statistic="Average", account=account)
-        return cloudwatch.GraphWidget(title=f"{region}: {metric} of hosts, %", width=12, left=[found])
+        metrics = self._search(search, region=region, statistic="Average", account=account)
+        return cloudwatch.GraphWidget(title=f"{region}: {metric} of hosts, %", width=12, left=[metrics])
 
     def _search(
         self, search: str, *, region: str, statistic: str = "Maximum", account: str | None = None

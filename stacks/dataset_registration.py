@@ -52,7 +52,7 @@ def new_datasets(buckets: tuple[str, ...] = ()) -> events.EventPattern:
     return events.EventPattern(
         source=["aws.s3"],
         detail_type=["Object Created"],
-        detail={**({"bucket": {"name": list(buckets)}} if buckets else {}), **thing},
+        detail={"bucket": {"name": list(buckets)}, **thing} if buckets else thing,
     )
 
 
@@ -69,9 +69,9 @@ def let_register(role: iam.Role, grid: GridSettings, bucket: s3.Bucket, ledger: 
             "Null": {"dynamodb:LeadingKeys": "false"},
         },
     )
-    written = [f"{bucket.bucket_arn}/{names.DATASET_REPORT_PREFIX}*{names.REPORT_SUFFIX}"]
-    written += [f"{bucket.bucket_arn}/{names.GENERATED_PREFIX}{rule.name}/*" for rule in grid.on_dataset]
-    grant(role, ["s3:PutObject"], written, because="Users choose the names of markers, datasets and versions")
+    reports = [f"{bucket.bucket_arn}/{names.DATASET_REPORT_PREFIX}*{names.REPORT_SUFFIX}"]
+    reports += [f"{bucket.bucket_arn}/{names.GENERATED_PREFIX}{rule.name}/*" for rule in grid.on_dataset]
+    grant(role, ["s3:PutObject"], reports, because="Users choose the names of markers, datasets and versions")
 
 
 def let_read_datasets(role: iam.Role, grid: GridSettings, regions: list[str], key: kms.IKey | None = None) -> None:

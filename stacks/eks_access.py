@@ -52,7 +52,9 @@ class EksAccess(Construct):
     ) -> None:
         super().__init__(scope, identifier)
         settings = _cluster(grid, region)
-        for name, (principal, part) in (_of_another_account(acting) if acting else _of_the_home_account(grid)).items():
+        for name, (principal, part) in (
+            _principals_in_account(acting) if acting else _principals_at_home(grid)
+        ).items():
             eks.CfnAccessEntry(
                 self,
                 name,
@@ -70,7 +72,7 @@ class EksAccess(Construct):
         )
 
 
-def _of_the_home_account(grid: GridSettings) -> dict[str, tuple[str, Part]]:
+def _principals_at_home(grid: GridSettings) -> dict[str, tuple[str, Part]]:
     """Return the principals with access, and the part that each has, by name. Users have their own access."""
     parts: dict[str, tuple[str, Part]] = {
         "Child": (names.home_role(grid.name, "launch"), "launch"),
@@ -80,7 +82,7 @@ def _of_the_home_account(grid: GridSettings) -> dict[str, tuple[str, Part]]:
     return {name: (names.role_arn(Aws.ACCOUNT_ID, role), part) for name, (role, part) in parts.items()}
 
 
-def _of_another_account(acting: Mapping[Part, str]) -> dict[str, tuple[str, Part]]:
+def _principals_in_account(acting: Mapping[Part, str]) -> dict[str, tuple[str, Part]]:
     parts: tuple[Part, ...] = ("launch", "sweep", "use")
     return {part.capitalize(): (acting[part], part) for part in parts}
 
@@ -103,9 +105,9 @@ def let_find_clusters(role: iam.Role, grid: GridSettings, regions: Iterable[str]
     It needs no other permission for them: the API server of a cluster decides about everything else, by the group of
     the role's access entry.
     """
-    found = [cluster_arn(settings, region) for region in regions if (settings := grid.regions[region].eks)]
-    if found:
-        grant(role, ["eks:DescribeCluster"], found)
+    cluster_arns = [cluster_arn(settings, region) for region in regions if (settings := grid.regions[region].eks)]
+    if cluster_arns:
+        grant(role, ["eks:DescribeCluster"], cluster_arns)
 
 
 def let_pods_assume(role: iam.Role, settings: EksCluster, region: str) -> None:

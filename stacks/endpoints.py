@@ -62,8 +62,10 @@ def private_endpoints(scope: Construct, vpc: ec2.Vpc, children: ec2.SecurityGrou
     )
     group.add_ingress_rule(children, ec2.Port.tcp(443), "HTTPS from the Batch children")
     queues = {"Batch": (ec2.InterfaceVpcEndpointAwsService.BATCH, "batch:*")} if grid.service_queue(grid.home) else {}
-    wanted = _PRIVATE | queues | (_ELSEWHERE if grid.other_accounts() else {})
-    for name, (service, actions) in wanted.items():
+    services = _PRIVATE | queues
+    if grid.other_accounts():
+        services |= _ELSEWHERE
+    for name, (service, actions) in services.items():
         endpoint = vpc.add_interface_endpoint(
             name,
             service=service,

@@ -194,7 +194,8 @@ def _acknowledge(function: lambda_.Function, *, has_variables: bool, is_in_vpc: 
     }
     skips = {"CKV_AWS_115": concurrency, "CKV_AWS_116": letters}
     if not is_in_vpc:
-        reasons["NIST.800.53.R5-LambdaInsideVPC"] = skips["CKV_AWS_117"] = network
+        reasons["NIST.800.53.R5-LambdaInsideVPC"] = network
+        skips["CKV_AWS_117"] = network
     acknowledge_all(function, reasons)
     if has_variables:
         skips["CKV_AWS_173"] = "Its variables are names of resources, not secrets"

@@ -132,7 +132,8 @@ class ExecutionRole(Construct):
         ec2 = f"arn:aws:ec2:{region}:{Aws.ACCOUNT_ID}"
         subnets = [f"{ec2}:subnet/{subnet}" for subnet in settings.subnets]
         groups = [f"{ec2}:security-group/{group}" for group in settings.security_groups]
-        interfaces, because = f"{ec2}:network-interface/*", "EC2 chooses the ids of network interfaces"
+        interfaces = f"{ec2}:network-interface/*"
+        because = "EC2 chooses the ids of network interfaces"
         grant(self.role, ["ec2:CreateNetworkInterface"], [*subnets, *groups, interfaces], because=because)
         grant(
             self.role,
@@ -159,12 +160,12 @@ class ExecutionRole(Construct):
         for clients: its security groups decide
         (https://docs.aws.amazon.com/fsx/latest/LustreGuide/limit-access-security-groups.html).
         """
-        of_efs = [file_system for file_system, kind in settings.file_systems.items() if kind == "EFS"]
-        if of_efs:
+        efs_ids = [file_system for file_system, kind in settings.file_systems.items() if kind == "EFS"]
+        if efs_ids:
             grant(
                 self.role,
                 ["elasticfilesystem:ClientMount"],
-                [f"arn:aws:elasticfilesystem:{region}:{Aws.ACCOUNT_ID}:file-system/{one}" for one in of_efs],
+                [f"arn:aws:elasticfilesystem:{region}:{Aws.ACCOUNT_ID}:file-system/{one}" for one in efs_ids],
                 conditions={"Bool": {"elasticfilesystem:AccessedViaMountTarget": "true"}},
             )
 
@@ -174,8 +175,8 @@ def _foreign_repositories(grid: GridSettings, region: str) -> list[str]:
     uris = {image.uri for image in grid.images.values() if image.uri}
     if grid.job.image not in grid.images:
         uris.add(grid.job.image)
-    found = [match for uri in sorted(uris) if (match := _ECR_IMAGE.match(uri.replace("{region}", region)))]
-    return [f"arn:aws:ecr:{match['region']}:{match['account']}:repository/{match['repository']}" for match in found]
+    matches = [match for uri in sorted(uris) if (match := _ECR_IMAGE.match(uri.replace("{region}", region)))]
+    return [f"arn:aws:ecr:{match['region']}:{match['account']}:repository/{match['repository']}" for match in matches]
 
 
 def _registries(grid: GridSettings, region: str) -> list[str]:
@@ -184,11 +185,10 @@ def _registries(grid: GridSettings, region: str) -> list[str]:
     An entry is a registry, or a repository with all repositories whose names continue with a slash, as in
     `traingrid.manifest.allowed`.
     """
-    found = [_ECR_PART.fullmatch(registry.replace("{region}", region)) for registry in grid.image_registries]
-    in_region = [match for match in found if match and match["region"] == region]
+    matches = [_ECR_PART.fullmatch(registry.replace("{region}", region)) for registry in grid.image_registries]
+    in_region = [match for match in matches if match and match["region"] == region]
     parts = [(f"arn:aws:ecr:{region}:{match['account']}:repository", match["repository"]) for match in in_region]
-    return [
-        arn
-        for all_of_it, part in parts
-        for arn in ([f"{all_of_it}/{part}", f"{all_of_it}/{part}/*"] if part else [f"{all_of_it}/*"])
-    ]
+    arns: list[str] = []
+    for registry, repository in parts:
+        arns += [f"{registry}/{repository}", f"{registry}/{repository}/*"] if repository else [f"{registry}/*"]
+    return arns

@@ -88,8 +88,8 @@ def skip_all_in_checkov(construct: IConstruct, reasons: Mapping[str, str]) -> No
     """
     resource = cast(CfnResource, construct.node.default_child)
     skipped = (resource.get_metadata("checkov") or {"skip": []})["skip"]
-    added = [{"id": rule, "comment": reason} for rule, reason in reasons.items()]
-    resource.add_metadata("checkov", {"skip": [*skipped, *added]})
+    new_rules = [{"id": rule, "comment": reason} for rule, reason in reasons.items()]
+    resource.add_metadata("checkov", {"skip": [*skipped, *new_rules]})
 
 
 def texts_of_findings(scope: IConstruct, values: Sequence[str]) -> list[str]:

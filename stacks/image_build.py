@@ -139,7 +139,8 @@ class ImageBuild(BuildProject):
 def _tag(recipe: Recipe, asset_hash: str, replicas: Sequence[str], rebuild: int) -> str:
     """Return an image's tag: a hash of everything that can change the image or require another push."""
     parts = [asset_hash, recipe.dockerfile, recipe.target, *recipe.arguments, SCRIPT.read_text(), *sorted(replicas)]
-    parts += [f"rebuild {rebuild}"] if rebuild else []
+    if rebuild:
+        parts.append(f"rebuild {rebuild}")
     digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:20]
     return "-".join(filter(None, (names.BUILT_TAG, recipe.target, digest)))
 

@@ -31,9 +31,9 @@ class ImageBuilder(Construct):
         self, scope: Construct, identifier: str, *, projects: Sequence[BuildProject], runtime: Runtime
     ) -> None:
         super().__init__(scope, identifier)
-        called = [project.project.ref for project in projects]
-        ended = {
-            "project-name": called,
+        project_names = [project.project.ref for project in projects]
+        end_pattern = {
+            "project-name": project_names,
             "build-status": ["ENDING", "SUCCEEDED", "FAILED", "FAULT", "STOPPED", "TIMED_OUT"],
         }
         self.function = EventFunction(
@@ -45,14 +45,14 @@ class ImageBuilder(Construct):
             pattern=events.EventPattern(
                 source=["aws.codebuild", names.BUILD_EVENTS],
                 detail_type=["CodeBuild Build State Change", "Build Ending"],
-                detail=ended,
+                detail=end_pattern,
             ),
         )
         arns = [project.project.attr_arn for project in projects]
         grant(self.function.role, ["codebuild:StartBuild", "codebuild:BatchGetBuilds"], arns)
         repositories = sorted({project.repository_arn for project in projects})
         grant(self.function.role, ["ecr:DescribeImages"], repositories)
-        self._last: CustomResource | None = None
+        self._last_request: CustomResource | None = None
 
     def image(self, build: ImageBuild) -> BuiltImage:
         """Return the image of a build. A deployment that changes its tag starts the build and waits for it."""
@@ -78,7 +78,7 @@ class ImageBuilder(Construct):
             },
         )
         request.node.add_dependency(self.function, runs.project, runs.role)
-        if self._last:
-            request.node.add_dependency(self._last)
-        self._last = request
+        if self._last_request:
+            request.node.add_dependency(self._last_request)
+        self._last_request = request
         return request

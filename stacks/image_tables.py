@@ -31,15 +31,17 @@ def framework_images(grid: GridSettings, *, python: Path = PYTHON) -> dict[str, 
     if not python.exists():
         problem = f"images.{', images.'.join(aliases)}: the SageMaker Python SDK, which is required, is not installed."
         raise UsageError(problem, "Install it with `make setup-images`.")
-    asked = {"framework", "algorithm", "version", "target", "python"}
-    wanted = [{**image.model_dump(include=asked), "regions": list(grid.regions)} for image in aliases.values()]
-    answers = zip(aliases, ask(python, wanted), strict=True)
-    found = {alias: FrameworkImage.of_uris(_uris(alias, answer)) for alias, answer in answers}
-    length = len(grid.to_environment().encode()) + len(to_environment(found).encode())
+    queried_fields = {"framework", "algorithm", "version", "target", "python"}
+    queries = [
+        {**image.model_dump(include=queried_fields), "regions": list(grid.regions)} for image in aliases.values()
+    ]
+    answers_by_alias = zip(aliases, ask(python, queries), strict=True)
+    images = {alias: FrameworkImage.of_uris(_uris(alias, answer)) for alias, answer in answers_by_alias}
+    length = len(grid.to_environment().encode()) + len(to_environment(images).encode())
     if length > ENVIRONMENT_LIMIT:
         rule = f"the grid and the registries of its images have {length} bytes, but the limit is {ENVIRONMENT_LIMIT}"
         raise UsageError(f"images: too large for a Lambda function's environment: {rule}.", "List fewer images.")
-    return found
+    return images
 
 
 def _uris(alias: str, answer: dict[str, Any]) -> dict[str, str]:
@@ -69,7 +71,7 @@ def ask(python: Path, wanted: list[dict[str, object]]) -> list[dict[str, Any]]:
     environment |= {"AWS_EC2_METADATA_DISABLED": "true", "AWS_REGION": "us-east-1", "AWS_DEFAULT_REGION": "us-east-1"}
     environment |= {"AWS_CONFIG_FILE": os.devnull, "AWS_SHARED_CREDENTIALS_FILE": os.devnull}
     script = Path(__file__).with_name("retrieve_images.py")
-    ended = subprocess.run(
+    result = subprocess.run(
         [str(python), str(script)],
         input=json.dumps(wanted),
         capture_output=True,
@@ -77,8 +79,8 @@ def ask(python: Path, wanted: list[dict[str, object]]) -> list[dict[str, Any]]:
         env=environment,
         check=False,
     )
-    if ended.returncode:
-        last = ended.stderr.strip().splitlines()[-1:] or [f"exit code {ended.returncode}"]
-        problem = f"The SageMaker Python SDK failed: {last[0]}."
+    if result.returncode:
+        last_line = result.stderr.strip().splitlines()[-1:] or [f"exit code {result.returncode}"]
+        problem = f"The SageMaker Python SDK failed: {last_line[0]}."
         raise UsageError(problem, "Reinstall it with `rm -r .venv-images; make setup-images`.")
-    return list(json.loads(ended.stdout))
+    return list(json.loads(result.stdout))

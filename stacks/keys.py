@@ -97,7 +97,7 @@ def _let_logs_encrypt(key: kms.Key, region: str) -> None:
     The statement is that of https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html.
     """
     groups = f"arn:aws:logs:{region}:{Aws.ACCOUNT_ID}:log-group:*"
-    _let(
+    _allow_service(
         key,
         f"logs.{region}.amazonaws.com",
         ["kms:Encrypt*", "kms:Decrypt*", "kms:ReEncrypt*", "kms:GenerateDataKey*", "kms:Describe*"],
@@ -111,7 +111,7 @@ def _let_events_encrypt(key: kms.Key) -> None:
     The statement is that of https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-rule-event-delivery.html.
     """
     rules = same_account(f"arn:aws:events:*:{Aws.ACCOUNT_ID}:rule/*")
-    _let(key, "events.amazonaws.com", ["kms:Decrypt", "kms:GenerateDataKey*"], rules)
+    _allow_service(key, "events.amazonaws.com", ["kms:Decrypt", "kms:GenerateDataKey*"], rules)
 
 
 def _let_alarms_encrypt(key: kms.Key) -> None:
@@ -121,10 +121,10 @@ def _let_alarms_encrypt(key: kms.Key) -> None:
     documentation confirms that CloudWatch's calls to KMS contain aws:SourceAccount, and if a condition does not match,
     alarms are lost. The topic's policy excludes alarms of other accounts.
     """
-    _let(key, "cloudwatch.amazonaws.com", ["kms:Decrypt", "kms:GenerateDataKey*"])
+    _allow_service(key, "cloudwatch.amazonaws.com", ["kms:Decrypt", "kms:GenerateDataKey*"])
 
 
-def _let(
+def _allow_service(
     key: kms.Key, service: str, actions: Iterable[str], conditions: Mapping[str, Mapping[str, str]] | None = None
 ) -> None:
     key.add_to_resource_policy(

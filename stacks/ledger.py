@@ -53,7 +53,7 @@ class Ledger(Construct):
     def __init__(self, scope: Construct, identifier: str, *, grid: GridSettings, key: kms.IKey | None) -> None:
         super().__init__(scope, identifier)
         self.table = dynamodb.Table.from_table_name(self, "ByName", names.ledger(grid.name))
-        self._created = dynamodb.Table(
+        self._table = dynamodb.Table(
             self,
             "Table",
             table_name=names.ledger(grid.name),
@@ -70,18 +70,18 @@ class Ledger(Construct):
             removal_policy=RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
         )
         self._add_indexes()
-        self.stream = self._created.table_stream_arn
+        self.stream = self._table.table_stream_arn
         acknowledge(
-            self._created,
+            self._table,
             "NIST.800.53.R5-DynamoDBInBackupPlan",
             "Point-in-time recovery restores any second of the last 35 days; longer backups are the account's decision",
         )
         if key is None:
-            skip_in_checkov(self._created, "CKV_AWS_119", KEYS_OF_AWS)
+            skip_in_checkov(self._table, "CKV_AWS_119", KEYS_OF_AWS)
 
     def _add_indexes(self) -> None:
         """Add the indexes; with the context key `ledger_indexes=1` only the first one."""
-        self._created.add_global_secondary_index(
+        self._table.add_global_secondary_index(
             index_name=names.LEDGER_STATES,
             partition_key=_SUBMISSION,
             sort_key=_ITEM,
@@ -89,7 +89,7 @@ class Ledger(Construct):
             non_key_attributes=list(INDEXED),
         )
         if self.node.try_get_context("ledger_indexes") != "1":
-            self._created.add_global_secondary_index(
+            self._table.add_global_secondary_index(
                 index_name=names.LEDGER_SUBMISSIONS, partition_key=_ITEM, sort_key=_CLAIMED_AT
             )
 
@@ -98,4 +98,4 @@ class Ledger(Construct):
 
         https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-attribute-dependson.html
         """
-        self._created.node.add_dependency(*parts)
+        self._table.node.add_dependency(*parts)

@@ -41,7 +41,7 @@ class Network(Construct):
     def __init__(self, scope: Construct, identifier: str, *, grid: GridSettings, keeping: LogKeeping) -> None:
         super().__init__(scope, identifier)
         if grid.network.kind == "existing":
-            self.placement = self._existing(grid)
+            self.placement = self._existing_placement(grid)
             return
         private = grid.network.kind == "private"
         vpc = self._private_vpc(grid) if private else self._public_vpc(grid)
@@ -107,7 +107,7 @@ class Network(Construct):
             )
         return vpc
 
-    def _existing(self, grid: GridSettings) -> Placement:
+    def _existing_placement(self, grid: GridSettings) -> Placement:
         """Return the placement in an existing VPC, with the subnets of grid.yaml. Nothing is looked up in AWS."""
         vpc = ec2.Vpc.from_vpc_attributes(self, "Vpc", vpc_id=grid.network.vpc or "", availability_zones=Fn.get_azs())
         zones = "Annotation::@aws-cdk/aws-ec2:vpcAttributeIsListTokenavailabilityZones"

@@ -25,12 +25,12 @@ class NotificationTopic(Construct):
         self, scope: Construct, identifier: str, *, grid: str, emails: Iterable[str], key: kms.IKey | None
     ) -> None:
         super().__init__(scope, identifier)
-        of_account = kms.Alias.from_alias_name(self, "KeyOfAccount", "alias/aws/sns")
+        key_of_account = kms.Alias.from_alias_name(self, "KeyOfAccount", "alias/aws/sns")
         self.topic = sns.Topic(
             self,
             "Topic",
             display_name=f"traingrid {grid} submissions",
-            master_key=key or of_account,
+            master_key=key or key_of_account,
             enforce_ssl=True,
         )
         for email in emails:

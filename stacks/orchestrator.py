@@ -89,12 +89,12 @@ class Orchestrator(Construct):
             maxv_cpus=grid.orchestrator.max_vcpus,
         )
         # Batch cannot change a queue between shared and not shared, so each is a separate queue.
-        name, shared = names.job_queue(grid.name, shared=bool(grid.shares)), "Shared" * bool(grid.shares)
+        name = names.job_queue(grid.name, shared=bool(grid.shares))
         return batch.JobQueue(
             self,
-            f"{shared}Queue",
+            "SharedQueue" if grid.shares else "Queue",
             job_queue_name=name,
-            scheduling_policy=shared_by_weight(self, "Shares", name=name, grid=grid) if shared else None,
+            scheduling_policy=shared_by_weight(self, "Shares", name=name, grid=grid) if grid.shares else None,
             compute_environments=[batch.OrderedComputeEnvironment(compute_environment=compute, order=1)],
         )
 

@@ -36,8 +36,10 @@ def let_queue(role: iam.Role, grid: GridSettings) -> None:
         "Null": {f"aws:RequestTag/{tag}": "false" for tag in TAGS_OF_A_LINE},
     }
     queues = [_queue(grid, region) for region in regions]
-    if quota := [region for region in regions if (queue := grid.regions[region].service_queue) and queue.quota_shares]:
-        queues += [f"{_queue(grid, region)}/quota-share/{share}" for region in quota for share in grid.shares]
+    for region in regions:
+        queue = grid.regions[region].service_queue
+        if queue and queue.quota_shares:
+            queues += [f"{_queue(grid, region)}/quota-share/{share}" for share in grid.shares]
     # No refusal of SubmitServiceJob is publicly documented. SubmitJob with tags is authorized as batch:TagResource on
     # the queue, too (stacks/intake_permissions.py), so both actions get the same resources.
     submitting = ["batch:SubmitServiceJob", "batch:TagResource"]
@@ -71,8 +73,8 @@ def let_end_queued(role: iam.Role, grid: GridSettings) -> None:
     regions = regions_with_queues(grid)
     if not regions:
         return
-    ours = {"StringEquals": {f"aws:ResourceTag/{names.TAG_GRID}": grid.name}}
-    grant(role, ["batch:TerminateServiceJob"], _service_jobs(regions), conditions=ours, because=_IDS)
+    has_tag_of_grid = {"StringEquals": {f"aws:ResourceTag/{names.TAG_GRID}": grid.name}}
+    grant(role, ["batch:TerminateServiceJob"], _service_jobs(regions), conditions=has_tag_of_grid, because=_IDS)
 
 
 def _queue(grid: GridSettings, region: str) -> str:

@@ -75,12 +75,14 @@ def _held_by_jobs(grid: GridSettings) -> dict[str, Any]:
         "Keys": dict(sorted(grid.encryption.keys.items())),
         "Zones": [] if grid.network.kind == "existing" else zones(grid),
         "Queue": names.job_queue(grid.name, shared=bool(grid.shares)),
-        "Clusters": {region: place for region, settings in sorted(grid.regions.items()) if (place := _place(settings))},
+        "Clusters": {
+            region: place for region, settings in sorted(grid.regions.items()) if (place := _cluster_place(settings))
+        },
         "ServiceQueues": {region: queue for region in sorted(grid.regions) if (queue := grid.service_queue(region))},
     }
 
 
-def _place(settings: Region) -> str:
+def _cluster_place(settings: Region) -> str:
     """Return the cluster, namespace and service account of a Region's pods; empty without a cluster."""
     return settings.eks.place if settings.eks else ""
 

@@ -74,9 +74,9 @@ class RegionStack(Stack):
         CfnOutput(self, "DataBucket", value=data.bucket_name)
         CfnOutput(self, "OutputBucket", value=output.bucket_name)
         CfnOutput(self, "TrainingRepository", value=training)
-        if mounted := grid.regions[region].file_systems:
-            listed = ", ".join(f"{file_system} ({kind})" for file_system, kind in mounted.items())
-            CfnOutput(self, "FileSystems", value=listed)
+        if kind_by_file_system := grid.regions[region].file_systems:
+            descriptions = ", ".join(f"{file_system} ({kind})" for file_system, kind in kind_by_file_system.items())
+            CfnOutput(self, "FileSystems", value=descriptions)
         if settings := grid.regions[region].eks:
             CfnOutput(self, "Cluster", value=settings.place)
         CfnOutput(self, "ExecutionRole", value=names.execution_role_arn(grid.name, Aws.ACCOUNT_ID, region))

@@ -51,8 +51,8 @@ class ReplicationWait(BuildProject):
             log_group=log_group,
             role_name=role_name,
         )
-        looked_at = [self.repository_arn]
+        resources = [self.repository_arn]
         for place in replicas:
             region, _, account = place.partition("/")
-            looked_at.append(f"arn:aws:ecr:{region}:{account or Aws.ACCOUNT_ID}:repository/{repository_name}")
-        grant(self.role, ["ecr:DescribeImages"], looked_at)
+            resources.append(f"arn:aws:ecr:{region}:{account or Aws.ACCOUNT_ID}:repository/{repository_name}")
+        grant(self.role, ["ecr:DescribeImages"], resources)

@@ -48,15 +48,15 @@ def main() -> None:
             return {"problem": f"{name} has no version {wanted['version']}; available: {', '.join(sorted(others))}"}
         return {"absent": absent} if absent else {"uris": uris}
 
-    answers = []
+    replies = []
     for wanted in json.load(sys.stdin):
         try:
-            answers.append(answer(wanted))
+            replies.append(answer(wanted))
         except FileNotFoundError:
-            answers.append({"problem": f"framework {wanted['framework']} does not exist"})
+            replies.append({"problem": f"framework {wanted['framework']} does not exist"})
         except (ValueError, LookupError, TypeError, AttributeError) as error:  # the SDK's errors for unknown images
-            answers.append({"problem": _UPGRADE.sub("", str(error)).rstrip(".")})
-    json.dump(answers, sys.stdout)
+            replies.append({"problem": _UPGRADE.sub("", str(error)).rstrip(".")})
+    json.dump(replies, sys.stdout)
 
 
 if __name__ == "__main__":

@@ -47,12 +47,12 @@ def saved_queries(scope: Construct, *, grid: str, log_groups: Sequence[logs.ILog
             scope,
             "Query" + name.title().replace(" ", ""),
             name=f"traingrid/{grid}/{name}",
-            query_string="\n".join(_piped(commands)),
+            query_string="\n".join(_query_lines(commands)),
             log_group_names=names,
         )
 
 
-def _piped(commands: Sequence[str]) -> list[str]:
+def _query_lines(commands: Sequence[str]) -> list[str]:
     """Return the lines of a query: commands after the first begin with a pipe, comments are unchanged."""
-    first, *others = commands
-    return [first, *(line if line.startswith("#") else f"| {line}" for line in others)]
+    first_command, *others = commands
+    return [first_command, *(line if line.startswith("#") else f"| {line}" for line in others)]

@@ -49,8 +49,8 @@ class TrainingQueue(Construct):
             service_environment_type="SAGEMAKER_TRAINING",
             state="ENABLED",
             capacity_limits=[
-                batch.CfnServiceEnvironment.CapacityLimitProperty(capacity_unit=unit, max_capacity=most)
-                for unit, most in settings.limits().items()
+                batch.CfnServiceEnvironment.CapacityLimitProperty(capacity_unit=unit, max_capacity=limit)
+                for unit, limit in settings.limits().items()
             ],
         )
         self.queue = batch.CfnJobQueue(
@@ -86,8 +86,8 @@ class TrainingQueue(Construct):
             job_queue=self.queue.attr_job_queue_arn,
             state="ENABLED",
             capacity_limits=[
-                batch.CfnQuotaShare.QuotaShareCapacityLimitProperty(capacity_unit=unit, max_capacity=most)
-                for unit, most in types.items()
+                batch.CfnQuotaShare.QuotaShareCapacityLimitProperty(capacity_unit=unit, max_capacity=limit)
+                for unit, limit in types.items()
             ],
             resource_sharing_configuration=batch.CfnQuotaShare.QuotaShareResourceSharingConfigurationProperty(
                 strategy="LEND_AND_BORROW" if lend else "RESERVE"

@@ -33,12 +33,13 @@ def training_plans(grid: GridSettings, regions: Iterable[str]) -> list[str]:
     CreateTrainingJob with a plan is authorized on both
     (https://docs.aws.amazon.com/sagemaker/latest/dg/training-plan-iam-permissions.html).
     """
-    return [
-        f"arn:aws:sagemaker:{region}:{Aws.ACCOUNT_ID}:{resource}"
-        for region in regions
-        if (plans := grid.regions[region].training_plans)
-        for resource in (*(f"training-plan/{plan}" for plan in plans), "reserved-capacity/*")
-    ]
+    arns: list[str] = []
+    for region in regions:
+        service = f"arn:aws:sagemaker:{region}:{Aws.ACCOUNT_ID}"
+        plans = grid.regions[region].training_plans
+        if plans:
+            arns += [*(f"{service}:training-plan/{plan}" for plan in plans), f"{service}:reserved-capacity/*"]
+    return arns
 
 
 def alike(grid: GridSettings, regions: Iterable[str]) -> list[list[str]]:
@@ -47,7 +48,9 @@ def alike(grid: GridSettings, regions: Iterable[str]) -> list[list[str]]:
     All Regions with a VPC form one group, even if their subnets differ: a subnet belongs to one Region, and SageMaker
     only finds it there. A statement for each of twelve Regions would exceed the size limit of a role's policies.
     """
-    groups = ([name for name in regions if bool(grid.regions[name].subnets) is own] for own in (False, True))
+    groups = (
+        [name for name in regions if bool(grid.regions[name].subnets) is has_network] for has_network in (False, True)
+    )
     return [group for group in groups if group]
 
 
@@ -60,32 +63,34 @@ def creation_conditions(grid: GridSettings, regions: Iterable[str]) -> Condition
     hosts or GPUs; the manifest check limits those (docs/security.md). The keys:
     https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonsagemaker.html.
     """
-    training, listed = grid.training, [grid.regions[region] for region in regions]
-    subnets = [subnet for region in listed for subnet in region.subnets]
-    groups = [group for region in listed for group in region.security_groups]
+    training = grid.training
+    region_settings = [grid.regions[region] for region in regions]
+    subnets = [subnet for region in region_settings for subnet in region.subnets]
+    groups = [group for region in region_settings for group in region.security_groups]
     one_of = {"sagemaker:InstanceTypes": list(grid.allowed_instance_types())}
     absent = dict.fromkeys(("sagemaker:InstanceTypes", *(f"aws:RequestTag/{tag}" for tag in TAGS_OF_A_LINE)), "false")
     network = {"sagemaker:VpcSubnets": subnets, "sagemaker:VpcSecurityGroupIds": groups}
-    one_of |= network if subnets else {}
+    if subnets:
+        one_of |= network
     absent |= dict.fromkeys(network, "false" if subnets else "true")
-    mounted = _mounted(listed)
+    file_system_condition = _file_system_condition(region_settings)
     conditions: Conditions = {
         "StringEquals": {f"aws:RequestTag/{names.TAG_GRID}": grid.name},
         "ForAllValues:StringEquals": one_of,
-        **({"StringEqualsIfExists": mounted} if mounted else {}),
-        "Null": absent if mounted else {**absent, _FILE_SYSTEM: "true"},
+        **({"StringEqualsIfExists": file_system_condition} if file_system_condition else {}),
+        "Null": absent if file_system_condition else {**absent, _FILE_SYSTEM: "true"},
         "NumericLessThanEquals": {"sagemaker:MaxRuntimeInSeconds": str(training.max_runtime)},
     }
-    asked = {
+    required_settings = {
         "sagemaker:InterContainerTrafficEncryption": training.encrypt_traffic,
         "sagemaker:NetworkIsolation": training.network_isolation,
     }
-    if any(asked.values()):
-        conditions["Bool"] = {key: "true" for key, wanted in asked.items() if wanted}
+    if any(required_settings.values()):
+        conditions["Bool"] = {key: "true" for key, is_required in required_settings.items() if is_required}
     return conditions
 
 
-def _mounted(regions: Iterable[Region]) -> dict[str, Any]:
+def _file_system_condition(regions: Iterable[Region]) -> dict[str, Any]:
     """Return the condition on requests with a file system; empty if the grid lists none in these Regions.
 
     Each key has one value: AWS's example has one statement for each folder of a request
@@ -93,8 +98,8 @@ def _mounted(regions: Iterable[Region]) -> dict[str, Any]:
     SageMaker AI Resources by Using File System Condition Keys"), so SageMaker compares each channel separately. As with
     subnets, the file systems of all Regions are listed together, because a file system is in one Region.
     """
-    listed = [file_system for region in regions for file_system in region.file_systems]
-    return {_FILE_SYSTEM: listed, "sagemaker:FileSystemAccessMode": "ro"} if listed else {}
+    file_systems = [file_system for region in regions for file_system in region.file_systems]
+    return {_FILE_SYSTEM: file_systems, "sagemaker:FileSystemAccessMode": "ro"} if file_systems else {}
 
 
 def never(grid: GridSettings) -> list[tuple[tuple[str, ...], Conditions | None]]:
@@ -106,10 +111,10 @@ def never(grid: GridSettings) -> list[tuple[tuple[str, ...], Conditions | None]]
     and, without `remote_debug`, to start it with an agent for shells.
     """
     longest = str(grid.training.max_keep_alive or 0)
-    denied: list[tuple[tuple[str, ...], Conditions | None]] = [
+    denials: list[tuple[tuple[str, ...], Conditions | None]] = [
         (("sagemaker:UpdateTrainingJob", "sagemaker:DeleteTrainingJob"), None),
         (("sagemaker:CreateTrainingJob",), {"NumericGreaterThan": {"sagemaker:KeepAlivePeriod": longest}}),
     ]
     if not grid.training.remote_debug:
-        denied.append((("sagemaker:CreateTrainingJob",), {"Bool": {"sagemaker:EnableRemoteDebug": "true"}}))
-    return denied
+        denials.append((("sagemaker:CreateTrainingJob",), {"Bool": {"sagemaker:EnableRemoteDebug": "true"}}))
+    return denials

@@ -13,14 +13,15 @@ from traingrid.names import Part
 def let_use(role: iam.Role, grid: GridSettings, region: str) -> None:
     """Allow a role to upload data, download results, read logs, and list images."""
     account = Aws.ACCOUNT_ID
-    own, output = names.data_bucket(grid.name, account, region), names.output_bucket(grid.name, account, region)
+    data_bucket = names.data_bucket(grid.name, account, region)
+    output = names.output_bucket(grid.name, account, region)
     buckets = [f"arn:aws:s3:::{bucket}" for bucket in (*grid.data_buckets(account, region), output)]
     grant(role, ["s3:ListBucket"], buckets)
     grant(role, ["s3:GetObject"], [f"arn:aws:s3:::{output}/*"], because="A user may read any result")
     grant(
         role,
         ["s3:PutObject", "s3:AbortMultipartUpload"],
-        [f"arn:aws:s3:::{own}/*"],
+        [f"arn:aws:s3:::{data_bucket}/*"],
         because="Users choose the names of data sets; only the grid's own bucket is writable",
     )
     repositories = [
@@ -46,10 +47,10 @@ def let_check_up(role: iam.Role, grid: GridSettings, region: str) -> None:
     actions = ["ec2:DescribeRegions", "servicequotas:ListServiceQuotas"]
     if grid.regions[region].subnets:
         actions += ["ec2:DescribeSecurityGroupRules", "ec2:DescribeSubnets"]
-    if mounted := grid.regions[region].file_systems:
+    if kind_by_file_system := grid.regions[region].file_systems:
         actions += ["fsx:DescribeFileSystems", "ec2:DescribeNetworkInterfaces"]
-        of_efs = [one for one, kind in mounted.items() if kind == "EFS"]
-        arns = [f"arn:aws:elasticfilesystem:{region}:{account}:file-system/{one}" for one in of_efs]
+        efs_ids = [file_system for file_system, kind in kind_by_file_system.items() if kind == "EFS"]
+        arns = [f"arn:aws:elasticfilesystem:{region}:{account}:file-system/{file_system}" for file_system in efs_ids]
         if arns:
             grant(role, ["elasticfilesystem:DescribeMountTargets"], arns)
     grant(role, actions, ["*"], because="The actions do not support resources")
@@ -59,7 +60,8 @@ def let_check_up(role: iam.Role, grid: GridSettings, region: str) -> None:
 
 def _let_check_cluster(role: iam.Role, grid: GridSettings, region: str, cluster: str) -> None:
     """Allow a role to check that the grid's roles and pods have access to a cluster, and that the agent is there."""
-    eks, because = f"arn:aws:eks:{region}:{Aws.ACCOUNT_ID}", "EKS appends an id of its choice to these ARNs"
+    eks = f"arn:aws:eks:{region}:{Aws.ACCOUNT_ID}"
+    because = "EKS appends an id of its choice to these ARNs"
     parts: tuple[Part, ...] = ("launch", "sweep", "use")
     entries = [
         f"{eks}:access-entry/{cluster}/role/{Aws.ACCOUNT_ID}/{names.acting_role(grid.name, part, region)}/*"

@@ -82,8 +82,8 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line; fields with the value None or "" are omitted."""
-        own = {_RENAMED.get(name, name): value for name, value in vars(record).items() if _is_field(name, value)}
-        line = {"message": record.getMessage(), "level": record.levelname, "logger": record.name, **own}
+        fields = {_RENAMED.get(name, name): value for name, value in vars(record).items() if _is_field(name, value)}
+        line = {"message": record.getMessage(), "level": record.levelname, "logger": record.name, **fields}
         if record.exc_info and record.exc_info[1]:
             kind, error, trace = record.exc_info
             line |= {"errorType": kind.__name__, "errorMessage": str(error), "stackTrace": traceback.format_tb(trace)}
@@ -136,7 +136,9 @@ def configure_cli(*, verbose: bool = False, debug: bool = False) -> None:
         verbose: Whether to write INFO; otherwise only WARNING and ERROR.
         debug: Whether to write DEBUG, and the retries of AWS requests.
     """
-    level = "DEBUG" if debug else "INFO" if verbose else "WARNING"
+    level = "INFO" if verbose else "WARNING"
+    if debug:
+        level = "DEBUG"
     handler = logging.StreamHandler(sys.stderr)
     _configure([handler], TextFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s", "%H:%M:%S"), level)
 

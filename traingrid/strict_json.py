@@ -50,12 +50,12 @@ def json_value(text: str | bytes, source: object = "") -> Any:
 
 def json_object(text: str | bytes, source: object = "") -> dict[str, Any]:
     """Return a JSON object; see `json_value`."""
-    return _checked(json_value(text, source), dict, "a JSON object", source)
+    return _checked_kind(json_value(text, source), dict, "a JSON object", source)
 
 
 def json_list(text: str | bytes, source: object = "") -> list[Any]:
     """Return a JSON list; see `json_value`."""
-    return _checked(json_value(text, source), list, "a JSON list", source)
+    return _checked_kind(json_value(text, source), list, "a JSON list", source)
 
 
 def member(fields: Mapping[str, Any], name: str, kind: type[Value], source: object = "") -> Value:
@@ -64,7 +64,7 @@ def member(fields: Mapping[str, Any], name: str, kind: type[Value], source: obje
     Raises:
         JsonError: The object has no such member, or one of another type.
     """
-    return _checked(fields.get(name), kind, f"JSON whose {name!r} is {_TYPES[kind]}", source)
+    return _checked_kind(fields.get(name), kind, f"JSON whose {name!r} is {_TYPES[kind]}", source)
 
 
 def check_members(fields: Mapping[str, Any], kinds: Mapping[str, type[Any]], source: object = "") -> None:
@@ -80,7 +80,7 @@ def storable_object(text: str | bytes, source: object = "") -> dict[str, Any]:
         JsonError: It is none, has a key twice, or has a value that PostgreSQL's jsonb or SQLite's JSON functions would
             refuse: NaN, an infinite number, a NUL character, or half of a surrogate pair.
     """
-    value = _checked(_decode(_STORABLE, text, source), dict, "a JSON object", source)
+    value = _checked_kind(_decode(_STORABLE, text, source), dict, "a JSON object", source)
     try:
         plain = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except ValueError:
@@ -112,18 +112,16 @@ def _decode(decoder: json.JSONDecoder, text: str | bytes, source: object) -> Any
 
 
 def _exceeds_levels(value: Any) -> bool:
-    level = [value]
+    entries = [value]
     for _ in range(MAX_LEVELS):
-        level = [
-            entry
-            for container in level
-            if isinstance(container, dict | list)
-            for entry in (container.values() if isinstance(container, dict) else container)
-        ]
-    return any(isinstance(entry, dict | list) for entry in level)
+        containers = [entry for entry in entries if isinstance(entry, dict | list)]
+        entries = []
+        for container in containers:
+            entries += container.values() if isinstance(container, dict) else container
+    return any(isinstance(entry, dict | list) for entry in entries)
 
 
-def _checked(value: Any, kind: type[Value], rule: str, source: object) -> Value:
+def _checked_kind(value: Any, kind: type[Value], rule: str, source: object) -> Value:
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is int):
         raise JsonError(rule, source)
     return value

@@ -24,7 +24,8 @@ def byte_size(size: float) -> str:
     """Return a size in bytes with a decimal unit: "512 GB", "1.5 MB", "20 bytes"."""
     units = ["bytes", "kB", "MB", "GB", "TB", "PB"]
     while size >= 999.5 and len(units) > 1:
-        size, _ = size / 1000, units.pop(0)
+        size = size / 1000
+        _ = units.pop(0)
     return f"{size:.3g} {units[0]}" if size != 1 or units[0] != "bytes" else "1 byte"
 
 

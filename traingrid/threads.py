@@ -30,12 +30,12 @@ def map_in_order(
         stop: Set when no more results are read, so that calls which have begun can end early.
     """
     calls: deque[Future[R]] = deque()
-    most = len(values) if isinstance(values, Sized) else 2 * threads
+    max_threads = len(values) if isinstance(values, Sized) else 2 * threads
     pool = ThreadPoolExecutor(max(threads, 1))
     try:
         for value in values:
             calls.append(pool.submit(work, value))
-            if len(calls) > most:
+            if len(calls) > max_threads:
                 yield calls.popleft().result()
         while calls:
             yield calls.popleft().result()
@@ -61,11 +61,13 @@ class Workers(Generic[T]):
         self, work: Callable[[T], None], values: Iterable[T], threads: int, stopped: Callable[[], bool] = lambda: False
     ) -> None:
         self._work, self._values, self._stopped = work, iter(values), stopped
-        self._lock, self._not_held, self._ended = threading.Lock(), threading.Event(), threading.Event()
+        self._lock = threading.Lock()
+        self._not_held = threading.Event()
+        self._end_event = threading.Event()
         self._not_held.set()
         self._error: BaseException | None = None
         self._exhausted = False
-        self._threads, self._left = threads, threads
+        self._threads, self._running_threads = threads, threads
 
     def start(self) -> None:
         """Start the threads."""
@@ -88,7 +90,7 @@ class Workers(Generic[T]):
         Raises:
             BaseException: The first error of the function, at once; the other threads take no further values.
         """
-        ended = self._ended.wait(seconds)
+        ended = self._end_event.wait(seconds)
         if self._error:
             raise self._error
         return ended
@@ -107,11 +109,11 @@ class Workers(Generic[T]):
         except BaseException as error:  # noqa: BLE001  # raised again by `wait`
             with self._lock:
                 self._error = self._error or error
-            self._ended.set()
+            self._end_event.set()
         with self._lock:
-            self._left -= 1
-            if self._left == 0:
-                self._ended.set()
+            self._running_threads -= 1
+            if self._running_threads == 0:
+                self._end_event.set()
 
     def _process_next(self) -> bool:
         """Process the next value; return False if there is none."""

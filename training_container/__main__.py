@@ -178,8 +178,12 @@ def follow(job: TrainingJob, config: Config | None, stop_file: Path, connected: 
     command = launch_command(job, environment)
     (job.folders.output / "data").mkdir(parents=True, exist_ok=True)  # SM_OUTPUT_DATA_DIR
     print(shown(command, environment))
-    ignored = horovod_stalls.ignored_limit(command, {*os.environ, *(job.hyperparameters if config else ())})
-    print(ignored, end="\n" * bool(ignored))
+    setting_names = set(os.environ)
+    if config:
+        setting_names |= set(job.hyperparameters)
+    ignored = horovod_stalls.ignored_limit(command, setting_names)
+    if ignored:
+        print(ignored)
     watch = FailureWatch(
         hosts=job.hosts,
         processes_per_host=job.launch.processes_per_host,
@@ -194,7 +198,8 @@ def follow(job: TrainingJob, config: Config | None, stop_file: Path, connected: 
     compiling = kernel_cache.COMPILING_SECONDS if kernel_cache.compiles_kernels(job) else 0.0
     if compiling:
         print(_COMPILING.format(type=job.resources["current_instance_type"], seconds=compiling))
-    silence, stop = SilenceWatch(limit, code, compiling), StopLimit(stop_file, is_script=bool(job.launch.script))
+    silence = SilenceWatch(limit, code, compiling)
+    stop = StopLimit(stop_file, is_script=bool(job.launch.script))
     with metric_feed(history, print) as feed, kernel_cache.kept(job, environment):
         readers = Readers(watch=watch, feed=feed, silence=silence, stop=stop, others=connected)
         status = forward_output(command, environment, readers)
@@ -202,11 +207,11 @@ def follow(job: TrainingJob, config: Config | None, stop_file: Path, connected: 
             return fail(job.folders, silence.reason(job.current_host))
         if status == 0 and not stop_file.exists():
             return 0
-        has_failed = connected is not None and connected.failure
-        has_stopped = status == 0 or stop.exceeded or (job.launch.script and stop_file.exists() and not has_failed)
+        failure_of_host = connected.failure if connected else ""
+        has_stopped = status == 0 or stop.exceeded or (job.launch.script and stop_file.exists() and not failure_of_host)
         if has_stopped and not watch.failed_before_stop:
             return STOPPED_STATUS
-        return fail(job.folders, (connected.failure if connected else "") or watch.reason(status), is_logged=True)
+        return fail(job.folders, failure_of_host or watch.reason(status), is_logged=True)
 
 
 @dataclass(frozen=True, kw_only=True)

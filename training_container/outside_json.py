@@ -31,12 +31,10 @@ _NESTED = f"it has more than {MAX_LEVELS} levels"
 
 
 def _exceeds_levels(value: Any) -> bool:
-    level = [value]
+    entries = [value]
     for _ in range(MAX_LEVELS):
-        level = [
-            entry
-            for container in level
-            if isinstance(container, dict | list)
-            for entry in (container.values() if isinstance(container, dict) else container)
-        ]
-    return any(isinstance(entry, dict | list) for entry in level)
+        containers = [entry for entry in entries if isinstance(entry, dict | list)]
+        entries = []
+        for container in containers:
+            entries += container.values() if isinstance(container, dict) else container
+    return any(isinstance(entry, dict | list) for entry in entries)

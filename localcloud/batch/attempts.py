@@ -87,18 +87,20 @@ class Attempt:
         """Return the finished attempt as DescribeJobs shows it (AttemptDetail)."""
         container = {"exitCode": outcome.exit_code, "reason": outcome.reason, "logStreamName": self._log_stream}
         container["taskArn"] = self._task_arn
-        answer: dict[str, Any] = {"container": {key: value for key, value in container.items() if value is not None}}
+        description: dict[str, Any] = {
+            "container": {key: value for key, value in container.items() if value is not None}
+        }
         if started_at is not None:
-            answer["startedAt"] = started_at
-        return answer | {"stoppedAt": now_ms(), "statusReason": outcome.status_reason}
+            description["startedAt"] = started_at
+        return description | {"stoppedAt": now_ms(), "statusReason": outcome.status_reason}
 
     @property
     def _task_arn(self) -> str:
-        region, account = self._place
+        region, account = self._region_and_account
         return f"arn:aws:ecs:{region}:{account}:task/{self.environment.name}/{self._task}"
 
     @property
-    def _place(self) -> tuple[str, str]:
+    def _region_and_account(self) -> tuple[str, str]:
         backend = self.job.submission.queue.backend
         return str(backend.region_name), str(backend.account_id)
 
@@ -132,12 +134,12 @@ class Attempt:
     def _image(self) -> ProcessImage:
         uri = str(self.job.submission.container["image"])
         try:
-            return resolve(self._place[1], uri)
+            return resolve(self._region_and_account[1], uri)
         except (InvalidImageError, ImageNotFoundError) as error:
             raise CannotStartError(f"CannotPullContainerError: failed to resolve ref {error}") from error
 
     def _log(self) -> LogStream:
-        region, account = self._place
+        region, account = self._region_and_account
         configuration = self.job.submission.container.get("logConfiguration") or {}
         options = configuration.get("options") or {}
         region = options.get("awslogs-region", region)
@@ -159,7 +161,7 @@ class Attempt:
         if self._stop_after is not None:
             raise CannotStartError("the job was stopped before its container started")
         container = self.job.submission.container
-        region, _ = self._place
+        region, _ = self._region_and_account
         variables = dict(image.environment)
         variables |= {
             entry["name"]: str(entry.get("value", ""))
@@ -184,7 +186,7 @@ class Attempt:
     def _role(self, role_arn: str | None) -> str | None:
         if not role_arn:
             return None
-        trust = trust_of(name_of_arn(role_arn), self._place[1])
+        trust = trust_of(name_of_arn(role_arn), self._region_and_account[1])
         if not allows_service(trust, "sts:AssumeRole", "ecs-tasks.amazonaws.com", self._task_arn):
             message = (
                 f"ECS was unable to assume the role {role_arn!r} that was provided for this task. Please verify that "

@@ -90,10 +90,10 @@ class BatchCompute(BatchBackend):
     def list_page(self, request: Mapping[str, Any]) -> tuple[list[dict[str, Any]], str | None]:
         """ListJobs, with the filters and pages that moto lacks."""
         with self.scheduler.lock:
-            jobs, token = listing.page(listing.select(self._listed(request), request), request)
+            jobs, token = listing.page(listing.select(self._jobs_of_request(request), request), request)
             return [job.summary() for job in jobs], token
 
-    def _listed(self, request: Mapping[str, Any]) -> list[Job]:
+    def _jobs_of_request(self, request: Mapping[str, Any]) -> list[Job]:
         filters = [name for name in ("jobQueue", "arrayJobId", "multiNodeJobId") if request.get(name)]
         if len(filters) != 1:
             raise ClientException("Exactly one of jobQueue, arrayJobId and multiNodeJobId must be given")
@@ -185,8 +185,10 @@ class BatchCompute(BatchBackend):
     def describe_job_queues(self, job_queues: list[str] | None = None) -> list[dict[str, Any]]:
         """Return moto's queues and the queues of service jobs."""
         names = {name_of_arn(name) for name in job_queues or ()}
-        ours = [queue for queue in self.services.resources.queues.values() if not names or queue.name in names]
-        tagged = [queue.describe() | {"tags": self.list_tags_for_resource(queue.arn)} for queue in ours]
+        service_queues = [
+            queue for queue in self.services.resources.queues.values() if not names or queue.name in names
+        ]
+        tagged = [queue.describe() | {"tags": self.list_tags_for_resource(queue.arn)} for queue in service_queues]
         return [*super().describe_job_queues(job_queues), *tagged]
 
     def delete_job_queue(self, queue_name: str) -> None:
@@ -254,7 +256,10 @@ class BatchComputeResponse(BatchResponse):
     def listjobs(self) -> str:
         """Return one page; moto has no pages."""
         summaries, token = self.batch_backend.list_page(self._request)
-        return json.dumps({"jobSummaryList": summaries} | ({"nextToken": token} if token else {}))
+        reply: dict[str, Any] = {"jobSummaryList": summaries}
+        if token:
+            reply["nextToken"] = token
+        return json.dumps(reply)
 
 
 _SERVICE_ACTIONS = {operation.lower(): operation for operation in OPERATIONS}

@@ -44,13 +44,17 @@ def _problems_on_fargate(container: Mapping[str, Any]) -> Iterator[str]:
     if not container.get("executionRoleArn"):
         yield "executionRoleArn is required for Fargate"
     linux = container.get("linuxParameters") or {}
-    refused = [name for name in ("vcpus", "memory", "instanceType", "ulimits", "privileged") if container.get(name)]
-    refused += [name for name in ("devices", "maxSwap", "sharedMemorySize", "swappiness", "tmpfs") if linux.get(name)]
-    refused += [
+    unsupported_fields = [
+        name for name in ("vcpus", "memory", "instanceType", "ulimits", "privileged") if container.get(name)
+    ]
+    unsupported_fields += [
+        name for name in ("devices", "maxSwap", "sharedMemorySize", "swappiness", "tmpfs") if linux.get(name)
+    ]
+    unsupported_fields += [
         "volumes.host" for volume in container.get("volumes") or () if (volume.get("host") or {}).get("sourcePath")
     ]
-    if refused:  # https://github.com/insitro/redun/pull/95
-        yield f"{refused[0]} is not applicable for Fargate."
+    if unsupported_fields:  # https://github.com/insitro/redun/pull/95
+        yield f"{unsupported_fields[0]} is not applicable for Fargate."
     driver = (container.get("logConfiguration") or {}).get("logDriver") or "awslogs"
     if driver not in _LOG_DRIVERS:
         yield f"log driver {driver} is not supported on Fargate; it supports {' and '.join(_LOG_DRIVERS)}"

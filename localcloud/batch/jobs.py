@@ -89,7 +89,7 @@ class Job:
 
     def summary(self) -> dict[str, Any]:
         """Return the job as ListJobs shows it (JobSummary of the API reference)."""
-        answer = _without_none(
+        summary = _without_none(
             {
                 "jobArn": self.arn,
                 "jobId": self.id,
@@ -103,17 +103,17 @@ class Job:
             }
         )
         if self.exit_code is not None or self.reason is not None:
-            answer["container"] = _without_none({"exitCode": self.exit_code, "reason": self.reason})
+            summary["container"] = _without_none({"exitCode": self.exit_code, "reason": self.reason})
         if self.is_array:
-            answer["arrayProperties"] = {"size": self.submission.size}
+            summary["arrayProperties"] = {"size": self.submission.size}
         elif self.index is not None:
-            answer["arrayProperties"] = {"index": self.index}
-        return answer
+            summary["arrayProperties"] = {"index": self.index}
+        return summary
 
     def describe(self) -> dict[str, Any]:
         """Return the job as DescribeJobs shows it (JobDetail of the API reference)."""
         submitted = self.submission
-        answer = self.summary() | {
+        description = self.summary() | {
             "jobQueue": submitted.queue.arn,
             "dependsOn": [],
             "parameters": submitted.parameters,
@@ -125,12 +125,12 @@ class Job:
             "isCancelled": self.is_cancelled,
             "isTerminated": self.is_terminated,
         }
-        answer |= _without_none({"retryStrategy": submitted.retry_strategy, "timeout": submitted.timeout})
+        description |= _without_none({"retryStrategy": submitted.retry_strategy, "timeout": submitted.timeout})
         if submitted.share:
-            answer |= {"shareIdentifier": submitted.share, "schedulingPriority": submitted.priority}
+            description |= {"shareIdentifier": submitted.share, "schedulingPriority": submitted.priority}
         if self.is_array:
-            answer["arrayProperties"] = {"statusSummary": dict(self.tally), "size": submitted.size}
-        return answer
+            description["arrayProperties"] = {"statusSummary": dict(self.tally), "size": submitted.size}
+        return description
 
     def _container(self) -> dict[str, Any]:
         ran = {"exitCode": self.exit_code, "reason": self.reason, "logStreamName": self.log_stream}

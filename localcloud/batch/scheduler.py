@@ -38,14 +38,14 @@ class Scheduler:
         self._cloud = cloud
         self.lock = threading.RLock()
         self._changed = threading.Condition(self.lock)
-        self._arrived: deque[Job] = deque()
+        self._new_jobs: deque[Job] = deque()
         self._runnable: dict[JobQueue, WaitingJobs[Job]] = {}  # not by ARN: a deleted queue may be created again
-        self._used: dict[str, int] = {}
+        self._cpus_in_use: dict[str, int] = {}
         self._attempts: dict[str, Attempt] = {}
         self._launches = TokenBuckets()
-        self._stopping = False
+        self._is_stopping = False
         self._wake = False
-        self._throttled = False
+        self._is_throttled = False
         self._thread = threading.Thread(target=self._run, name="batch-scheduler", daemon=True)
 
     def start(self) -> None:
@@ -55,7 +55,7 @@ class Scheduler:
     def stop(self) -> None:
         """Kill every attempt and end the scheduler's threads; jobs keep their status."""
         with self._changed:
-            self._stopping = True
+            self._is_stopping = True
             self._changed.notify_all()
             attempts = list(self._attempts.values())
         for attempt in attempts:
@@ -69,7 +69,7 @@ class Scheduler:
         with self._changed:
             if job.is_array:
                 job.tally = dict.fromkeys(STATUSES, 0) | {"SUBMITTED": len(job.children)}
-            self._arrived.append(job)
+            self._new_jobs.append(job)
             self._notify()
 
     def poke(self) -> None:
@@ -110,10 +110,10 @@ class Scheduler:
         """Record the end of an attempt: free its vCPUs, then end its job or queue it again."""
         job = attempt.job
         with self._changed:
-            self._used[attempt.environment.arn] -= job.submission.milli_vcpus
+            self._cpus_in_use[attempt.environment.arn] -= job.submission.milli_vcpus
             self._runnable[job.submission.queue].use(job.submission.share, -job.submission.milli_vcpus)
             del self._attempts[job.id]
-            if self._stopping:
+            if self._is_stopping:
                 return
             number = job.attempt
             job.attempts.append(attempt.describe(job.started_at, outcome))
@@ -136,16 +136,16 @@ class Scheduler:
 
     def _run(self) -> None:
         with self._changed:
-            while not self._stopping:
-                wait = _UNTIL_NEXT_LAUNCH if self._throttled else None
-                self._changed.wait_for(lambda: self._wake or self._stopping, wait)
-                self._wake = self._throttled = False
+            while not self._is_stopping:
+                wait = _UNTIL_NEXT_LAUNCH if self._is_throttled else None
+                self._changed.wait_for(lambda: self._wake or self._is_stopping, wait)
+                self._wake = self._is_throttled = False
                 self._accept_arrivals()
                 self._dispatch()
 
     def _accept_arrivals(self) -> None:
-        while self._arrived:
-            job = self._arrived.popleft()
+        while self._new_jobs:
+            job = self._new_jobs.popleft()
             for child in job.children if job.is_array else [job]:
                 if child.status == "SUBMITTED":
                     self._queue(child, None)
@@ -161,7 +161,7 @@ class Scheduler:
         """Start jobs from the head of every queue while capacity is available, highest queue priority first."""
         for queue, waiting in sorted(self._runnable.items(), key=lambda pair: -int(pair[0].priority)):
             weights = weights_of(queue.backend, queue.schedule_policy)
-            while not self._stopping and (shares := waiting.shares(weights)):
+            while not self._is_stopping and (shares := waiting.shares(weights)):
                 job = waiting.first(shares[0])
                 if job.status == "RUNNABLE":  # otherwise it was cancelled or terminated while it waited
                     environment = self._room(queue.environments, job.submission.milli_vcpus)
@@ -175,10 +175,14 @@ class Scheduler:
         if len(self._attempts) >= self._cloud.settings.batch_max_processes:
             return None
         for environment in environments:
-            used = self._used.get(environment.arn, 0)
+            milli_vcpus_in_use = self._cpus_in_use.get(environment.arn, 0)
             # moto stores None if the caller omitted the state; AWS uses ENABLED
             usable = environment.state != "DISABLED" and not environment.invalid_reason
-            if usable and used + needed <= _milli_vcpus(environment) and self._within_quota(environment, needed):
+            if (
+                usable
+                and milli_vcpus_in_use + needed <= _milli_vcpus(environment)
+                and self._within_quota(environment, needed)
+            ):
                 return environment
         return None
 
@@ -190,8 +194,8 @@ class Scheduler:
         if (environment.compute_resources or {}).get("type") != "FARGATE":
             return True
         place = environment.arn.split(":")[3:5]
-        used = sum(amount for arn, amount in self._used.items() if arn.split(":")[3:5] == place)
-        return used + needed <= 1000 * self._cloud.limits.value(place[1], place[0], FARGATE_VCPUS)
+        milli_vcpus_in_use = sum(amount for arn, amount in self._cpus_in_use.items() if arn.split(":")[3:5] == place)
+        return milli_vcpus_in_use + needed <= 1000 * self._cloud.limits.value(place[1], place[0], FARGATE_VCPUS)
 
     def _may_launch(self, environment: ComputeEnvironment) -> bool:
         """Return True if Fargate launches another task in this Region now; otherwise jobs stay RUNNABLE."""
@@ -200,11 +204,11 @@ class Scheduler:
             return True
         region, account = environment.arn.split(":")[3:5]
         launches = self._launches.take_of(FARGATE_LAUNCHES, account, region, kind)
-        self._throttled |= not launches
+        self._is_throttled |= not launches
         return launches
 
     def _start(self, job: Job, environment: ComputeEnvironment) -> None:
-        self._used[environment.arn] = self._used.get(environment.arn, 0) + job.submission.milli_vcpus
+        self._cpus_in_use[environment.arn] = self._cpus_in_use.get(environment.arn, 0) + job.submission.milli_vcpus
         attempt = Attempt(self._cloud, job, environment, on_running=self.running, on_end=self.record_end)
         self._attempts[job.id] = attempt
         self._move(job, "STARTING")

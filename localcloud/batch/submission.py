@@ -57,7 +57,8 @@ def read(backend: BatchBackend, request: Mapping[str, Any]) -> Submission:
         _refuse(problem)
     parameters = {**(definition.parameters or {}), **(request.get("parameters") or {})}
     container = _container(definition, request.get("containerOverrides") or {}, parameters)
-    propagate, queue = request.get("propagateTags"), _queue(backend, str(request.get("jobQueue") or ""))
+    propagate = request.get("propagateTags")
+    queue = _queue(backend, str(request.get("jobQueue") or ""))
     if bool(request.get("shareIdentifier")) != bool(queue.schedule_policy):  # API reference, SubmitJob, shareIdentifier
         _refuse(f"shareIdentifier must be given for queues with a scheduling policy only; got jobQueue {queue.name}")
     return Submission(

@@ -18,7 +18,7 @@ class WaitingJobs(Generic[T]):
 
     def __init__(self) -> None:
         self._shares: dict[str, deque[tuple[int, T]]] = {}
-        self._used: Counter[str] = Counter()
+        self._use_of_share: Counter[str] = Counter()
 
     def add(self, item: T, share: str = "", priority: int = 0) -> None:
         """Insert a job behind all jobs of its share that have the same or a higher priority."""
@@ -32,7 +32,7 @@ class WaitingJobs(Generic[T]):
         """Return the shares with waiting jobs in the order of service: least usage for its weight first."""
         return sorted(
             (share for share, jobs in self._shares.items() if jobs),
-            key=lambda share: self._used[share] * weight_of(weights, share),
+            key=lambda share: self._use_of_share[share] * weight_of(weights, share),
         )
 
     def first(self, share: str) -> T:
@@ -45,14 +45,14 @@ class WaitingJobs(Generic[T]):
 
     def use(self, share: str, amount: int) -> None:
         """Add the usage of a started job to its share; a negative amount subtracts that of an ended job."""
-        self._used[share] += amount
+        self._use_of_share[share] += amount
 
 
 def weights_of(backend: BatchBackend, policy_arn: str | None) -> Weights:
     """Return the weight factors of a queue's scheduling policy. A lower factor gives more capacity; default 1."""
     policy = backend._scheduling_policies.get(policy_arn)  # moto has no public accessor for one policy
-    listed = policy.fairshare_policy["shareDistribution"] if policy else []
-    return {entry["shareIdentifier"]: float(entry.get("weightFactor") or 1.0) for entry in listed}
+    shares = policy.fairshare_policy["shareDistribution"] if policy else []
+    return {entry["shareIdentifier"]: float(entry.get("weightFactor") or 1.0) for entry in shares}
 
 
 def weight_of(weights: Weights, share: str) -> float:

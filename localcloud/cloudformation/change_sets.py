@@ -24,13 +24,13 @@ def _add_changed_properties(change_set: ChangeSet) -> None:
     localcloud does not determine whether the resource would be replaced, so it reports "Conditionally", as AWS does
     in undetermined cases.
     """
-    before, after = (
-        template.get("Resources", {}) for template in (change_set.stack.template_dict, change_set.template_dict)
-    )
+    before = change_set.stack.template_dict.get("Resources", {})
+    after = change_set.template_dict.get("Resources", {})
     for change in change_set.changes:
         if change.action != "Modify":
             continue
-        old, new = (template.get(change.logical_resource_id, {}).get("Properties", {}) for template in (before, after))
+        old = before.get(change.logical_resource_id, {}).get("Properties", {})
+        new = after.get(change.logical_resource_id, {}).get("Properties", {})
         change.details = [
             {"Target": {"Attribute": "Properties", "Name": name, "RequiresRecreation": "Conditionally"}}
             for name in sorted({*old, *new})

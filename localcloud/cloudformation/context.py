@@ -29,14 +29,14 @@ class Clients:
         self._cloud = cloud
         self._session = boto3.Session()
         self._lock = threading.Lock()
-        self.get = functools.cache(self._make)
+        self.get = functools.cache(self._make_client)
 
     @property
     def endpoint_url(self) -> str:
         """Return the server's address."""
         return self._cloud.endpoint_url
 
-    def _make(self, service: str, region: str, account: str) -> Any:
+    def _make_client(self, service: str, region: str, account: str) -> Any:
         key = key_in(account, CLOUDFORMATION_KEY)
         config = Config(retries={"total_max_attempts": 1}, max_pool_connections=20)
         with self._lock:  # making a client is not thread-safe, using one is (boto3, "Session")

@@ -62,7 +62,7 @@ class Deployment:
         names = self.resources.wanted()
         self._bring_all_up(names)
         replaced = list(self.resources.replaced.values())
-        removed = [self.resources[name] for name in self._known() if name not in names]
+        removed = [self.resources[name] for name in self._provisioned_names() if name not in names]
         for resource in reversed([*removed, *replaced, *undone]):
             policy = "UpdateReplacePolicy" if resource in replaced else "DeletionPolicy"
             self._remove(resource, keep=resource not in undone and resource.definition.get(policy) in _RETAINED)
@@ -82,7 +82,7 @@ class Deployment:
             DeploymentError: If some resources could not be deleted.
         """
         failed = []
-        for name in reversed(self._known()):
+        for name in reversed(self._provisioned_names()):
             resource = self.resources[name]
             policy = resource.definition.get("DeletionPolicy")
             keep = policy in keeping or (resource.imported and policy in _RETAINED)
@@ -96,7 +96,7 @@ class Deployment:
 
     def drifted(self) -> list[str]:
         """Return the names of resources that were deleted or changed outside the stack."""
-        return [name for name in self._known() if self._drift(name)]
+        return [name for name in self._provisioned_names() if self._drift(name)]
 
     def revert_drift(self) -> None:
         """Make the next run create and update drifted resources, as a change set in REVERT_DRIFT mode does.
@@ -113,7 +113,7 @@ class Deployment:
         resource = self.resources[name]
         return provider_for(resource.cf_resource_type).drift(self._context(name), resource)
 
-    def _known(self) -> list[str]:
+    def _provisioned_names(self) -> list[str]:
         """Return the names of the provisioned resources, in the order of provisioning."""
         return [name for name, value in self.resources._parsed_resources.items() if isinstance(value, Provisioned)]
 
@@ -151,9 +151,11 @@ class Deployment:
                 return
             self.note(name, physical_id, kind, f"{verb}_IN_PROGRESS", None)
             _check_properties(name, kind, properties)
-            new = (self._existing(name, properties) if old is None else None) or self._provision(
-                name, kind, old, properties
-            )
+            new = None
+            if old is None:
+                new = self._resource_to_import(name, properties)
+            if new is None:
+                new = self._provision(name, kind, old, properties)
         except _EXPECTED as error:
             reason = _reason(error)
             self.note(name, physical_id, kind, f"{verb}_FAILED", reason)
@@ -198,7 +200,7 @@ class Deployment:
             raise ProvisioningError(message)
         return provider.create(context, kind, properties)
 
-    def _existing(self, name: str, properties: dict[str, object]) -> Provisioned | None:
+    def _resource_to_import(self, name: str, properties: dict[str, object]) -> Provisioned | None:
         """Return the existing resource to import; its name must be static in the template."""
         definition = self.resources.definition(name)
         if not self.importing or definition.get("DeletionPolicy") not in _RETAINED:

@@ -7,7 +7,7 @@ because importing cfn-lint takes two seconds.
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -51,7 +51,7 @@ class ResourceSchema:
 
     def replaces(self, old: Properties, new: Properties) -> list[str]:
         """Return the paths of the changed properties for which CloudFormation replaces the resource."""
-        return [path for path in self._fixed(new) if _value_at(old, path) != _value_at(new, path)]
+        return [path for path in self._immutable_properties(new) if _value_at(old, path) != _value_at(new, path)]
 
     @property
     def name_path(self) -> str:
@@ -62,7 +62,7 @@ class ResourceSchema:
         """Return the name of a resource in a template; "" if CloudFormation chooses it."""
         return str(_value_at(properties, self.name_path) or "") if self.name_path else ""
 
-    def _fixed(self, properties: Properties) -> Iterator[str]:
+    def _immutable_properties(self, properties: Properties) -> Iterator[str]:
         yield from self.create_only
         # https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-batch-computeenvironment.html
         in_place = str(properties.get("ReplaceComputeEnvironment", True)).lower() == "false"
@@ -70,27 +70,27 @@ class ResourceSchema:
             yield from self.perhaps_create_only
 
     def _is_name(self, path: str) -> bool:
-        last = path.rpartition("/")[2]
-        own = self.kind.rpartition("::")[2]
-        return last in ("Name", f"{own}Name", _NAMED_OTHERWISE.get(self.kind))
+        property_name = path.rpartition("/")[2]
+        type_name = self.kind.rpartition("::")[2]
+        return property_name in ("Name", f"{type_name}Name", _NAMED_OTHERWISE.get(self.kind))
 
 
 @cache
 def resource_schema(kind: str) -> ResourceSchema:
     """Return the schema of a type; an empty one if the registry lacks the type, for example a custom resource."""
-    files = _known()
+    files = _schema_files()
     if kind not in files:
         return ResourceSchema(kind=kind)
     schema = json.loads((_folder() / "resources" / f"{files[kind]}.json").read_text())
-    without_limit = ResourceSchema(
+    resource = ResourceSchema(
         kind=kind,
         create_only=_paths(schema, "createOnlyProperties"),
         perhaps_create_only=_paths(schema, "conditionalCreateOnlyProperties"),
         delete_first=schema.get("replacementStrategy") == "delete_then_create",
         schema=schema,
     )
-    limit = schema["properties"].get(without_limit.name_path, {}).get("maxLength")
-    return ResourceSchema(**{**vars(without_limit), "max_name_length": limit})
+    limit = schema["properties"].get(resource.name_path, {}).get("maxLength")
+    return replace(resource, max_name_length=limit)
 
 
 def _violations(value: Any, schema: Mapping[str, Any], definitions: Mapping[str, Any], pointer: str) -> Iterator[str]:
@@ -127,7 +127,7 @@ def _value_at(properties: Properties, path: str) -> Any:
 
 
 @cache
-def _known() -> dict[str, str]:
+def _schema_files() -> dict[str, str]:
     """Return the names of the schema files by type."""
     return dict(json.loads((_folder() / "providers" / "us-east-1.json").read_text()))
 

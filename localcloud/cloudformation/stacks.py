@@ -106,14 +106,21 @@ class DeployedStack(Stack):
 
     def _deployment(self, kind: str, *, importing: bool = False) -> Deployment:
         return Deployment(
-            self.resource_map, self.clients, self.account_id, self.region_name, self.name, kind, self._note, importing
+            self.resource_map,
+            self.clients,
+            self.account_id,
+            self.region_name,
+            self.name,
+            kind,
+            self._add_event,
+            importing,
         )
 
     def _set_status(self, status: str, reason: str | None) -> None:
         self.status, self.stack_status_reason = status, reason
         self._add_stack_event(status, resource_status_reason=reason)
 
-    def _note(self, logical_id: str, physical_id: str, kind: str, status: str, reason: str | None) -> None:
+    def _add_event(self, logical_id: str, physical_id: str, kind: str, status: str, reason: str | None) -> None:
         self.events.append(
             Event(
                 stack_id=self.stack_id,
@@ -162,7 +169,8 @@ class StackBackend(CloudFormationBackend):
         """UpdateStack: returns after the deployment."""
         stack = self.get_stack(name)
         _refuse_after_failed_creation(stack)
-        stack.role_arn, stack.tags = role_arn, tags if tags is not None else stack.tags
+        stack.role_arn = role_arn
+        stack.tags = tags if tags is not None else stack.tags
         self._deploy(stack, template, self._resolve_update_parameters(stack, parameters), "UPDATE")
         return stack
 

@@ -28,7 +28,8 @@ def template_from_url(template_url: str, account_id: str, partition: str) -> str
         partition: Partition of the bucket.
     """
     parts = urlparse(template_url)
-    host, path = parts.hostname or "", unquote(parts.path.lstrip("/"))
+    host = parts.hostname or ""
+    path = unquote(parts.path.lstrip("/"))
     if ".s3" in host and not host.startswith("s3"):  # BUCKET.s3.REGION.amazonaws.com
         bucket, key = host.split(".s3", 1)[0], path
     else:
@@ -81,10 +82,13 @@ def references(value: Any) -> Iterator[str]:
     elif isinstance(value, dict):
         for key, item in value.items():
             if key in ("Ref", "DependsOn", "Fn::GetAtt"):
-                yield from [item.split(".")[0]] if isinstance(item, str) else item if key == "DependsOn" else item[:1]
+                if isinstance(item, str):
+                    yield item.split(".")[0]
+                else:  # the list of Fn::GetAtt is a resource and its attribute
+                    yield from item if key == "DependsOn" else item[:1]
             elif key == "Fn::Sub":
-                text, own = (item, {}) if isinstance(item, str) else item
-                yield from (name for name in _SUBSTITUTED.findall(text) if name not in own)
+                text, own_variables = (item, {}) if isinstance(item, str) else item
+                yield from (name for name in _SUBSTITUTED.findall(text) if name not in own_variables)
             yield from references(item)
 
 
@@ -175,11 +179,10 @@ class Resources(ResourceMap):
 
     def _output(self, reference: dict[str, str]) -> str:
         stacks = cloudformation_backends[self._account_id][reference.get("Region", self._region_name)].stacks.values()
+        output = reference["OutputName"]
         for stack in stacks:
-            if reference["StackName"] in (stack.name, stack.stack_id) and reference["OutputName"] in set(
-                stack.output_map
-            ):
-                return str(stack.output_map[reference["OutputName"]].value)
+            if reference["StackName"] in (stack.name, stack.stack_id) and output in set(stack.output_map):
+                return str(stack.output_map[output].value)
         message = f"Stack {reference['StackName']} has no output {reference['OutputName']}"
         raise ValidationError(message=message)
 

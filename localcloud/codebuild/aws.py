@@ -52,9 +52,9 @@ def _answer(options: argparse.Namespace) -> str:
     registry = {"registryId": options.registry_id} if options.registry_id else {}
     request = {"repositoryName": options.repository_name, "imageIds": [{kind: value}], **registry}
     details = ecr.describe_images(**request)["imageDetails"]
-    answer = json.loads(json.dumps({"imageDetails": details}, default=lambda moment: moment.isoformat()))
-    chosen = jmespath.search(options.query, answer) if options.query else answer
-    return str(chosen) if options.output == "text" else json.dumps(chosen)
+    reply = json.loads(json.dumps({"imageDetails": details}, default=lambda moment: moment.isoformat()))
+    result = jmespath.search(options.query, reply) if options.query else reply
+    return str(result) if options.output == "text" else json.dumps(result)
 
 
 if __name__ == "__main__":

@@ -82,7 +82,7 @@ class Builds(CodeBuildBackend):
         super().__init__(region_name, account_id)
         self.overrides: list[dict[str, Any]] = []
         self.builds: dict[str, Build] = {}
-        self._starting = threading.Lock()
+        self._start_lock = threading.Lock()
 
     def create_project(self, project_name: str, *details: Any, **more: Any) -> dict[str, Any]:
         """Create a project, whose role must trust CodeBuild.
@@ -124,7 +124,7 @@ class Builds(CodeBuildBackend):
         """
         self._check_trust(project_name)
         build = Build(self.cloud, self.codebuild_projects[project_name].project_metadata, self.overrides)
-        with self._starting:
+        with self._start_lock:
             running = [
                 other_build
                 for other_build in self.builds.values()

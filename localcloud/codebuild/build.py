@@ -34,13 +34,17 @@ class Build:
         project: Mapping[str, Any],
         overrides: Sequence[Mapping[str, Any]],
     ) -> None:
-        self._cloud, self._project, self.id = cloud, project, f"{project['name']}:{uuid.uuid4()}"
+        self._cloud = cloud
+        self._project = project
+        self.id = f"{project['name']}:{uuid.uuid4()}"
         self._region, self._account = project["arn"].split(":")[3:5]
         self.arn = f"arn:aws:codebuild:{self._region}:{self._account}:build/{self.id}"
         environment = dict(project["environment"])
         merged = {entry["name"]: entry for entry in [*environment.get("environmentVariables", []), *overrides]}
         self._environment = {**environment, "environmentVariables": list(merged.values())}
-        self._status, self._stopped, self._begun = "IN_PROGRESS", False, time.time()
+        self._status = "IN_PROGRESS"
+        self._is_stopped = False
+        self._started_at = time.time()
         self._group: ProcessGroup | None = None
         self._folder = cloud.data_dir / "codebuild" / self.id.replace(":", "-")
         logs = project.get("logsConfig", {}).get("cloudWatchLogs", {})
@@ -64,7 +68,7 @@ class Build:
 
     def stop(self) -> None:
         """Kill the build."""
-        self._stopped = True
+        self._is_stopped = True
         if self._group:
             self._group.kill()
 
@@ -76,7 +80,7 @@ class Build:
             "projectName": self._project["name"],
             "buildStatus": self._status,
             "buildComplete": not self.runs,
-            "startTime": self._begun,
+            "startTime": self._started_at,
             "environment": self._environment,
             "serviceRole": self._project["serviceRole"],
             "logs": {"groupName": self._log_group, "streamName": self._log_stream, "deepLink": self._log_link},
@@ -96,7 +100,9 @@ class Build:
         self._cloud.on_stop(self._group.kill)
         code = self._group.wait()
         log.flush()
-        self._status = "STOPPED" if self._stopped else "FAILED" if code else "SUCCEEDED"
+        self._status = "FAILED" if code else "SUCCEEDED"
+        if self._is_stopped:
+            self._status = "STOPPED"
         self._send_event()
 
     def _script(self) -> str:
@@ -122,9 +128,9 @@ class Build:
             (programs / name).write_text(script)
             (programs / name).chmod(0o755)
         project_variables = {entry["name"]: entry["value"] for entry in self._environment["environmentVariables"]}
-        own = {"CODEBUILD_BUILD_ID": self.id, "PYTHONPATH": str(_CHECKOUT), "TMPDIR": str(self._folder)}
+        build_variables = {"CODEBUILD_BUILD_ID": self.id, "PYTHONPATH": str(_CHECKOUT), "TMPDIR": str(self._folder)}
         environment = self._cloud.environment_for(
-            self._region, self._project["serviceRole"], {**project_variables, **own}
+            self._region, self._project["serviceRole"], {**project_variables, **build_variables}
         )
         return {**environment, "PATH": f"{programs}{os.pathsep}{environment['PATH']}"}
 

@@ -76,7 +76,8 @@ def _build(options: argparse.Namespace) -> None:
             if not (context / source).exists():
                 raise BuildError(f"{match[0]}: {source} is not in the build context")
     name = dockerfile.relative_to(context).as_posix()
-    if name not in (images := _images()):
+    images = _images()
+    if name not in images:
         raise BuildError(f"{name}: no process represents its image. Dockerfiles with a process: {', '.join(images)}.")
     _store(options.tag).write_text(json.dumps({"dockerfile": name, "source": f"{options.target} {_digest(context)}"}))
 

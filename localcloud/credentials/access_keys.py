@@ -30,17 +30,17 @@ class _Sessions:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._listed: dict[str, list[Any]] = {}
+        self._assumed_roles: dict[str, list[Any]] = {}
         self._sessions: dict[str, Any] = {}
         self._read: dict[str, int] = {}
 
     def known(self) -> Mapping[str, Any]:
         for account_id, backends in list(sts_backends.items()):
-            listed = backends["aws"].assumed_roles
+            roles = backends["aws"].assumed_roles
             with self._lock:
-                if listed is not self._listed.get(account_id):  # another server has started in this process
-                    self._listed[account_id], self._read[account_id] = listed, 0
-                for assumed in listed[self._read[account_id] :]:
+                if roles is not self._assumed_roles.get(account_id):  # another server has started in this process
+                    self._assumed_roles[account_id], self._read[account_id] = roles, 0
+                for assumed in roles[self._read[account_id] :]:
                     self._sessions[assumed.access_key_id] = assumed
                     self._read[account_id] += 1
         return self._sessions
@@ -63,7 +63,8 @@ def principal_of(access_key: str) -> str | None:
         return issued.arn
     if session := _sessions.known().get(access_key):
         return str(session.arn)
-    return str(owner[0].arn) if (owner := _user_with(access_key)) else None
+    owner = _user_with(access_key)
+    return str(owner[0].arn) if owner else None
 
 
 def credentials_of(access_key: str) -> Credentials | None:
@@ -78,7 +79,8 @@ def credentials_of(access_key: str) -> Credentials | None:
         return issued.credentials
     if session := _sessions.known().get(access_key):
         return Credentials(access_key, session.secret_access_key, session.session_token)
-    return Credentials(access_key, user[1].secret_access_key) if (user := _user_with(access_key)) else None
+    owner = _user_with(access_key)
+    return Credentials(access_key, owner[1].secret_access_key) if owner else None
 
 
 def _user_with(access_key: str) -> tuple[Any, Any] | None:
@@ -111,9 +113,11 @@ def session_keys(access_key: str) -> dict[str, str | list[str]]:
 
     https://docs.aws.amazon.com/lambda/latest/dg/permissions-source-function-arn.html
     """
-    return {"lambda:SourceFunctionArn": arn} if (arn := _functions.get(access_key)) else {}
+    arn = _functions.get(access_key)
+    return {"lambda:SourceFunctionArn": arn} if arn else {}
 
 
 def is_user(access_key: str) -> bool:
     """Return True for the access key of an account's user."""
-    return bool((match := _IN_AN_ACCOUNT.fullmatch(access_key)) and not match["service"])
+    match = _IN_AN_ACCOUNT.fullmatch(access_key)
+    return match is not None and not match["service"]

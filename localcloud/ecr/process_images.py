@@ -96,7 +96,7 @@ def push(ecr_client: Any, repository: str, tag: str, image: ProcessImage) -> str
     """
     manifest = json.dumps({"schemaVersion": 2, "mediaType": MEDIA_TYPE, "process": asdict(image)}, sort_keys=True)
     try:
-        answer = ecr_client.put_image(
+        reply = ecr_client.put_image(
             repositoryName=repository, imageTag=tag, imageManifest=manifest, imageManifestMediaType=MEDIA_TYPE
         )
     except ecr_client.exceptions.ImageAlreadyExistsException:  # pushed or replicated before; `docker push` succeeds
@@ -104,4 +104,4 @@ def push(ecr_client: Any, repository: str, tag: str, image: ProcessImage) -> str
         if details["imageDigest"] != f"sha256:{hashlib.sha256(manifest.encode()).hexdigest()}":
             raise
         return str(details["imageDigest"])
-    return str(answer["image"]["imageId"]["imageDigest"])
+    return str(reply["image"]["imageId"]["imageDigest"])

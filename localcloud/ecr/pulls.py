@@ -38,7 +38,7 @@ def resolve(account: str, image_uri: str) -> ProcessImage:
         message = f"{image_uri}: registry {uri.account} has no such repository from which {account} may pull"
         raise ImageNotFoundError(message, repository_exists=False)
     try:
-        found = ecr_backends[uri.account][uri.region].batch_get_image(
+        reply = ecr_backends[uri.account][uri.region].batch_get_image(
             uri.repository, uri.account, [{"imageDigest": uri.digest} if uri.digest else {"imageTag": uri.tag}]
         )["images"]
     except RepositoryNotFoundException as error:
@@ -47,10 +47,10 @@ def resolve(account: str, image_uri: str) -> ProcessImage:
     except (ImageNotFoundException, KeyError) as error:  # KeyError: the Region does not exist
         message = f"{image_uri}: not found"
         raise ImageNotFoundError(message, repository_exists=False) from error
-    if not found:
+    if not reply:
         message = f"{image_uri}: not found"
         raise ImageNotFoundError(message, repository_exists=True)
-    return _process(image_uri, found[0].image_manifest)
+    return _process(image_uri, reply[0].image_manifest)
 
 
 def _may_pull(account: str, uri: ImageUri) -> bool:

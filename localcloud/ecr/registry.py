@@ -86,13 +86,12 @@ class Registry(ECRBackend):
 
     def _destinations(self, repository_name: str) -> set[tuple[str, str]]:
         """Return account and Region of every registry to which an image pushed here is replicated."""
-        return {
-            (destination["registryId"], destination["region"])
-            for rule in self.replication_config["rules"]
-            if not (filters := rule.get("repositoryFilters"))
-            or any(repository_name.startswith(repository_filter["filter"]) for repository_filter in filters)
-            for destination in rule["destinations"]
-        }
+        destinations = set[tuple[str, str]]()
+        for rule in self.replication_config["rules"]:
+            prefixes = [repository_filter["filter"] for repository_filter in rule.get("repositoryFilters") or []]
+            if not prefixes or repository_name.startswith(tuple(prefixes)):
+                destinations |= {(entry["registryId"], entry["region"]) for entry in rule["destinations"]}
+        return destinations
 
     def _replicate(self, place: tuple[str, str], repository_name: str, *image: str | None) -> None:
         """Put an image into another Region; create the repository, with mutable tags, if it is missing.

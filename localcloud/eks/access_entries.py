@@ -73,11 +73,11 @@ def made(cluster_arn: str, request: Mapping[str, Any]) -> AccessEntry:
     if _SERVICE_ROLE in arn:  # the text: https://github.com/hashicorp/terraform-provider-aws/issues/36447
         text = "The caller is not allowed to modify access entries with a principalArn value of a Service Linked Role"
         raise errors.invalid_parameter(text)
-    if (
-        owner := principal(arn)
-    ) is None:  # the text: https://github.com/terraform-aws-modules/terraform-aws-eks/issues/2969
+    owner = principal(arn)
+    if owner is None:  # the text: https://github.com/terraform-aws-modules/terraform-aws-eks/issues/2969
         raise errors.invalid_parameter("The specified principalArn is invalid: invalid principal.")
-    if (kind := request.get("type") or "STANDARD") != "STANDARD":
+    kind = request.get("type") or "STANDARD"
+    if kind != "STANDARD":
         message = f"The access entry type {kind} has not been implemented"
         raise NotImplementedError(message)
     parts = cluster_arn.split(":")
@@ -109,7 +109,8 @@ def associate(entry: AccessEntry, request: Mapping[str, Any]) -> dict[str, Any]:
         raise errors.invalid_parameter(
             f"The specified policyArn is invalid: {arn} is not a policy that localcloud has."
         )
-    kind, namespaces = scope.get("type") or "cluster", tuple(scope.get("namespaces") or ())
+    kind = scope.get("type") or "cluster"
+    namespaces = tuple(scope.get("namespaces") or ())
     if kind not in ("cluster", "namespace") or (kind == "namespace") is not bool(namespaces):
         text = (
             "The specified accessScope is invalid: the type must be cluster without namespaces, or namespace with them."

@@ -39,7 +39,7 @@ class ClusterCalls:
 
     def __init__(self, faults: Faults, record: Record, region: str, cluster: str) -> None:
         self._faults, self._record, self._region, self._cluster = faults, record, region, cluster
-        self._expired = set[CallPlace]()
+        self._expired_calls = set[CallPlace]()
 
     def fault(self, token: str, verb: str, target: Target | None) -> CallFault | None:
         """Wait for the delays of a request, and return the fault that strikes it, if any."""
@@ -58,8 +58,8 @@ class ClusterCalls:
 
     def _expires(self, place: CallPlace) -> bool:
         """Return True if a token expires: not the one that a client has signed because the previous one expired."""
-        is_new = place in self._expired
-        self._expired ^= {place}
+        is_new = place in self._expired_calls
+        self._expired_calls ^= {place}
         return not is_new
 
     def strike(self, fault: CallFault, token: str) -> ApiError | None:
@@ -126,7 +126,7 @@ def _errors() -> dict[str, ApiError]:
     (etcd's error "etcdserver: request timed out").
     """
     busy, lost = "Too many requests, please try again later.", "etcdserver: request timed out"
-    refused = "the server is currently unable to handle the request"
+    unavailable = "the server is currently unable to handle the request"
     return {
         "throttle": ApiError(
             code=HTTPStatus.TOO_MANY_REQUESTS,
@@ -135,6 +135,6 @@ def _errors() -> dict[str, ApiError]:
             details={"retryAfterSeconds": _RETRY_SECONDS},
         ),
         "expire": unauthorized(),
-        "error_before": ApiError(code=HTTPStatus.SERVICE_UNAVAILABLE, reason="ServiceUnavailable", message=refused),
+        "error_before": ApiError(code=HTTPStatus.SERVICE_UNAVAILABLE, reason="ServiceUnavailable", message=unavailable),
         "error_after": ApiError(code=HTTPStatus.INTERNAL_SERVER_ERROR, reason="InternalError", message=lost),
     }

@@ -143,11 +143,12 @@ class Clusters:
         Raises:
             RefusedError: EKS refuses the request.
         """
-        name, clusters = str(request["name"]), self.of(account, region)
+        name = str(request["name"])
+        clusters = self.of(account, region)
         with self._lock:
             if name in clusters:
                 raise errors.in_use(f"Cluster already exists with name: {name}")
-            cluster = _checked(request, account, region)
+            cluster = _valid_cluster(request, account, region)
             if creator:
                 entry = access_entries.made(cluster.arn, {"principalArn": creator})
                 now = time.time()
@@ -199,7 +200,7 @@ class Clusters:
             cluster.plane.stop()
 
 
-def _checked(request: Mapping[str, Any], account: str, region: str) -> Cluster:
+def _valid_cluster(request: Mapping[str, Any], account: str, region: str) -> Cluster:
     """Return the cluster of a valid request; it does not run yet."""
     arn = f"arn:aws:eks:{region}:{account}:cluster/{request['name']}"
     role = str(request["roleArn"])

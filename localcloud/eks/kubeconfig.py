@@ -43,14 +43,14 @@ class Kubeconfig:
             "server": described["endpoint"],
             "certificate-authority-data": described["certificateAuthority"]["data"],
         }
-        added = {
+        new_entries = {
             "clusters": {"name": arn, "cluster": address},
             "users": {"name": arn, "user": {"exec": self._command(arn)}},
             "contexts": {"name": arn, "context": {"cluster": arn, "user": arn}},
         }
         with self._lock:
             content = self._entries_without(arn)
-            for name, entry in added.items():
+            for name, entry in new_entries.items():
                 content[name].append(entry)
             self._write({**content, "current-context": arn})
 
@@ -58,8 +58,8 @@ class Kubeconfig:
         """Remove a cluster."""
         with self._lock:
             content = self._entries_without(arn)
-            left = content["contexts"][-1]["name"] if content["contexts"] else ""
-            current = left if content.get("current-context") == arn else content.get("current-context", "")
+            current_context = content["contexts"][-1]["name"] if content["contexts"] else ""
+            current = current_context if content.get("current-context") == arn else content.get("current-context", "")
             self._write({**content, "current-context": current})
 
     def _entries_without(self, arn: str) -> dict[str, Any]:

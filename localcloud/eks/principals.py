@@ -52,7 +52,7 @@ def principal(arn: str) -> Principal | None:
         return None
     if match["root"]:
         return Principal("root", match["account"], "root", match["account"], arn)
-    existing = _existing(match["kind"], match["account"], match["name"])
+    existing = _existing_principal(match["kind"], match["account"], match["name"])
     return existing if existing and existing.arn == arn else None
 
 
@@ -62,11 +62,11 @@ def caller(arn: str) -> Caller | None:
     if session is None:
         owner = principal(arn)
         return Caller(owner) if owner else None
-    role = _existing("role", session["account"], session["role"])
+    role = _existing_principal("role", session["account"], session["role"])
     return Caller(role, session["session"]) if role else None
 
 
-def _existing(kind: str, account: str, name: str) -> Principal | None:
+def _existing_principal(kind: str, account: str, name: str) -> Principal | None:
     """Return a role or a user by its name."""
     backend = iam_backends[account]["aws"]
     try:

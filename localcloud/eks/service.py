@@ -62,10 +62,10 @@ class Eks:
             request = _members(call.action, call.parameters)
             if problems := violations("eks", call.action, request):
                 raise errors.invalid_parameter(sentence(problems))
-            answer = _OPERATIONS[call.action](_Service(self.clusters, signature), request)
+            reply = _OPERATIONS[call.action](_Service(self.clusters, signature), request)
         except errors.RefusedError as error:
             return refusal(environ, error.status, error.code, str(error), "eks")(environ, start_response)
-        return Response(json.dumps(answer), mimetype="application/json")(environ, start_response)
+        return Response(json.dumps(reply), mimetype="application/json")(environ, start_response)
 
 
 class _Service:
@@ -73,8 +73,9 @@ class _Service:
 
     def __init__(self, clusters: Clusters, signature: Signature) -> None:
         self._clusters, self._key = clusters, signature.access_key
-        self.account, self.region = access_keys.account_of(signature.access_key), signature.region
-        self._known = clusters.of(self.account, self.region)
+        self.account = access_keys.account_of(signature.access_key)
+        self.region = signature.region
+        self._own_clusters = clusters.of(self.account, self.region)
 
     def create_cluster(self, request: Request) -> Request:
         access = request.get("accessConfig") or {}
@@ -87,7 +88,7 @@ class _Service:
         return {"cluster": self._cluster(request["name"]).described()}
 
     def list_clusters(self, request: Request) -> Request:
-        return _page("clusters", sorted(self._known), request)
+        return _page("clusters", sorted(self._own_clusters), request)
 
     def delete_cluster(self, request: Request) -> Request:
         cluster = self._cluster(request["name"])
@@ -106,7 +107,8 @@ class _Service:
         return {"accessEntry": self._entry(request).described(request["clusterName"])}
 
     def list_access_entries(self, request: Request) -> Request:
-        policy, entries = request.get("associatedPolicyArn"), self._with_entries(request).entries
+        policy = request.get("associatedPolicyArn")
+        entries = self._with_entries(request).entries
         arns = [arn for arn, entry in entries.items() if policy is None or policy in entry.policies]
         return _page("accessEntries", sorted(arns), request)
 
@@ -187,7 +189,7 @@ class _Service:
         return identity.principal.arn if identity else ""
 
     def _cluster(self, name: str) -> Cluster:
-        if (cluster := self._known.get(name)) is None:
+        if (cluster := self._own_clusters.get(name)) is None:
             raise errors.not_found(f"No cluster found for name: {name}.")
         return cluster
 
@@ -215,7 +217,7 @@ class _Service:
         return association
 
     def _tags(self, arn: str) -> dict[str, str]:
-        for cluster in self._known.values():
+        for cluster in self._own_clusters.values():
             tagged: list[Cluster | AccessEntry | Association] = [cluster]
             tagged += [*cluster.entries.values(), *cluster.associations.values()]
             for resource in tagged:
@@ -235,20 +237,23 @@ def _page(name: str, items: list[Any], request: Request) -> Request:
         start = int(base64.b64decode(request.get("nextToken") or "MA=="))
     except ValueError as error:
         raise errors.invalid_parameter("Invalid pagination token") from error
-    more = base64.b64encode(str(start + size).encode()).decode()
-    return {name: items[start : start + size], **({"nextToken": more} if start + size < len(items) else {})}
+    page: Request = {name: items[start : start + size]}
+    if start + size < len(items):
+        page["nextToken"] = base64.b64encode(str(start + size).encode()).decode()
+    return page
 
 
 def _members(operation: str, parameters: Mapping[str, Any]) -> Request:
     """Return the members of a request by their names in the service model; a path names a cluster "name"."""
-    return {
-        member: _typed(shape, parameters[place])
-        for member, shape in _shapes(operation).items()
-        if (place := str(shape.serialization.get("name", member))) in parameters
-    }
+    members = {}
+    for member, shape in _shapes(operation).items():
+        place = str(shape.serialization.get("name", member))
+        if place in parameters:
+            members[member] = _typed_value(shape, parameters[place])
+    return members
 
 
-def _typed(shape: Shape, value: Any) -> Any:
+def _typed_value(shape: Shape, value: Any) -> Any:
     """Return a value of the URL in the type of its member."""
     if shape.type_name == "integer" and isinstance(value, str) and value.isdecimal():
         return int(value)

@@ -30,8 +30,8 @@ def put_events(backend: EventsBackend, events: list[dict[str, Any]]) -> list[dic
 
     The answer is that of https://github.com/aws-samples/serverless-patterns/pull/3089.
     """
-    refused = {"ErrorCode": "NotAuthorizedForSourceException", "ErrorMessage": "Not authorized for the source."}
+    refused_entry = {"ErrorCode": "NotAuthorizedForSourceException", "ErrorMessage": "Not authorized for the source."}
     foreign = [str(event.get("Source", "")).startswith("aws.") for event in events]
     accepted = [event for event, is_of_aws in zip(events, foreign, strict=True) if not is_of_aws]
     entries = iter(_put_events(backend, accepted) if accepted else [])
-    return [dict(refused) if is_of_aws else next(entries) for is_of_aws in foreign]
+    return [dict(refused_entry) if is_of_aws else next(entries) for is_of_aws in foreign]

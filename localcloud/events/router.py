@@ -99,13 +99,13 @@ class Router:
             "account": account_id,
             "region": event.get("region", region),
         }
-        for _ in range(2 if self._repeats(filled) else 1):
+        for _ in range(2 if self._must_repeat(filled) else 1):
             self._way.send(str(filled["source"]), lambda: self._submit(self._route, (account_id, region, bus), filled))
 
-    def _repeats(self, event: Event) -> bool:
+    def _must_repeat(self, event: Event) -> bool:
         with self._random_lock:
-            drawn = self._random.random()
-        return event["source"] == "aws.sagemaker" and drawn < self._cloud.settings.duplicate_event_rate
+            random_number = self._random.random()
+        return event["source"] == "aws.sagemaker" and random_number < self._cloud.settings.duplicate_event_rate
 
     def _submit(self, work: Callable[..., None], *arguments: Any) -> None:
         workers = self._workers
@@ -194,7 +194,9 @@ class Router:
 
     def _send_to_log_group(self, rule: Rule, target: dict[str, Any], event: Event) -> None:
         arn = target["Arn"].removesuffix(":*")
-        region, account_id, group = region_of_arn(arn), account_of_arn(arn), arn.split(":", 6)[-1]
+        region = region_of_arn(arn)
+        account_id = account_of_arn(arn)
+        group = arn.split(":", 6)[-1]
         if group not in logs_backends[account_id][region].groups:
             raise DeliveryError("NO_RESOURCE", f"The specified log group does not exist: {group}")
         stream = LogStream(account_id, region, group, str(uuid.uuid4()))

@@ -49,7 +49,7 @@ class Schedules:
     def tick(self) -> None:
         """Fire every due rule. A rule that was deleted or disabled starts a new period when it returns."""
         due: dict[str, float] = {}
-        for rule, period in _scheduled():
+        for rule, period in _rules_and_intervals():
             due_time = self._due.get(rule.arn, self._now() + period)
             if due_time <= self._now():
                 self._fire(rule)
@@ -62,7 +62,7 @@ class Schedules:
             self.tick()
 
 
-def _scheduled() -> Iterator[tuple[Rule, float]]:
+def _rules_and_intervals() -> Iterator[tuple[Rule, float]]:
     for backend in list(events_backends[account()].values()):
         for bus in list(backend.event_buses.values()):
             for rule in list(bus.rules.values()):

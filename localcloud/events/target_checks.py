@@ -42,7 +42,8 @@ def put_targets(backend: EventsBackend, name: str, event_bus_arn: str | None, ta
     """
     bus_name = backend._normalize_event_bus_arn(event_bus_arn)
     rule = backend.event_buses[bus_name].rules.get(name) if bus_name in backend.event_buses else None
-    if len({target["Id"] for target in (*(rule.targets if rule else ()), *targets)}) > MAX_TARGETS:
+    existing_targets = rule.targets if rule else []
+    if len({target["Id"] for target in (*existing_targets, *targets)}) > MAX_TARGETS:
         message = "The requested resource exceeds the maximum number allowed."
         raise JsonRESTError("LimitExceededException", message)
     for target in targets:

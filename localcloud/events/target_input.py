@@ -49,8 +49,10 @@ def transformed(template: str, values: Mapping[str, Any]) -> str:
 
     def text_of(match: re.Match[str]) -> str:
         value = values.get(match[1], match[0])
-        text = value if isinstance(value, str) else "" if value is None else json.dumps(value)
-        return json.dumps(text)[1:-1]
+        if value is None:
+            return ""
+        text = value if isinstance(value, str) else json.dumps(value)
+        return json.dumps(text)[1:-1]  # escaped, without the quotes
 
     def replaced(match: re.Match[str]) -> str:
         if match[0].startswith('"'):

@@ -75,23 +75,23 @@ class FaultyCalls:
         if fault.effect.startswith("kill") and caller:
             caller.lose(host_lost=fault.host_lost)
         if fault.effect in ("throttle", "expire"):
-            status, code, words = _refused(fault.effect, signature.service)
+            status, code, words = _refusal_words(fault.effect, signature.service)
             return refusal(environ, status, code, words, signature.service)(environ, start_response)
         if fault.effect.startswith("error"):
             code = _INTERNAL.get(signature.service, "InternalServerException")
             words = "We encountered an internal error. Please try again."
-            answer: Response = refusal(environ, HTTPStatus.INTERNAL_SERVER_ERROR, code, words, signature.service)
-            return answer(environ, start_response)
+            response: Response = refusal(environ, HTTPStatus.INTERNAL_SERVER_ERROR, code, words, signature.service)
+            return response(environ, start_response)
         raise _hang_up(environ)
 
 
 def throttled(environ: dict[str, Any], service: str) -> Response:
     """Return a service's response to a call that exceeds its rate."""
-    status, code, words = _refused("throttle", service)
+    status, code, words = _refusal_words("throttle", service)
     return refusal(environ, status, code, words, service)
 
 
-def _refused(effect: str, service: str) -> tuple[HTTPStatus, str, str]:
+def _refusal_words(effect: str, service: str) -> tuple[HTTPStatus, str, str]:
     if effect == "throttle":
         return _TOO_MANY.get(service, _THROTTLED)
     return HTTPStatus.BAD_REQUEST, _EXPIRED.get(service, "ExpiredTokenException"), "The security token is expired"

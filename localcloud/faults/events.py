@@ -12,7 +12,7 @@ class FaultyWay:
     def __init__(self, faults: Faults) -> None:
         self._faults = faults
         self._lock = threading.Lock()
-        self._overtaken: list[Callable[[], None]] = []
+        self._held_deliveries: list[Callable[[], None]] = []
         self._timers: set[threading.Timer] = set()
 
     def send(self, source: str, deliver: Callable[[], None]) -> None:
@@ -43,16 +43,16 @@ class FaultyWay:
             for timer in self._timers:
                 timer.cancel()
             self._timers.clear()
-            self._overtaken.clear()
+            self._held_deliveries.clear()
 
     def _hold(self, deliver: Callable[[], None], seconds: float) -> None:
         with self._lock:
-            self._overtaken.append(deliver)
+            self._held_deliveries.append(deliver)
         self._later(seconds, self._release)
 
     def _release(self) -> None:
         with self._lock:
-            deliveries, self._overtaken = self._overtaken, []
+            deliveries, self._held_deliveries = self._held_deliveries, []
         for deliver in deliveries:
             deliver()
 

@@ -59,10 +59,10 @@ class Faults:
             self._chances: dict[str, random.Random] = {}
             self._struck: Counter[str] = Counter()
             self._struck_calls: list[tuple[CallFault, CallPlace]] = []
-            self._seen: Counter[tuple[int, str]] = Counter()
+            self._call_counts: Counter[tuple[int, str]] = Counter()
             # A sweep over all boundaries names a thousand callers one by one, and every request comes through here:
             # each caller's faults are selected only once.
-            self._calls_of: dict[str, list[tuple[int, CallFault]]] = {}
+            self._faults_by_caller: dict[str, list[tuple[int, CallFault]]] = {}
 
     def struck(self) -> dict[str, int]:
         """Return how often each part of the plan has been applied, by its place, for example "calls/0"."""
@@ -78,7 +78,7 @@ class Faults:
         """Return the faults to apply to a call: any delays, then at most one other fault."""
         with self._lock:
             faults: list[CallFault] = []
-            for number, fault in self._of_caller(call.caller):
+            for number, fault in self._faults_of_caller(call.caller):
                 if self._strikes(number, fault, call):
                     faults.append(fault)
                     self._struck_calls.append((fault, call))
@@ -86,19 +86,20 @@ class Faults:
                         break
             return faults
 
-    def _of_caller(self, caller: str) -> list[tuple[int, CallFault]]:
-        if caller not in self._calls_of:
-            numbered = enumerate(self.plan.calls)
-            self._calls_of[caller] = [
-                (number, fault) for number, fault in numbered if fnmatchcase(caller, fault.caller)
+    def _faults_of_caller(self, caller: str) -> list[tuple[int, CallFault]]:
+        """Return the faults of a caller's calls with their numbers in the plan."""
+        if caller not in self._faults_by_caller:
+            numbered_faults = enumerate(self.plan.calls)
+            self._faults_by_caller[caller] = [
+                (number, fault) for number, fault in numbered_faults if fnmatchcase(caller, fault.caller)
             ]
-        return self._calls_of[caller]
+        return self._faults_by_caller[caller]
 
     def _strikes(self, number: int, fault: CallFault, call: CallPlace) -> bool:
         if not all(map(fnmatchcase, call[:3], (fault.service, fault.action, fault.region))):
             return False
-        self._seen[number, call.caller] += 1
-        if fault.nth and self._seen[number, call.caller] != fault.nth:
+        self._call_counts[number, call.caller] += 1
+        if fault.nth and self._call_counts[number, call.caller] != fault.nth:
             return False
         return self._draw(f"calls/{number}", fault.share, fault.times)
 
@@ -166,7 +167,8 @@ class Faults:
     def _chance(self, place: str) -> float:
         source = self._chances.get(place)
         if source is None:  # one source for each part, so that the draws of the parts are independent
-            source = self._chances[place] = random.Random(f"{self.plan.seed}/{place}")  # noqa: S311 - not a secret
+            source = random.Random(f"{self.plan.seed}/{place}")  # noqa: S311 - not a secret
+            self._chances[place] = source
         return source.random()
 
     def _draw(self, place: str, share: float, times: int = 0) -> bool:
@@ -183,8 +185,8 @@ class Faults:
                 self.set(FaultPlan.model_validate_json(request.get_data() or b"{}"))
             except ValidationError as error:
                 return Response(f"Invalid fault plan: {error}\n", HTTPStatus.BAD_REQUEST)
-        answer = {"plan": self.plan.model_dump(exclude_defaults=True), "struck": self.struck()}
-        return Response(json.dumps(answer), mimetype="application/json")
+        content = {"plan": self.plan.model_dump(exclude_defaults=True), "struck": self.struck()}
+        return Response(json.dumps(content), mimetype="application/json")
 
 
 def install(cloud: "LocalCloud") -> None:

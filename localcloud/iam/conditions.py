@@ -20,7 +20,7 @@ def conditions_hold(conditions: Mapping[str, Mapping[str, Any]], context: Contex
     """Return True if a request meets all conditions of a statement; keys are case-insensitive."""
     value_by_key = {key.lower(): value for key, value in context.items()}
     return all(
-        _matches(operator_name, [_text(value) for value in _listed(required)], value_by_key.get(key.lower()))
+        _matches(operator_name, [_text(value) for value in _as_list(required)], value_by_key.get(key.lower()))
         for operator_name, required_by_key in conditions.items()
         for key, required in required_by_key.items()
     )
@@ -43,8 +43,8 @@ def _matches(operator_name: str, required: list[str], actual: str | list[str] | 
         return or_absent or quantifier == "ForAllValues" or (plain in _NEGATED and quantifier != "ForAnyValue")
     if isinstance(actual, list) and not quantifier:
         return False
-    answers = [compare(str(value), required) for value in _listed(actual)]
-    return all(answers) if quantifier == "ForAllValues" else any(answers)
+    results = [compare(str(value), required) for value in _as_list(actual)]
+    return all(results) if quantifier == "ForAllValues" else any(results)
 
 
 def _comparison_for(operator_name: str) -> Callable[[str, list[str]], bool]:
@@ -97,7 +97,7 @@ _NEGATED = {
 }
 
 
-def _listed(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else [value]
 
 

@@ -63,9 +63,9 @@ class Enforcer:
         if documents is None and signature.service not in ("sts", *POLICIES):
             return self._application(environ, start_response)
         permissions = _required(environ, signature)
-        decided = [(need, _decision(principal, documents, need)) for need in permissions]
-        if refused := [(need, decision) for need, decision in decided if decision != "Allowed"]:
-            need, decision = refused[0]
+        decisions = [(need, _decision(principal, documents, need)) for need in permissions]
+        if denials := [(need, decision) for need, decision in decisions if decision != "Allowed"]:
+            need, decision = denials[0]
             return _denied(environ, signature, _message(principal, need, decision), need)(environ, start_response)
         if signature.service == "ec2" and documents is not None and _is_dry_run(environ):
             message = "Request would have succeeded, but DryRun flag is set."  # EC2's text
@@ -166,8 +166,8 @@ def _may_list(documents: list[dict[str, Any]], object_arn: str) -> bool:
 
 
 def _message(principal: str, need: Permission, decision: str) -> str:
-    because = _BECAUSE[decision].format(action=need.action)
-    return f"User: {principal} is not authorized to perform: {need.action} on resource: {need.resource} {because}"
+    cause = _BECAUSE[decision].format(action=need.action)
+    return f"User: {principal} is not authorized to perform: {need.action} on resource: {need.resource} {cause}"
 
 
 def _denied(environ: dict[str, Any], signature: Signature, message: str, need: Permission | None = None) -> Response:

@@ -58,6 +58,7 @@ def _checked_policy(backend: IAMBackend, role_name: str, policy_name: str, polic
 
 
 def _checked_session(response: Any) -> Any:
+    """Assume a role, and refuse a session that is longer than AWS allows."""
     seconds = response._get_int_param("DurationSeconds", CHAINED_SECONDS)
     refusal = "The requested DurationSeconds exceeds the"
     if seconds > CHAINED_SECONDS and ":assumed-role/" in (principal_of(response.get_access_key()) or ""):

@@ -36,7 +36,7 @@ Named = Iterator[tuple[str, str]]
 def named_resources(call: Asked) -> dict[str, list[str]]:
     """Return the ARNs of the resources that a request uses or creates, by type."""
     arns_by_kind: dict[str, list[str]] = defaultdict(list)
-    for kind, arn in (*_BY_SERVICE.get(call.service, _nothing)(call), *_keys(call)):
+    for kind, arn in (*_BY_SERVICE.get(call.service, _no_resources)(call), *_keys(call)):
         arns_by_kind[kind].append(arn)
     return arns_by_kind
 
@@ -48,7 +48,7 @@ def _keys(call: Asked) -> Named:
         yield "kms:key", key
 
 
-def _nothing(_call: Asked) -> Named:
+def _no_resources(_call: Asked) -> Named:
     return iter(())
 
 
@@ -76,30 +76,36 @@ def _dynamodb(call: Asked) -> Named:
 
 
 def _s3(call: Asked) -> Named:
-    bucket, key = f"arn:aws:s3:::{call.text('Bucket')}", call.text("Key")
+    bucket = f"arn:aws:s3:::{call.text('Bucket')}"
+    key = call.text("Key")
     yield "s3:bucket", bucket
     if key or call.operation == "DeleteObjects":
         yield "s3:object", f"{bucket}/{key or '*'}"
 
 
 def _batch(call: Asked) -> Named:
-    queue, definition, job = (call.text(name) for name in ("jobQueue", "jobDefinition", "jobId"))
+    queue = call.text("jobQueue")
+    definition = call.text("jobDefinition")
+    job = call.text("jobId")
     if queue:
-        yield "batch:job-queue", (arn := _called(call, "job-queue", queue))
-        if share := call.text("quotaShareName"):
+        arn = _arn_of(call, "job-queue", queue)
+        yield "batch:job-queue", arn
+        share = call.text("quotaShareName")
+        if share:
             yield "batch:quota-share", f"{arn}/quota-share/{share}"
     if definition:
         # A name without a revision is authorized without one: https://github.com/aws/aws-sdk-js/issues/4280.
-        revision = "-revision" * (":" in definition.rpartition("/")[2])
-        yield f"batch:job-definition{revision}", _called(call, "job-definition", definition)
+        has_revision = ":" in definition.rpartition("/")[2]
+        resource = "batch:job-definition-revision" if has_revision else "batch:job-definition"
+        yield resource, _arn_of(call, "job-definition", definition)
     kind = "service-job" if "ServiceJob" in call.operation else "job"
     if job or call.operation.startswith("Submit"):
-        yield f"batch:{kind}", _called(call, kind, job or "new")
+        yield f"batch:{kind}", _arn_of(call, kind, job or "new")
     if payload := call.text("serviceRequestPayload"):
-        yield "iam:role", _passed(payload)
+        yield "iam:role", _passed_role(payload)
 
 
-def _passed(payload: str) -> str:
+def _passed_role(payload: str) -> str:
     """Return the execution role in the payload of a service job."""
     try:
         return str(json.loads(payload)["RoleArn"])
@@ -107,7 +113,7 @@ def _passed(payload: str) -> str:
         return "*"
 
 
-def _called(call: Asked, kind: str, name_or_arn: str) -> str:
+def _arn_of(call: Asked, kind: str, name_or_arn: str) -> str:
     return name_or_arn if name_or_arn.startswith("arn:") else call.arn(f"{kind}/{name_or_arn}")
 
 
@@ -193,7 +199,9 @@ def _eks(call: Asked) -> Named:
     Calls on an access entry name its principal, and calls on an add-on its name. The UUID in their ARNs is not in the
     request; a policy has a wildcard.
     """
-    name, principal, association = (call.text(parameter) for parameter in ("name", "principalArn", "associationId"))
+    name = call.text("name")
+    principal = call.text("principalArn")
+    association = call.text("associationId")
     if addon := call.text("addonName"):
         yield "eks:addon", call.arn(f"addon/{name}/{addon}/*")
     elif association:

@@ -26,7 +26,7 @@ def training_job_keys(request: Mapping[str, Any]) -> Context:
         "sagemaker:InterContainerTrafficEncryption": request.get("EnableInterContainerTrafficEncryption"),
         "sagemaker:EnableRemoteDebug": (request.get("RemoteDebugConfig") or {}).get("EnableRemoteDebug"),
     }
-    return _present(keys) | tag_keys({tag["Key"]: tag["Value"] for tag in request.get("Tags") or []})
+    return _present_keys(keys) | tag_keys({tag["Key"]: tag["Value"] for tag in request.get("Tags") or []})
 
 
 def training_job_contexts(request: Mapping[str, Any]) -> list[Context]:
@@ -51,7 +51,7 @@ def file_system_keys(source: Mapping[str, Any]) -> Context:
         "FileSystemType": "FileSystemType",
         "DirectoryPath": "FileSystemDirectoryPath",
     }
-    return _present({f"sagemaker:{key}": source.get(member) for member, key in names.items()})
+    return _present_keys({f"sagemaker:{key}": source.get(member) for member, key in names.items()})
 
 
 def tag_keys(tags: Mapping[str, str]) -> Context:
@@ -63,7 +63,7 @@ def tag_keys(tags: Mapping[str, str]) -> Context:
 
 def service_job_keys(request: Mapping[str, Any]) -> Context:
     """Return the keys of SubmitServiceJob except its tags; the payload has none."""
-    return _present(
+    return _present_keys(
         {
             "batch:ShareIdentifier": request.get("shareIdentifier"),
             "batch:SchedulingPriority": request.get("schedulingPriority"),
@@ -73,13 +73,13 @@ def service_job_keys(request: Mapping[str, Any]) -> Context:
 
 def metric_keys(request: Mapping[str, Any]) -> Context:
     """Return the keys of CloudWatch's PutMetricData."""
-    return _present({"cloudwatch:namespace": request.get("Namespace")})
+    return _present_keys({"cloudwatch:namespace": request.get("Namespace")})
 
 
 def event_keys(request: Mapping[str, Any]) -> Context:
     """Return the keys of EventBridge's PutEvents; each contains the values of all entries."""
     entries = request.get("Entries") or []
-    return _present(
+    return _present_keys(
         {
             "events:source": [entry["Source"] for entry in entries if entry.get("Source")],
             "events:detail-type": [entry["DetailType"] for entry in entries if entry.get("DetailType")],
@@ -97,7 +97,7 @@ def object_keys(request: Mapping[str, Any]) -> Context:
     leading slash, or the ARN of an access point; no source states that IAM sees these in the same form.
     """
     headers = {"s3:x-amz-copy-source": "CopySource", "s3:if-none-match": "IfNoneMatch"}
-    return _present({key: request.get(member) for key, member in headers.items()})
+    return _present_keys({key: request.get(member) for key, member in headers.items()})
 
 
 def session_keys(request: Mapping[str, Any]) -> Context:
@@ -105,7 +105,7 @@ def session_keys(request: Mapping[str, Any]) -> Context:
 
     https://docs.aws.amazon.com/sagemaker/latest/dg/train-remote-debugging.html
     """
-    return _present({"ssm:resourceTag/aws:ssmmessages:target-id": request.get("Target")})
+    return _present_keys({"ssm:resourceTag/aws:ssmmessages:target-id": request.get("Target")})
 
 
 KEYS: Mapping[str, Callable[[Mapping[str, Any]], Context]] = {
@@ -121,7 +121,7 @@ KEYS: Mapping[str, Callable[[Mapping[str, Any]], Context]] = {
 """Functions that read an action's condition keys from its request alone; `resource_keys` has those that need more."""
 
 
-def _present(keys: Mapping[str, Any]) -> Context:
+def _present_keys(keys: Mapping[str, Any]) -> Context:
     return {
         key: [str(entry) for entry in value] if isinstance(value, list | tuple) else _text(value)
         for key, value in keys.items()

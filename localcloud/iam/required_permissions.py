@@ -55,8 +55,8 @@ def required_permissions(request: Asked) -> list[Permission]:
         ]
         passed = {"iam:PassedToService": _PASSED_TO.get(call, "")}
         roles = arns_by_kind.get("iam:role", []) if call in _PASSED_TO else []
-        own = _permission(call, of_service[-1], {}, request)
-        return [own, *(_permission("iam:PassRole", role, dict(passed), request) for role in roles)]
+        permission = _permission(call, of_service[-1], {}, request)
+        return [permission, *(_permission("iam:PassRole", role, dict(passed), request) for role in roles)]
     if request.operation in _COPIES and request.parameters.get("CopySource") is not None:
         return [*_permissions_of_call(call, request, arns_by_kind), *required_permissions(_read_of_source(request))]
     return _permissions_of_call(call, request, arns_by_kind)
@@ -69,18 +69,23 @@ def _read_of_source(request: Asked) -> Asked:
     """
     path, _, version = str(request.parameters["CopySource"]).partition("?versionId=")
     bucket, _, key = unquote(path).lstrip("/").partition("/")
-    parameters = {"Bucket": bucket, "Key": key, **({"versionId": version} if version else {})}
+    parameters = {"Bucket": bucket, "Key": key}
+    if version:
+        parameters["versionId"] = version
     return request._replace(operation="GetObject", parameters=parameters)
 
 
 def _permissions_of_call(call: str, request: Asked, arns_by_kind: Mapping[str, list[str]]) -> list[Permission]:
-    entries = [entry for entry in _CALLS[call] if _applies(entry, request, arns_by_kind)]
-    return [
-        _permission(entry["action"], arn, context, request)
-        for entry in entries
-        for arn in [arn for kind in entry["resources"] for arn in arns_by_kind.get(kind, [])] or ["*"]
-        for context in _contexts(entry, request)
-    ]
+    permissions: list[Permission] = []
+    for entry in _CALLS[call]:
+        if not _applies(entry, request, arns_by_kind):
+            continue
+        arns = [arn for kind in entry["resources"] for arn in arns_by_kind.get(kind, [])]
+        for arn in arns or ["*"]:
+            permissions += [
+                _permission(entry["action"], arn, context, request) for context in _contexts(entry, request)
+            ]
+    return permissions
 
 
 def _contexts(entry: Mapping[str, Any], request: Asked) -> list[Context]:

@@ -39,10 +39,10 @@ def complete(store: Store, resource: Resource, new: Object) -> None:
         ApiError: Admission refuses it.
     """
     if resource is POD:
-        _with_service_account(store, new)
+        _add_service_account(store, new)
         new["status"] = {"phase": "Pending", "qosClass": _quality(new["spec"])}
     elif resource.kind == "Job" and not resource.is_custom:
-        _with_selector(new)
+        _add_selector(new)
         new["status"] = {}
     elif resource.kind == "Namespace":
         new["spec"] = {"finalizers": ["kubernetes"]}
@@ -52,7 +52,7 @@ def complete(store: Store, resource: Resource, new: Object) -> None:
         _check_quotas(store, resource, new)
 
 
-def _with_service_account(store: Store, pod: Object) -> None:
+def _add_service_account(store: Store, pod: Object) -> None:
     spec, namespace = pod["spec"], pod["metadata"]["namespace"]
     name = spec.get("serviceAccountName") or "default"
     spec |= {"serviceAccountName": name, "serviceAccount": name}
@@ -62,7 +62,7 @@ def _with_service_account(store: Store, pod: Object) -> None:
         raise forbidden(POD, pod["metadata"]["name"], reason)
 
 
-def _with_selector(job: Object) -> None:
+def _add_selector(job: Object) -> None:
     """Add the labels of a job to its template, and select them."""
     spec, metadata = job["spec"], job["metadata"]
     labels = spec["template"].setdefault("metadata", {}).setdefault("labels", {})
@@ -93,13 +93,14 @@ def _check_quotas(store: Store, resource: Resource, new: Object) -> None:
     for quota in store.all(RESOURCE_QUOTA, namespace)[0] if usage else ():
         hard = {name: amount(value) * 1000 for name, value in ((quota.get("spec") or {}).get("hard") or {}).items()}
         limited = {name: usage[name] for name in hard if usage[name]}
-        used = Counter[str]()
+        used_amounts = Counter[str]()
         for existing in store.all(resource, namespace)[0] if limited else ():
-            used += _usage(resource, existing)
-        exceeded = [name for name in sorted(limited) if used[name] + limited[name] > hard[name]]
+            used_amounts += _usage(resource, existing)
+        exceeded = [name for name in sorted(limited) if used_amounts[name] + limited[name] > hard[name]]
         if exceeded:
             texts = [
-                ",".join(f"{name}={_shown(counter[name])}" for name in exceeded) for counter in (limited, used, hard)
+                ",".join(f"{name}={_quantity_text(counter[name])}" for name in exceeded)
+                for counter in (limited, used_amounts, hard)
             ]
             amounts = "requested: {}, used: {}, limited: {}".format(*texts)
             raise forbidden(
@@ -109,22 +110,22 @@ def _check_quotas(store: Store, resource: Resource, new: Object) -> None:
 
 def _usage(resource: Resource, entry: Object) -> Counter[str]:
     """Return the use of quotas by an object, in thousandths; ended pods use only their count."""
-    counted = Counter({f"count/{resource.full_name}": 1000})
+    usage = Counter({f"count/{resource.full_name}": 1000})
     if resource.plural in _COUNTED:
-        counted[resource.plural] = 1000
+        usage[resource.plural] = 1000
     if resource is not POD:
-        return counted
+        return usage
     if (entry.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
         return Counter({"count/pods": 1000})
     requested = requests(entry["spec"])
     for name, value in requested.items():
         if name != "pods":
-            counted[f"requests.{name}"] = value
+            usage[f"requests.{name}"] = value
         if name in ("cpu", "memory"):
-            counted[name] = value
-    return counted
+            usage[name] = value
+    return usage
 
 
-def _shown(thousandths: Any) -> str:
+def _quantity_text(thousandths: Any) -> str:
     number, fraction = divmod(int(thousandths), 1000)
     return f"{int(thousandths)}m" if fraction else str(number)

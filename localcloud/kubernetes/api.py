@@ -104,6 +104,7 @@ class Api:
             return Reply(code=error.code, body=error.body())
 
     def _answer(self, request: ApiRequest) -> Reply:
+        """Return the reply of the verb that the method and the target select."""
         target = self.target(request.path)
         if target is None:
             return self._description(request)
@@ -111,7 +112,7 @@ class Api:
             return Reply(code=201, body=pod_requests.evict(self.store, target, _json(request.body)))
         if target.subresource and (target.subresource != "status" or not target.resource.has_status):
             raise status.no_such_path()
-        answers = {
+        handlers = {
             "GET": self._read,
             "POST": self._create,
             "PUT": self._put,
@@ -120,13 +121,14 @@ class Api:
         }
         # Lists and deletions of lists have no name, and creations must not have one.
         without_name = request.method in ("GET", "DELETE")
-        if request.method not in answers or (not without_name and bool(target.name) is (request.method == "POST")):
+        if request.method not in handlers or (not without_name and bool(target.name) is (request.method == "POST")):
             raise status.not_allowed(request.method)
-        return answers[request.method](request, target)
+        return handlers[request.method](request, target)
 
     def _description(self, request: ApiRequest) -> Reply:
         describers = (discovery, openapi) if request.method == "GET" else ()
-        description = next(filter(None, (describe(request.path, self.resources) for describe in describers)), None)
+        descriptions = (describe(request.path, self.resources) for describe in describers)
+        description = next((entry for entry in descriptions if entry), None)
         if description is None:
             raise status.no_such_path()
         return Reply(code=200, body=description)
@@ -143,18 +145,18 @@ class Api:
 
     def _page(self, request: ApiRequest, target: Target) -> dict[str, Any]:
         """Return a list, or a chunk of it. A continuation names the last object of the previous chunk."""
-        objects, version = self.store.all(target.resource, target.namespace, _selected(request, target))
+        objects, version = self.store.all(target.resource, target.namespace, _selector(request, target))
         metadata: dict[str, Any] = {"resourceVersion": str(version)}
         if after := request.query.get("continue"):
-            last = _continuation(after)
-            metadata["resourceVersion"] = last["version"]
-            objects = [entry for entry in objects if _place(entry) > last["place"]]
+            last_key = _continuation(after)
+            metadata["resourceVersion"] = last_key["version"]
+            objects = [entry for entry in objects if _place(entry) > last_key["place"]]
         limit = int(request.query.get("limit") or 0)
         if limit and len(objects) > limit:
             metadata["remainingItemCount"] = len(objects) - limit
             objects = objects[:limit]
-            last = {"version": metadata["resourceVersion"], "place": _place(objects[-1])}
-            metadata["continue"] = base64.urlsafe_b64encode(json.dumps(last).encode()).decode()
+            last_key = {"version": metadata["resourceVersion"], "place": _place(objects[-1])}
+            metadata["continue"] = base64.urlsafe_b64encode(json.dumps(last_key).encode()).decode()
         kind = {"kind": f"{target.resource.kind}List", "apiVersion": target.resource.api_version}
         return {**kind, "metadata": metadata, "items": objects}
 
@@ -175,33 +177,36 @@ class Api:
         def complete(entry: Object) -> None:
             admission.complete(self.store, target.resource, entry)
 
-        created = self.store.create(target.resource, target.namespace, new, complete)
-        return Reply(code=201, body=created, warnings=warnings)
+        stored_entry = self.store.create(target.resource, target.namespace, new, complete)
+        return Reply(code=201, body=stored_entry, warnings=warnings)
 
     def _put(self, request: ApiRequest, target: Target) -> Reply:
         new, warnings = self._body(request, target)
-        return Reply(code=200, body=self._updated(target, new), warnings=warnings)
+        return Reply(code=200, body=self._update_object(target, new), warnings=warnings)
 
     def _patch(self, request: ApiRequest, target: Target) -> Reply:
         media = request.content_type.partition(";")[0]
         custom = target.resource.is_custom
-        merge = {_MERGE_PATCH: merged, **({} if custom else {_STRATEGIC_PATCH: strategically_merged})}
+        merge = {_MERGE_PATCH: merged}
+        if not custom:
+            merge[_STRATEGIC_PATCH] = strategically_merged
         if media not in merge:
             raise _unknown_media(_MERGE_PATCH)
-        patch, warnings = _json(request.body), list[str]()
+        patch = _json(request.body)
+        warnings = list[str]()
 
         def changed(current: Object) -> Object:
             new, further = accepted(target.resource, merge[media](current, patch), _strictness(request))
             warnings.extend(further)
             if "resourceVersion" not in (patch.get("metadata") or {}):
                 new["metadata"].pop("resourceVersion", None)
-            return _checked(target, current, new)
+            return _checked_change(target, current, new)
 
         of_status = target.subresource == "status"
         body = self.store.update(target.resource, target.namespace, target.name, changed, of_status=of_status)
         return Reply(code=200, body=body, warnings=warnings)
 
-    def _updated(self, target: Target, new: Object) -> Object:
+    def _update_object(self, target: Target, new: Object) -> Object:
         if new["metadata"]["name"] != target.name:
             subject = f"the name of the object ({new['metadata']['name']})"
             raise status.bad_request(f"{subject} does not match the name on the URL ({target.name})")
@@ -210,7 +215,7 @@ class Api:
             target.resource,
             target.namespace,
             target.name,
-            lambda current: _checked(target, current, new),
+            lambda current: _checked_change(target, current, new),
             of_status=of_status,
         )
 
@@ -218,25 +223,25 @@ class Api:
         options = deletion.options(request.query, _json(request.body) if request.body else {})
         if not target.name:
             return self._delete_collection(request, target, options)
-        left, is_gone = deletion.delete(self.store, target.resource, target.namespace, target.name, options)
+        entry, is_gone = deletion.delete(self.store, target.resource, target.namespace, target.name, options)
         warnings = deletion.warnings(target.resource, options)
         if is_gone and target.resource is not POD:
-            body = status.success(target.resource, target.name, left["metadata"]["uid"])
+            body = status.success(target.resource, target.name, entry["metadata"]["uid"])
             return Reply(code=200, body=body, warnings=warnings)
-        return Reply(code=200, body=left, warnings=warnings)
+        return Reply(code=200, body=entry, warnings=warnings)
 
     def _delete_collection(self, request: ApiRequest, target: Target, options: deletion.Options) -> Reply:
         if target.resource.namespaced and not target.namespace:
             raise status.not_allowed(request.method)
-        objects, version = self.store.all(target.resource, target.namespace, _selected(request, target))
-        left = []
+        objects, version = self.store.all(target.resource, target.namespace, _selector(request, target))
+        entries = []
         for entry in objects:
             metadata = entry["metadata"]
             with contextlib.suppress(status.ApiError):  # removed meanwhile
                 place = target.resource, metadata.get("namespace", ""), metadata["name"]
-                left.append(deletion.delete(self.store, *place, options)[0])
+                entries.append(deletion.delete(self.store, *place, options)[0])
         kind = {"kind": f"{target.resource.kind}List", "apiVersion": target.resource.api_version}
-        return Reply(code=200, body={**kind, "metadata": {"resourceVersion": str(version)}, "items": left})
+        return Reply(code=200, body={**kind, "metadata": {"resourceVersion": str(version)}, "items": entries})
 
     def _body(self, request: ApiRequest, target: Target) -> tuple[Object, list[str]]:
         if request.content_type.startswith(_PROTOBUF):
@@ -264,12 +269,12 @@ def _unknown_media(accepted_type: str) -> status.ApiError:
     return status.ApiError(code=415, reason="UnsupportedMediaType", message=text)
 
 
-def _selected(request: ApiRequest, target: Target) -> Callable[[Mapping[str, Any]], bool]:
+def _selector(request: ApiRequest, target: Target) -> Callable[[Mapping[str, Any]], bool]:
     labels, fields = request.query.get("labelSelector", ""), request.query.get("fieldSelector", "")
     return selector(labels, fields, target.resource.kind)
 
 
-def _checked(target: Target, current: Object, new: Object) -> Object:
+def _checked_change(target: Target, current: Object, new: Object) -> Object:
     """Return a change of an object that the server allows.
 
     Raises:

@@ -57,8 +57,10 @@ class Client:
             ApiError: The server refuses it.
         """
         options: dict[str, Any] = {"propagationPolicy": propagation}
-        options |= {"preconditions": {"uid": uid}} if uid else {}
-        options |= {} if grace_seconds is None else {"gracePeriodSeconds": grace_seconds}
+        if uid:
+            options["preconditions"] = {"uid": uid}
+        if grace_seconds is not None:
+            options["gracePeriodSeconds"] = grace_seconds
         try:
             self._request("DELETE", f"{_path(resource, namespace)}/{name}", options)
         except ApiError as error:

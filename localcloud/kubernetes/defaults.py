@@ -55,7 +55,8 @@ def _job(spec: dict[str, Any]) -> None:
     for rule in (spec.get("podFailurePolicy") or {}).get("rules") or []:
         for pattern in rule.get("onPodConditions") or []:
             pattern.setdefault("status", "True")
-    if isinstance(template := spec.get("template"), dict) and isinstance(template.get("spec"), dict):
+    template = spec.get("template")
+    if isinstance(template, dict) and isinstance(template.get("spec"), dict):
         _pod(template["spec"])
 
 

@@ -29,19 +29,20 @@ _VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "updat
 
 def discovery(path: str, resources: Iterable[Resource]) -> dict[str, Any] | None:
     """Return the reply to a path of the discovery, or None for other paths."""
-    parts, served = path.strip("/").split("/"), list(resources)
+    parts = path.strip("/").split("/")
+    resource_kinds = list(resources)
     if parts == ["version"]:
         return dict(VERSION)
     if parts == ["api"]:
         return {"kind": "APIVersions", "versions": ["v1"]}
     if parts == ["apis"]:
-        groups = dict.fromkeys(resource.group for resource in served if resource.group)
-        return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(name, served) for name in groups]}
+        groups = dict.fromkeys(resource.group for resource in resource_kinds if resource.group)
+        return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(name, resource_kinds) for name in groups]}
     if parts == ["api", "v1"]:
-        return _list("v1", served)
+        return _list("v1", resource_kinds)
     if parts[0] == "apis" and len(parts) == 3:  # group and version
-        listed = _list(f"{parts[1]}/{parts[2]}", served)
-        return listed if listed["resources"] else None
+        resource_list = _list(f"{parts[1]}/{parts[2]}", resource_kinds)
+        return resource_list if resource_list["resources"] else None
     return None
 
 

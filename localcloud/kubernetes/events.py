@@ -38,7 +38,7 @@ class EventRecorder:
 
     def __init__(self, client: Client, component: str) -> None:
         self._client, self._component = client, component
-        self._known: dict[tuple[str, ...], tuple[Object, float]] = {}
+        self._recent_events: dict[tuple[str, ...], tuple[Object, float]] = {}
         self._lock = threading.Lock()
 
     def normal(self, subject: Object, reason: str, message: str, field_path: str = "") -> None:
@@ -50,14 +50,16 @@ class EventRecorder:
         self._record(subject, "Warning", reason, message, field_path)
 
     def _record(self, subject: Object, kind: str, reason: str, message: str, field_path: str) -> None:
-        message, metadata, now = message[:_MAX_MESSAGE], subject["metadata"], timestamp()
+        message = message[:_MAX_MESSAGE]
+        metadata = subject["metadata"]
+        now = timestamp()
         with self._lock:
             key = (metadata["uid"], kind, reason, message, field_path)
-            earlier, at = self._known.get(key, (None, 0.0))
+            earlier, at = self._recent_events.get(key, (None, 0.0))
             if earlier and time.monotonic() - at < _AGAIN_SECONDS:
                 return
             if earlier and self._client.update(EVENT, earlier, lambda event: _count_again(event, now)):
-                self._known[key] = (earlier, time.monotonic())
+                self._recent_events[key] = (earlier, time.monotonic())
                 return
             place = metadata.get("namespace") or "default"
             involved = {
@@ -84,10 +86,10 @@ class EventRecorder:
                 "reportingInstance": "",
             }
             try:
-                created = self._client.create(EVENT, place, event)
+                created_event = self._client.create(EVENT, place, event)
             except ApiError:  # the namespace is gone
                 return
-            self._known[key] = (created, time.monotonic())
+            self._recent_events[key] = (created_event, time.monotonic())
 
 
 def _count_again(event: Object, now: str) -> None:

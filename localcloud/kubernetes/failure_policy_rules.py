@@ -23,7 +23,8 @@ _CONTAINER_RULE = "must be one of the container or initContainer names in the po
 
 def problems(spec: Mapping[str, Any]) -> Iterator[Problem]:
     """Yield the problems of a job's specification that has a policy."""
-    path, rules = "spec.podFailurePolicy.rules", spec["podFailurePolicy"].get("rules") or []
+    path = "spec.podFailurePolicy.rules"
+    rules = spec["podFailurePolicy"].get("rules") or []
     if len(rules) > _MAX_RULES:
         yield path, _too_many(len(rules), _MAX_RULES)
     for index, rule in enumerate(rules):
@@ -42,13 +43,15 @@ def _rule(spec: Mapping[str, Any], rule: Mapping[str, Any], path: str) -> Iterat
     if action == "FailIndex" and spec.get("backoffLimitPerIndex") is None:
         yield f"{path}.action", 'Invalid value: "FailIndex": requires the backoffLimitPerIndex to be set'
     yield from _choice(f"{path}.action", action, _ACTIONS)
-    codes, patterns = rule.get("onExitCodes"), rule.get("onPodConditions") or []
+    codes = rule.get("onExitCodes")
+    patterns = rule.get("onPodConditions") or []
     if codes is not None:
         yield from _exit_codes(spec, codes, f"{path}.onExitCodes")
     if len(patterns) > _MAX_PATTERNS:
         yield f"{path}.onPodConditions", _too_many(len(patterns), _MAX_PATTERNS)
     for index, pattern in enumerate(patterns):
-        field, kind = f"{path}.onPodConditions[{index}]", pattern.get("type") or ""
+        field = f"{path}.onPodConditions[{index}]"
+        kind = pattern.get("type") or ""
         if not _CONDITION.fullmatch(kind):
             problem = f'Invalid value: "{kind}": name part must consist of alphanumeric characters'
             yield f"{field}.type", problem if kind else 'Invalid value: "": name part must be non-empty'
@@ -60,7 +63,9 @@ def _rule(spec: Mapping[str, Any], rule: Mapping[str, Any], path: str) -> Iterat
 
 
 def _exit_codes(spec: Mapping[str, Any], codes: Mapping[str, Any], path: str) -> Iterator[Problem]:
-    operator, values, name = codes.get("operator") or "", codes.get("values") or [], codes.get("containerName")
+    operator = codes.get("operator") or ""
+    values = codes.get("values") or []
+    name = codes.get("containerName")
     yield from _choice(f"{path}.operator", operator, _OPERATORS)
     pod = spec["template"]["spec"]
     names = [

@@ -18,15 +18,17 @@ _ROOT = "/openapi/v3"
 
 def openapi(path: str, resources: Iterable[Resource]) -> dict[str, Any] | None:
     """Return the reply to a path of the description, or None for other paths."""
-    served = list(resources)
-    places = {_place(resource): resource.api_version for resource in served}
+    resource_kinds = list(resources)
+    places = {_place(resource): resource.api_version for resource in resource_kinds}
     if path == _ROOT:
         return {"paths": {place: {"serverRelativeURL": f"{_ROOT}/{place}"} for place in places}}
     version = places.get(path.removeprefix(f"{_ROOT}/"))
     if version is None:
         return None
     paths = {
-        _object_path(resource): {"patch": _patch(resource)} for resource in served if resource.api_version == version
+        _object_path(resource): {"patch": _patch(resource)}
+        for resource in resource_kinds
+        if resource.api_version == version
     }
     return {"openapi": "3.0.0", "info": {"title": "Kubernetes", "version": "v1.36.2"}, "paths": paths}
 

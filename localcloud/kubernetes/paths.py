@@ -40,18 +40,18 @@ def target_of(path: str, resources: Iterable[Resource]) -> Target | None:
         group, version, segments = parts[1], parts[2], parts[3:]
     else:
         return None
-    served = {
+    resource_by_path = {
         served_resource.plural: served_resource
         for served_resource in resources
         if (served_resource.group, served_resource.version) == (group, version)
     }
     namespace = ""
-    if len(segments) > 2 and segments[0] == "namespaces" and segments[2] in served:  # namespaces/NAME/PLURAL
+    if len(segments) > 2 and segments[0] == "namespaces" and segments[2] in resource_by_path:  # namespaces/NAME/PLURAL
         namespace, segments = segments[1], segments[2:]
-    if not segments or segments[0] not in served or len(segments) > 3:  # PLURAL/NAME/SUBRESOURCE
+    if not segments or segments[0] not in resource_by_path or len(segments) > 3:  # PLURAL/NAME/SUBRESOURCE
         return None
     name, subresource = (*segments[1:], "", "")[:2]
-    resource = served[segments[0]]
+    resource = resource_by_path[segments[0]]
     if bool(namespace) != resource.namespaced and (name or namespace):
         return None
     return Target(resource=resource, namespace=namespace, name=name, subresource=subresource)

@@ -53,8 +53,8 @@ def log(
     previous = query.get("previous") == "true"
     if not pod["spec"].get("nodeName"):
         return iter(())
-    if lost := _lost_container(pod, container):
-        return iter((f"unable to retrieve container logs for {lost}".encode(),))
+    if lost_container := _lost_container(pod, container):
+        return iter((f"unable to retrieve container logs for {lost_container}".encode(),))
     log_of_container = logs.find(pod["metadata"]["uid"], container, previous=previous)
     if log_of_container is None and previous:
         raise status.bad_request(f'previous terminated container "{container}" in pod "{target.name}" not found')
@@ -68,10 +68,10 @@ def log(
         skipped = len(lines_so_far) - len(selected(lines_so_far, query))
         lines = (line for number, line in enumerate(log_of_container.follow(stopped)) if number >= skipped)
     printed = (line.shown(timestamps=timestamps) for line in lines)
-    return _limited(printed, int(query["limitBytes"])) if "limitBytes" in query else printed
+    return _limit_bytes(printed, int(query["limitBytes"])) if "limitBytes" in query else printed
 
 
-def _limited(lines: Iterable[bytes], size: int) -> Iterator[bytes]:
+def _limit_bytes(lines: Iterable[bytes], size: int) -> Iterator[bytes]:
     for line in lines:
         yield line[:size]
         size -= len(line)
@@ -97,11 +97,11 @@ def evict_pod(store: Store, namespace: str, name: str, chosen: deletion.Options 
     """
     pod = store.get(POD, namespace, name)
     if "deletionTimestamp" not in pod["metadata"] and pod["status"].get("phase") not in _ENDED:
-        store.update(POD, namespace, name, _disrupted, of_status=True)
+        store.update(POD, namespace, name, _disrupted_pod, of_status=True)
     deletion.delete(store, POD, namespace, name, chosen)
 
 
-def _disrupted(pod: Object) -> Object:
+def _disrupted_pod(pod: Object) -> Object:
     message = "Eviction API: evicting"
     condition = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "message": message}
     set_condition(pod["status"], condition, timestamp())
@@ -127,7 +127,8 @@ def _container(pod: Object, requested: str) -> str:
 
 def _lost_container(pod: Object, container: str) -> str:
     """Return the id of a container that the kubelet has removed while the pod exists; empty if it has not."""
-    present_status, is_deleted = pod.get("status") or {}, "deletionTimestamp" in pod["metadata"]
+    present_status = pod.get("status") or {}
+    is_deleted = "deletionTimestamp" in pod["metadata"]
     if present_status.get("phase") in _ENDED and (is_deleted or present_status.get("reason") == "Evicted"):
         return str(_status(pod, container).get("containerID") or "")
     return ""

@@ -46,15 +46,15 @@ def check(namespace: Object, pod: Object) -> None:
     level = labels.get(_LABEL, "privileged")
     violations: list[str] = []
     if level in ("baseline", "restricted"):
-        violations += _baseline(pod["spec"])
+        violations += _baseline_problems(pod["spec"])
     if level == "restricted":
-        violations += _restricted(pod["spec"])
+        violations += _restricted_problems(pod["spec"])
     if violations:
         policy = f"{level}:{labels.get(f'{_LABEL}-version', 'latest')}"
         raise forbidden(POD, pod["metadata"]["name"], f'violates PodSecurity "{policy}": {", ".join(violations)}')
 
 
-def _baseline(spec: dict[str, Any]) -> Iterator[str]:
+def _baseline_problems(spec: dict[str, Any]) -> Iterator[str]:
     """Yield the violations of the level `baseline`, in the words of Kubernetes."""
     shared = [f"{name}=true" for name in _HOST_NAMESPACES if spec.get(name)]
     if shared:
@@ -63,13 +63,14 @@ def _baseline(spec: dict[str, Any]) -> Iterator[str]:
         yield f"privileged ({containers} must not set securityContext.privileged=true)"
     if containers := _violators(spec, lambda container: bool(_forbidden_capabilities(container))):
         capabilities = {name for container in _containers(spec) for name in _forbidden_capabilities(container)}
-        added = ", ".join(f'"{name}"' for name in sorted(capabilities))
-        yield f"non-default capabilities ({containers} must not include {added} in securityContext.capabilities.add)"
+        capability_list = ", ".join(f'"{name}"' for name in sorted(capabilities))
+        field = "securityContext.capabilities.add"
+        yield f"non-default capabilities ({containers} must not include {capability_list} in {field})"
     if hosts := [volume["name"] for volume in spec.get("volumes") or [] if "hostPath" in volume]:
         yield f"hostPath volumes ({_quoted('volume', hosts)})"
 
 
-def _restricted(spec: dict[str, Any]) -> Iterator[str]:
+def _restricted_problems(spec: dict[str, Any]) -> Iterator[str]:
     pod = spec.get("securityContext") or {}
     if volumes := [volume["name"] for volume in spec.get("volumes") or [] if _ALLOWED_VOLUME_TYPES.isdisjoint(volume)]:
         yield f"restricted volume types ({_quoted('volume', volumes)} uses a restricted volume type)"
@@ -95,8 +96,8 @@ def _restricted(spec: dict[str, Any]) -> Iterator[str]:
     if containers := _violators(
         spec, lambda container: not _is_confined(_context(container).get("seccompProfile") or profile)
     ):
-        kinds = '"RuntimeDefault" or "Localhost"'
-        yield f"seccompProfile (pod or {containers} must set securityContext.seccompProfile.type to {kinds})"
+        valid_types = '"RuntimeDefault" or "Localhost"'
+        yield f"seccompProfile (pod or {containers} must set securityContext.seccompProfile.type to {valid_types})"
 
 
 def _is_confined(profile: dict[str, Any] | None) -> bool:

@@ -69,19 +69,24 @@ def _annotations(metadata: Mapping[str, Any], path: str) -> Iterator[Problem]:
 
 def _job(job: Object, spec: dict[str, Any]) -> Iterator[Problem]:
     yield from _numbers_and_choices(spec)
-    indexed, completions = spec["completionMode"] == "Indexed", spec.get("completions")
+    indexed = spec["completionMode"] == "Indexed"
+    completions = spec.get("completions")
     if indexed and completions is None:
         yield "spec.completions", "Required value: when completion mode is Indexed"
-    elif indexed and completions and not _is_label(hostname := f"{job['metadata'].get('name', '')}-{completions - 1}"):
+    elif indexed and completions:
         name = job["metadata"].get("name", "")
-        reason = f"will not able to create pod with invalid DNS label: {hostname}"
-        yield "metadata.name", f'Invalid value: "{name}": {reason}'
+        last_hostname = f"{name}-{completions - 1}"
+        if not _is_label(last_hostname):
+            reason = f"will not able to create pod with invalid DNS label: {last_hostname}"
+            yield "metadata.name", f'Invalid value: "{name}": {reason}'
     if spec.get("successPolicy") and not indexed:
         yield "spec.successPolicy", "Invalid value: requires indexed completion mode"
-    if not isinstance(template := spec.get("template"), dict):
+    template = spec.get("template")
+    if not isinstance(template, dict):
         return
     yield from _annotations(template.get("metadata") or {}, "spec.template")
-    if not isinstance(pod := template.get("spec"), dict):
+    pod = template.get("spec")
+    if not isinstance(pod, dict):
         yield "spec.template.spec.containers", "Required value"
         return
     yield from _choice("spec.template.spec.restartPolicy", pod["restartPolicy"], ("OnFailure", "Never"))
@@ -92,7 +97,8 @@ def _job(job: Object, spec: dict[str, Any]) -> Iterator[Problem]:
 
 def _numbers_and_choices(spec: dict[str, Any]) -> Iterator[Problem]:
     for name in ("parallelism", "completions", "backoffLimit", "activeDeadlineSeconds", "ttlSecondsAfterFinished"):
-        if isinstance(value := spec.get(name), int) and value < 0:
+        value = spec.get(name)
+        if isinstance(value, int) and value < 0:
             yield f"spec.{name}", f"Invalid value: {value}: must be greater than or equal to 0"
     choices = {"completionMode": ("Indexed", "NonIndexed"), "podReplacementPolicy": ("Failed", "TerminatingOrFailed")}
     for name, choices_of_field in choices.items():
@@ -101,8 +107,8 @@ def _numbers_and_choices(spec: dict[str, Any]) -> Iterator[Problem]:
 
 def _choice(path: str, value: object, choices: tuple[str, ...]) -> Iterator[Problem]:
     if value not in choices:
-        listed = ", ".join(f'"{choice}"' for choice in choices)
-        yield path, f'Unsupported value: "{value}": supported values: {listed}'
+        valid_values = ", ".join(f'"{choice}"' for choice in choices)
+        yield path, f'Unsupported value: "{value}": supported values: {valid_values}'
 
 
 def _job_update(current: Object, before: dict[str, Any], after: dict[str, Any]) -> Iterator[Problem]:
@@ -145,7 +151,8 @@ def _pod(spec: dict[str, Any], path: str) -> Iterator[Problem]:
     for name in ("hostname", "subdomain"):
         if (value := spec.get(name)) and not _is_label(value):
             yield f"{path}.{name}", f'Invalid value: "{value}": {_label_problem(value)}'
-    if isinstance(seconds := spec.get("activeDeadlineSeconds"), int) and seconds < 1:
+    seconds = spec.get("activeDeadlineSeconds")
+    if isinstance(seconds, int) and seconds < 1:
         yield f"{path}.activeDeadlineSeconds", f"Invalid value: {seconds}: must be between 1 and 2147483647, inclusive"
     yield from _choice(f"{path}.restartPolicy", spec.get("restartPolicy"), ("Always", "OnFailure", "Never"))
     volumes = set()

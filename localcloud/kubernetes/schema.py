@@ -100,7 +100,7 @@ def unknown_fields(value: object, schema: Schema, path: str = "") -> Iterator[st
             if schema.fields and name not in schema.fields:
                 yield field
             else:
-                yield from unknown_fields(inner, _inner(schema, name), field)
+                yield from unknown_fields(inner, _element_schema(schema, name), field)
     elif isinstance(value, list):
         for index, inner in enumerate(value):
             yield from unknown_fields(inner, schema.items or ANY, f"{path}[{index}]")
@@ -110,7 +110,9 @@ def without_unknown_fields(value: Any, schema: Schema) -> Any:
     """Return a value without the fields that its schema does not have, as the server stores it."""
     if isinstance(value, dict):
         known_fields = {name: inner for name, inner in value.items() if not schema.fields or name in schema.fields}
-        return {name: without_unknown_fields(inner, _inner(schema, name)) for name, inner in known_fields.items()}
+        return {
+            name: without_unknown_fields(inner, _element_schema(schema, name)) for name, inner in known_fields.items()
+        }
     if isinstance(value, list):
         return [without_unknown_fields(inner, schema.items or ANY) for inner in value]
     return value
@@ -120,7 +122,7 @@ def with_defaults(value: Any, schema: Schema) -> Any:
     """Return a value with the defaults of absent fields."""
     if isinstance(value, dict):
         filled = {**schema.defaults, **value}
-        return {name: with_defaults(inner, _inner(schema, name)) for name, inner in filled.items()}
+        return {name: with_defaults(inner, _element_schema(schema, name)) for name, inner in filled.items()}
     if isinstance(value, list):
         return [with_defaults(inner, schema.items or ANY) for inner in value]
     return value
@@ -137,7 +139,7 @@ def wrong_types(value: object, schema: Schema, path: str = "") -> Iterator[tuple
         return
     if isinstance(value, dict):
         for name, inner in value.items():
-            yield from wrong_types(inner, _inner(schema, name), f"{path}.{name}" if path else str(name))
+            yield from wrong_types(inner, _element_schema(schema, name), f"{path}.{name}" if path else str(name))
     elif isinstance(value, list):
         for index, inner in enumerate(value):
             yield from wrong_types(inner, schema.items or ANY, f"{path}[{index}]")
@@ -150,7 +152,7 @@ def violations(value: object, schema: Schema, path: str = "") -> Iterator[tuple[
             if value.get(name) is None:
                 yield (f"{path}.{name}" if path else name), "Required value"
         for name, inner in value.items():
-            yield from violations(inner, _inner(schema, name), f"{path}.{name}" if path else str(name))
+            yield from violations(inner, _element_schema(schema, name), f"{path}.{name}" if path else str(name))
     elif isinstance(value, list):
         for index, inner in enumerate(value):
             yield from violations(inner, schema.items or ANY, f"{path}[{index}]")
@@ -159,7 +161,7 @@ def violations(value: object, schema: Schema, path: str = "") -> Iterator[tuple[
         yield path, f'Unsupported value: "{value}": supported values: {supported}'
 
 
-def _inner(schema: Schema, name: object) -> Schema:
+def _element_schema(schema: Schema, name: object) -> Schema:
     if schema.fields:
         return schema.fields[str(name)] if name in schema.fields else ANY
     return schema.items or ANY

@@ -70,7 +70,9 @@ def _label_test(part: str) -> Callable[[Mapping[str, Any]], bool]:
         expected, key = match["operator"] == "in", match["key"]
         return lambda candidate: (_labels(candidate).get(key) in values) is expected
     if match := _EQUAL.fullmatch(part):
-        expected, key, value = match["operator"] != "!=", match["key"], match["value"]
+        expected = match["operator"] != "!="
+        key = match["key"]
+        value = match["value"]
         return lambda candidate: (_labels(candidate).get(key) == value) is expected
     if match := _EXISTS.fullmatch(part):
         expected, key = not match["absent"], match["key"]
@@ -82,7 +84,9 @@ def _field_test(part: str, selectable: tuple[str, ...]) -> Callable[[Mapping[str
     match = _EQUAL.fullmatch(part)
     if not match or match["key"] not in selectable:
         raise bad_request(f'"{part}" is not a known field selector')
-    expected, path, value = match["operator"] != "!=", match["key"].split("."), match["value"]
+    expected = match["operator"] != "!="
+    path = match["key"].split(".")
+    value = match["value"]
     return lambda candidate: (_value_at(candidate, path) == value) is expected
 
 

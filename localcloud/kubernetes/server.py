@@ -9,6 +9,7 @@ import ssl
 import sys
 import threading
 import time
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
@@ -52,7 +53,8 @@ class ClusterServer:
         calls: ClusterCalls | None = None,
     ) -> None:
         self.api, self.admit, self.calls = api, admit, calls
-        self.stopped, self.faults = threading.Event(), ServerFaults()
+        self.stopped = threading.Event()
+        self.faults = ServerFaults()
         self._http = _Http(("127.0.0.1", 0), type("Handler", (_Handler,), {"cluster": self}))
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate.chain, certificate.key)
@@ -98,7 +100,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:  # the name that http.server calls
         """Answer a request of any method."""
-        split, length = urlsplit(self.path), int(self.headers.get("Content-Length") or 0)
+        split = urlsplit(self.path)
+        length = int(self.headers.get("Content-Length") or 0)
         try:
             request = ApiRequest(
                 method=self.command,
@@ -115,16 +118,19 @@ class _Handler(BaseHTTPRequestHandler):
     do_POST = do_PUT = do_PATCH = do_DELETE = do_GET  # noqa: N815  # the names that http.server calls
 
     def _answer(self, request: ApiRequest) -> None:
+        """Answer a request, with the faults that strike it."""
         api, target = self.cluster.api, self.cluster.api.target(request.path)
         watched = request.method == "GET" and request.query.get("watch") in ("1", "true")
         self.cluster.faults.check()
-        token, verb, calls = self._token(), _verb(request, target, watched=watched), self.cluster.calls
+        token = self._token()
+        verb = _verb(request, target, watched=watched)
+        calls = self.cluster.calls
         fault = calls.fault(token, verb, target) if calls else None
         breaks_at = float("inf")
         if fault and watched and fault.effect == "lose_reply":
             breaks_at = time.monotonic() + fault.seconds
         elif calls and fault and (fault.effect not in _AFTER or request.method == "GET"):
-            self._strike(calls, fault, token)
+            self._apply_fault(calls, fault, token)
             return
         self.cluster.admit(token, verb, target)
         self.cluster.faults.check_webhook(verb, target)
@@ -132,8 +138,9 @@ class _Handler(BaseHTTPRequestHandler):
             stopped = self.cluster.stopped.is_set
             self._stream(pod_requests.log(api.store, api.logs, target, request.query, stopped), "text/plain")
         elif watched and target:
-            stopped, ended = self.cluster.stopped.is_set, self.cluster.faults.watch_ended()
-            is_over = lambda: stopped() or ended() or time.monotonic() >= breaks_at  # noqa: E731 - shorter than a function
+            stopped = self.cluster.stopped.is_set
+            watch_ended = self.cluster.faults.watch_ended()
+            is_over = lambda: stopped() or watch_ended() or time.monotonic() >= breaks_at  # noqa: E731 - shorter than a function
             events = watch.events(api.store, target, request.query, is_over)
             if tables.is_table(request.accept):
                 events = tables.as_tables(target.resource, events)
@@ -151,11 +158,11 @@ class _Handler(BaseHTTPRequestHandler):
         if calls and target:
             calls.append(token, verb, target, reply)
         if calls and fault:
-            self._strike(calls, fault, token)
+            self._apply_fault(calls, fault, token)
         else:
             self._reply(reply)
 
-    def _strike(self, calls: ClusterCalls, fault: CallFault, token: str) -> None:
+    def _apply_fault(self, calls: ClusterCalls, fault: CallFault, token: str) -> None:
         """Send the error of a fault, or close the connection."""
         error = calls.strike(fault, token)
         if error:
@@ -187,8 +194,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(reply.code)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(content)))
-        if seconds := ((reply.body.get("details") or {}).get("retryAfterSeconds") if reply.code == 429 else None):
-            self.send_header("Retry-After", str(seconds))
+        details = reply.body.get("details") or {}
+        if reply.code == HTTPStatus.TOO_MANY_REQUESTS and details.get("retryAfterSeconds"):
+            self.send_header("Retry-After", str(details["retryAfterSeconds"]))
         for warning in reply.warnings:
             quoted = warning.replace('"', "'")
             self.send_header("Warning", f'299 - "{quoted}"')
@@ -227,4 +235,6 @@ def _verb(request: ApiRequest, target: Target | None, *, watched: bool) -> str:
         return "deletecollection"
     if request.method in _VERBS:
         return _VERBS[request.method]
-    return "watch" if watched else "get" if target is None or target.name else "list"
+    if watched:
+        return "watch"
+    return "get" if target is None or target.name else "list"

@@ -145,4 +145,5 @@ def success(resource: Resource, name: str, uid: str) -> dict[str, Any]:
 
 def _details(resource: Resource, name: str) -> dict[str, Any]:
     group = {"group": resource.group} if resource.group else {}
-    return {**({"name": name} if name else {}), **group, "kind": resource.plural}
+    details = {**group, "kind": resource.plural}
+    return {"name": name, **details} if name else details

@@ -88,8 +88,8 @@ class Store:
             ApiError: The name is taken, or `prepare` refuses the object.
         """
         with self._changed:
-            created = copy.deepcopy(new)
-            metadata = created["metadata"]
+            entry = copy.deepcopy(new)
+            metadata = entry["metadata"]
             key = (resource, namespace, metadata["name"])
             if existing := self._objects.get(key):
                 deleting = "deletionTimestamp" in existing["metadata"]
@@ -102,9 +102,9 @@ class Store:
             if resource.namespaced:
                 metadata["namespace"] = namespace
             if resource.has_status:
-                created.pop("status", None)
-            prepare(created)
-            return self._commit("ADDED", key, created, None)
+                entry.pop("status", None)
+            prepare(entry)
+            return self._commit("ADDED", key, entry, None)
 
     def get(self, resource: Resource, namespace: str, name: str) -> Object:
         """Return an object.
@@ -113,9 +113,9 @@ class Store:
             ApiError: It does not exist.
         """
         with self._changed:
-            if (stored := self._objects.get((resource, namespace, name))) is None:
+            if (stored_object := self._objects.get((resource, namespace, name))) is None:
                 raise status.not_found(resource, name)
-            return copy.deepcopy(stored)
+            return copy.deepcopy(stored_object)
 
     def find(self, resource: Resource, namespace: str, name: str) -> Object | None:
         """Return an object, or None if it does not exist."""
@@ -167,16 +167,16 @@ class Store:
         """
         with self._changed:
             current = self.get(resource, namespace, name)
-            changed = change(copy.deepcopy(current))
-            expected = changed["metadata"].get("resourceVersion")
+            changed_object = change(copy.deepcopy(current))
+            expected = changed_object["metadata"].get("resourceVersion")
             if expected not in (None, "", current["metadata"]["resourceVersion"]):
                 raise status.outdated(resource, name)
-            merged = _merged(resource, current, changed, of_status=of_status)
+            merged = _merged(resource, current, changed_object, of_status=of_status)
             if merged == current:
                 return current
             key = (resource, namespace, name)
-            removed = "deletionTimestamp" in merged["metadata"] and not _has_finalizers(resource, merged)
-            if removed and not merged["metadata"].get("deletionGracePeriodSeconds"):
+            is_removed = "deletionTimestamp" in merged["metadata"] and not _has_finalizers(resource, merged)
+            if is_removed and not merged["metadata"].get("deletionGracePeriodSeconds"):
                 return self._commit("DELETED", key, merged, current)
             return self._commit("MODIFIED", key, merged, current)
 
@@ -200,21 +200,21 @@ class Store:
         """
         with self._changed:
             current = self.get(resource, namespace, name)
-            marked = copy.deepcopy(current)
-            metadata, key = marked["metadata"], (resource, namespace, name)
+            marked_object = copy.deepcopy(current)
+            metadata, key = marked_object["metadata"], (resource, namespace, name)
             metadata["finalizers"] = finalizers(metadata.get("finalizers") or [])
             if not metadata["finalizers"]:
                 del metadata["finalizers"]
             grace = grace_seconds(current)
-            if not grace and not _has_finalizers(resource, marked):
-                return self._commit("DELETED", key, marked, current), True
+            if not grace and not _has_finalizers(resource, marked_object):
+                return self._commit("DELETED", key, marked_object, current), True
             if "deletionTimestamp" not in metadata or grace < metadata["deletionGracePeriodSeconds"]:
                 if "deletionTimestamp" not in metadata and resource.has_generation:
                     metadata["generation"] += 1
                 metadata |= self._deletion(metadata, grace)
-            if marked != current:
-                marked = self._commit("MODIFIED", key, marked, current)
-            return marked, False
+            if marked_object != current:
+                marked_object = self._commit("MODIFIED", key, marked_object, current)
+            return marked_object, False
 
     def changes(self, since: int) -> list[Change]:
         """Return the changes after a resource version.
@@ -263,7 +263,8 @@ class Store:
         A shorter grace period begins with the first request, but does not end in the past (BeforeDelete in
         staging/src/k8s.io/apiserver/pkg/registry/rest/delete.go of Kubernetes).
         """
-        first = now = self._now()
+        now = self._now()
+        first = now
         if before := metadata.get("deletionTimestamp"):
             first = datetime.fromisoformat(before) - timedelta(seconds=metadata["deletionGracePeriodSeconds"])
         end = first + timedelta(seconds=grace)
@@ -302,7 +303,8 @@ def _merged(resource: Resource, current: Object, changed: Object, *, of_status: 
         merged["metadata"].pop("finalizers", None)
     if resource.has_status:
         merged.pop("status", None)
-        merged |= {"status": current["status"]} if "status" in current else {}
+        if "status" in current:
+            merged["status"] = current["status"]
     if resource.has_generation and _content(merged) != _content(current):
         merged["metadata"]["generation"] += 1
     return merged

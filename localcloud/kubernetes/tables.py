@@ -79,14 +79,15 @@ def _age(since: str | None) -> str:
 
 def _pod(pod: Object) -> list[str]:
     status = pod.get("status") or {}
-    init, main = (status.get(name) or [] for name in ("initContainerStatuses", "containerStatuses"))
+    init = status.get("initContainerStatuses") or []
+    main = status.get("containerStatuses") or []
     sidecars = {
         item["name"] for item in pod["spec"].get("initContainers") or [] if item.get("restartPolicy") == "Always"
     }
-    counted = [*main, *(item for item in init if item["name"] in sidecars)]
+    counted_containers = [*main, *(item for item in init if item["name"] in sidecars)]
     total = len(pod["spec"]["containers"]) + len(sidecars)
-    ready = sum(item["ready"] for item in counted if "running" in item["state"])
-    restarts = sum(item["restartCount"] for item in counted)
+    ready = sum(item["ready"] for item in counted_containers if "running" in item["state"])
+    restarts = sum(item["restartCount"] for item in counted_containers)
     return [f"{ready}/{total}", _reason(pod, init, main), str(restarts)]
 
 
@@ -94,13 +95,13 @@ def _reason(pod: Object, init: list[Object], main: list[Object]) -> str:
     """Return the status of a pod: a reason of its containers, or its phase."""
     status, reason = pod.get("status") or {}, ""
     reason = status.get("reason") or status.get("phase", "Unknown")
-    done = sum(item["ready"] for item in init)
+    ready_containers = sum(item["ready"] for item in init)
     for item in init:
-        ended = item["state"].get("terminated") or {}
-        if ended.get("exitCode"):
-            reason = f"Init:{ended['reason']}"
-    if done < len(init) and status.get("phase") == "Pending" and status.get("startTime"):
-        reason = f"Init:{done}/{len(init)}"
+        termination = item["state"].get("terminated") or {}
+        if termination.get("exitCode"):
+            reason = f"Init:{termination['reason']}"
+    if ready_containers < len(init) and status.get("phase") == "Pending" and status.get("startTime"):
+        reason = f"Init:{ready_containers}/{len(init)}"
     for item in main if not reason.startswith("Init:") else []:
         state = item["state"].get("waiting") or item["state"].get("terminated") or {}
         reason = state.get("reason") or reason
@@ -113,14 +114,20 @@ def _job(job: Object) -> list[str]:
     state = next((name for name in ("Complete", "Failed", "Suspended", "FailureTarget") if name in true), "Running")
     state = "Terminating" if "deletionTimestamp" in job["metadata"] and state == "Running" else state
     started, ended = status.get("startTime"), status.get("completionTime")
-    duration = f"{int(seconds_since(started) - (seconds_since(ended) if ended else 0))}s" if started else ""
+    duration = ""
+    if started:
+        seconds = seconds_since(started)
+        if ended:
+            seconds -= seconds_since(ended)
+        duration = f"{int(seconds)}s"
     return [state, f"{status.get('succeeded', 0)}/{spec.get('completions', 1)}", duration]
 
 
 def _node(node: Object) -> list[str]:
     conditions = {item["type"]: item["status"] for item in (node.get("status") or {}).get("conditions") or []}
     state = "Ready" if conditions.get("Ready") == "True" else "NotReady"
-    state += ",SchedulingDisabled" if node["spec"].get("unschedulable") else ""
+    if node["spec"].get("unschedulable"):
+        state += ",SchedulingDisabled"
     return [state, "<none>", str(((node.get("status") or {}).get("nodeInfo") or {}).get("kubeletVersion", ""))]
 
 

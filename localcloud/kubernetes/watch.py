@@ -98,7 +98,9 @@ class _Watch:
         """
         if initial or version == 0:
             objects, version = self.store.all(self.target.resource, self.target.namespace)
-            initial_objects = [entry for entry in objects if initial and self._concerns(entry) and self.matches(entry)]
+            initial_objects = [
+                entry for entry in objects if initial and self._is_watched(entry) and self.matches(entry)
+            ]
             yield from ({"type": "ADDED", "object": entry} for entry in initial_objects)
             if initial and bookmark_seconds < float("inf"):
                 yield self._bookmark(version, _END_OF_INITIAL_EVENTS)
@@ -124,16 +126,17 @@ class _Watch:
         return {"type": "BOOKMARK", "object": {**bookmark, "metadata": {"resourceVersion": str(version), **metadata}}}
 
     def _event(self, change: Change) -> dict[str, Any] | None:
-        if change.resource is not self.target.resource or not self._concerns(change.after):
+        if change.resource is not self.target.resource or not self._is_watched(change.after):
             return None
-        did = change.before is not None and self.matches(change.before)
-        does = change.type != "DELETED" and self.matches(change.after)
-        if not did and not does:
+        matched_before = change.before is not None and self.matches(change.before)
+        matches_after = change.type != "DELETED" and self.matches(change.after)
+        if not matched_before and not matches_after:
             return None
-        kind = "MODIFIED" if did and does else "ADDED" if does else "DELETED"
-        return {"type": kind, "object": change.after}
+        if not matches_after:
+            return {"type": "DELETED", "object": change.after}
+        return {"type": "MODIFIED" if matched_before else "ADDED", "object": change.after}
 
-    def _concerns(self, entry: Mapping[str, Any]) -> bool:
+    def _is_watched(self, entry: Mapping[str, Any]) -> bool:
         metadata = entry["metadata"]
         watched = self.target
         return watched.namespace in ("", metadata.get("namespace", "")) and watched.name in ("", metadata["name"])

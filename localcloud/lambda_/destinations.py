@@ -74,7 +74,8 @@ def send_discarded(
         expired: True if they are too old.
     """
     changes = [record["dynamodb"] for record in records]
-    first, last = (_seconds_as_text(changes[position]["ApproximateCreationDateTime"]) for position in (0, -1))
+    first = _seconds_as_text(changes[0]["ApproximateCreationDateTime"])
+    last = _seconds_as_text(changes[-1]["ApproximateCreationDateTime"])
     body = {
         "requestContext": {
             "requestId": str(uuid.uuid4()),

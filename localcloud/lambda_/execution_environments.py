@@ -109,7 +109,7 @@ class Sandbox:
             [sys.executable, "-I", "-S", str(Path(__file__).with_name("runtime.py"))],
             environment=environment,
             working_directory=spec.code,
-            on_line=self._hear,
+            on_line=self._read_line,
             label=f"lambda/{spec.name}",
         )
         threading.Thread(target=self._watch, name=f"lambda-{spec.name}", daemon=True).start()
@@ -157,7 +157,7 @@ class Sandbox:
     def serve(self, path: str, request: Request) -> Response:
         """Answer a runtime API call of the process."""
         if path.endswith("/invocation/next"):
-            return self._next()
+            return self._next_event()
         if path.endswith("/init/error"):
             self._outcomes.put(("init", request.get_data()))
             self._ready.set()
@@ -166,7 +166,7 @@ class Sandbox:
             self._outcomes.put((outcome, request.get_data()))
         return Response(status=202)
 
-    def _next(self) -> Response:
+    def _next_event(self) -> Response:
         self._ready.set()
         item = self._events.get()
         if item is None:
@@ -200,11 +200,11 @@ class Sandbox:
         self._ready.set()
         self._output_complete.set()
 
-    def _hear(self, line: str) -> None:
-        text, ended, _ = line.partition(f"\0{self._request_id}")
-        if text or not ended:  # output without a line break precedes the runtime's mark on its line
+    def _read_line(self, line: str) -> None:
+        text, end_mark, _ = line.partition(f"\0{self._request_id}")
+        if text or not end_mark:  # output without a line break precedes the runtime's mark on its line
             self._write(text)
-        if ended:
+        if end_mark:
             self._output_complete.set()
 
     def _write(self, line: str) -> None:
@@ -247,8 +247,8 @@ class Sandbox:
 
 
 def _error(kind: str, message: str) -> bytes:
-    described: dict[str, Any] = {"errorType": kind, "errorMessage": message}
-    return json.dumps(described).encode()
+    error: dict[str, Any] = {"errorType": kind, "errorMessage": message}
+    return json.dumps(error).encode()
 
 
 def _now() -> str:

@@ -71,9 +71,9 @@ class FunctionsBackend(LambdaBackend):
         check_function("CreateFunction", spec, spec["Role"], arn)
         check_network(spec.get("VpcConfig"), spec["Role"], self.region_name)
         function = super().create_function(spec)
-        created = self.get_function(spec["FunctionName"])
-        created.dead_letter_target = spec.get("DeadLetterConfig", {}).get("TargetArn")
-        created.logging_config = spec.get("LoggingConfig", {})
+        new_function = self.get_function(spec["FunctionName"])
+        new_function.dead_letter_target = spec.get("DeadLetterConfig", {}).get("TargetArn")
+        new_function.logging_config = spec.get("LoggingConfig", {})
         return function
 
     def update_function_configuration(
@@ -85,15 +85,16 @@ class FunctionsBackend(LambdaBackend):
             LambdaClientError: If the configuration is invalid, or the function cannot be connected to its subnets.
         """
         function = self.get_function(function_name, qualifier)
-        role, request = body.get("Role", function.role), {"FunctionName": function_name, **body}
+        role = body.get("Role", function.role)
+        request = {"FunctionName": function_name, **body}
         check_function("UpdateFunctionConfiguration", request, role, function.function_arn)
         check_network(body.get("VpcConfig"), role, self.region_name)
-        answer: dict[str, Any] = super().update_function_configuration(function_name, qualifier, body)
+        reply: dict[str, Any] = super().update_function_configuration(function_name, qualifier, body)
         if "LoggingConfig" in body:
             function.logging_config = body["LoggingConfig"]
         if "DeadLetterConfig" in body:
             function.dead_letter_target = body["DeadLetterConfig"].get("TargetArn")
-        return answer
+        return reply
 
     def put_function_event_invoke_config(self, function_name: str, config: dict[str, Any]) -> dict[str, Any]:
         """Replace the configuration; moto appends it and then reads the first one."""
@@ -167,12 +168,12 @@ class Functions:
         self._cloud = cloud
         self._folder = cloud.data_dir / "lambda"
         self._idle: list[Sandbox] = []
-        self._all: dict[str, Sandbox] = {}
+        self._sandboxes: dict[str, Sandbox] = {}
         self._lock = threading.Lock()
         self._workers = ThreadPoolExecutor(_ASYNC_WORKERS, thread_name_prefix="lambda-event")
         self._timers: set[threading.Timer] = set()
         self._running: Counter[tuple[str, str]] = Counter()
-        self._stopped = False
+        self._is_stopped = False
         self._pollers: dict[str, StreamPoller] = {}
 
     def follow(self, mapping: EventSourceMapping) -> None:
@@ -191,19 +192,19 @@ class Functions:
 
     def run(self, function: LambdaFunction, event: bytes, request_id: str) -> InvocationResult | None:
         """Run a function once and wait for its end; return None if the account's concurrency is used up."""
-        place = (function.account_id, function.region)
+        account_and_region = (function.account_id, function.region)
         with self._lock:
-            if self._running[place] >= self._cloud.limits.value(*place, LAMBDA_CONCURRENCY):
+            if self._running[account_and_region] >= self._cloud.limits.value(*account_and_region, LAMBDA_CONCURRENCY):
                 return None
-            self._running[place] += 1
+            self._running[account_and_region] += 1
         try:
-            sandbox = self._take(self._spec(function))
+            sandbox = self._sandbox_for(self._spec(function))
             outcome = sandbox.invoke(event, request_id)
             self._give_back(sandbox)
             return outcome
         finally:
             with self._lock:
-                self._running[place] -= 1
+                self._running[account_and_region] -= 1
 
     def run_later(self, function: LambdaFunction, event: bytes) -> None:
         """Queue an asynchronous event: up to three attempts, then the function's destinations."""
@@ -212,14 +213,16 @@ class Functions:
     def serve_runtime(self, request: Request) -> Response:
         """Serve the runtime API of every execution environment."""
         token = request.path.removeprefix("/localcloud/runtime/").split("/", 1)[0]
-        sandbox = self._all.get(token)
+        sandbox = self._sandboxes.get(token)
         return sandbox.serve(request.path, request) if sandbox else Response(status=410)
 
     def stop(self) -> None:
         """End every execution environment; events that wait for a retry are lost."""
         with self._lock:
-            self._stopped = True
-            timers, sandboxes, pollers = list(self._timers), list(self._all.values()), list(self._pollers.values())
+            self._is_stopped = True
+            timers = list(self._timers)
+            sandboxes = list(self._sandboxes.values())
+            pollers = list(self._pollers.values())
         for poller in pollers:
             poller.stop()
         for timer in timers:
@@ -229,7 +232,7 @@ class Functions:
             sandbox.close()
 
     def _submit(self, arn: str, event: bytes, request_id: str, attempt: int, throttled: int = 0) -> None:
-        if not self._stopped:
+        if not self._is_stopped:
             self._workers.submit(self._attempt, arn, event, request_id, attempt, throttled)
 
     def _attempt(self, arn: str, event: bytes, request_id: str, attempt: int, throttled: int) -> None:
@@ -239,25 +242,25 @@ class Functions:
         (https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html).
         """
         function = lambda_backends[account_of_arn(arn)][region_of_arn(arn)].get_function_by_arn(arn)
-        if function is None or self._stopped:
+        if function is None or self._is_stopped:
             return
         outcome = self.run(function, event, request_id)
         if outcome is None:
             delay = min(2.0**throttled, _MAX_THROTTLED_WAIT)
-            self._later(delay, arn, event, request_id, attempt, throttled + 1)
+            self._submit_later(delay, arn, event, request_id, attempt, throttled + 1)
             return
         config = function.event_invoke_config[0].config if function.event_invoke_config else {}
         retries = config.get("MaximumRetryAttempts", 2)
-        if outcome.error and attempt <= retries and not self._stopped:
+        if outcome.error and attempt <= retries and not self._is_stopped:
             self._retry(arn, event, request_id, attempt)
-        elif not self._stopped:
+        elif not self._is_stopped:
             destinations.send_result(function, config, event, outcome, attempt)
 
     def _retry(self, arn: str, event: bytes, request_id: str, attempt: int) -> None:
         delays = self._cloud.settings.lambda_retry_delays_seconds
-        self._later(delays[min(attempt, len(delays)) - 1], arn, event, request_id, attempt + 1)
+        self._submit_later(delays[min(attempt, len(delays)) - 1], arn, event, request_id, attempt + 1)
 
-    def _later(self, delay: float, *arguments: Any) -> None:
+    def _submit_later(self, delay: float, *arguments: Any) -> None:
         """Call `_submit` after a delay."""
         timer = threading.Timer(delay, self._submit, arguments)
         timer.daemon = True
@@ -265,7 +268,8 @@ class Functions:
             self._timers = {waiting for waiting in self._timers if waiting.is_alive()} | {timer}
             timer.start()
 
-    def _take(self, spec: FunctionSpec) -> Sandbox:
+    def _sandbox_for(self, spec: FunctionSpec) -> Sandbox:
+        """Return an idle execution environment of a function's version, or a new one; end those of other versions."""
         with self._lock:
             stale = [sandbox for sandbox in self._idle if not self._is_usable(sandbox, spec)]
             self._idle = [sandbox for sandbox in self._idle if sandbox not in stale]
@@ -276,8 +280,8 @@ class Functions:
             self._close(sandbox)
         if idle_sandbox:
             return idle_sandbox
-        sandbox = Sandbox(self._cloud, spec, self._all)
-        if self._stopped:
+        sandbox = Sandbox(self._cloud, spec, self._sandboxes)
+        if self._is_stopped:
             self._close(sandbox)
         return sandbox
 
@@ -287,14 +291,14 @@ class Functions:
         return sandbox.is_alive and not replaced and sandbox.idle_seconds < _IDLE_SECONDS
 
     def _give_back(self, sandbox: Sandbox) -> None:
-        if sandbox.is_alive and not self._stopped:
+        if sandbox.is_alive and not self._is_stopped:
             with self._lock:
                 self._idle.append(sandbox)
         else:
             self._close(sandbox)
 
     def _close(self, sandbox: Sandbox) -> None:
-        self._all.pop(sandbox.token, None)
+        self._sandboxes.pop(sandbox.token, None)
         sandbox.close()
 
     def _spec(self, function: LambdaFunction) -> FunctionSpec:

@@ -35,7 +35,8 @@ def check_network(network: dict[str, Any] | None, role: str, region: str) -> Non
             both lists has ids (https://github.com/aws/aws-sdk-js/issues/1293), or an id does not exist
             (https://github.com/localstack/localstack/pull/12293).
     """
-    subnets, groups = ((network or {}).get(key) or [] for key in ("SubnetIds", "SecurityGroupIds"))
+    subnets = (network or {}).get("SubnetIds") or []
+    groups = (network or {}).get("SecurityGroupIds") or []
     if bool(subnets) != bool(groups):
         raise _refused("SubnetIds and SecurityIds must coexist or be both empty list.")
     if not subnets:
@@ -50,14 +51,14 @@ def check_network(network: dict[str, Any] | None, role: str, region: str) -> Non
     try:
         ec2.describe_subnets(subnet_ids=subnets)
     except EC2ClientError as error:
-        raise _refused(_of_ec2("DescribeSubnets", error)) from error
+        raise _refused(_error_of_ec2("DescribeSubnets", error)) from error
     try:
         ec2.describe_security_groups(group_ids=groups)
     except EC2ClientError as error:
-        raise _refused(_of_ec2("DescribeSecurityGroups", error)) from error
+        raise _refused(_error_of_ec2("DescribeSecurityGroups", error)) from error
 
 
-def _of_ec2(action: str, error: EC2ClientError) -> str:
+def _error_of_ec2(action: str, error: EC2ClientError) -> str:
     code, message = error.code, error.message
     return f"Error occurred while {action}. EC2 Error Code: {code}. EC2 Error Message: {message}"
 

@@ -55,13 +55,13 @@ class RuntimeApi:
         """Wait for an event; end the process if the server has ended."""
         connection = self._connection()
         connection.request("GET", f"/{self._path}/{_PREFIX}/invocation/next")
-        answer = connection.getresponse()
-        body = answer.read()
-        if answer.status != 200:
+        reply = connection.getresponse()
+        body = reply.read()
+        if reply.status != 200:
             sys.exit(0)
-        request_id = answer.headers["Lambda-Runtime-Aws-Request-Id"]
-        function_arn = answer.headers["Lambda-Runtime-Invoked-Function-Arn"]
-        context = LambdaContext(request_id, function_arn, int(answer.headers["Lambda-Runtime-Deadline-Ms"]))
+        request_id = reply.headers["Lambda-Runtime-Aws-Request-Id"]
+        function_arn = reply.headers["Lambda-Runtime-Invoked-Function-Arn"]
+        context = LambdaContext(request_id, function_arn, int(reply.headers["Lambda-Runtime-Deadline-Ms"]))
         return request_id, body, context
 
     def post(self, path: str, value: bytes) -> None:
@@ -155,10 +155,11 @@ def set_up_logging(log_format: str, level: str) -> LambdaLog:
         log_format: "JSON" or "Text".
         level: Lambda's application log level; empty for Python's default, WARNING.
     """
-    log, root = LambdaLog(as_json=log_format.upper() == "JSON"), logging.getLogger()
+    log = LambdaLog(as_json=log_format.upper() == "JSON")
+    root = logging.getLogger()
     root.addHandler(log)
-    if level:
-        root.setLevel({"TRACE": "DEBUG"}.get(level.upper(), level.upper()))
+    if level:  # Python has no level TRACE
+        root.setLevel("DEBUG" if level.upper() == "TRACE" else level.upper())
     return log
 
 
@@ -211,14 +212,15 @@ def _serve(api: RuntimeApi, handler: Handler, log: LambdaLog) -> None:
     request_id, body, context = api.next_event()
     log.request_id = request_id
     try:
-        answer = json.dumps(handler(json.loads(body or b"null"), context)).encode()
+        reply = json.dumps(handler(json.loads(body or b"null"), context)).encode()
         path = f"invocation/{request_id}/response"
     except Exception as error:  # noqa: BLE001 - every exception of a handler is the result of its invocation
-        described = _error(error, request_id)
-        _write(log.error_lines(described))
-        answer, path = json.dumps(described).encode(), f"invocation/{request_id}/error"
+        error_report = _error(error, request_id)
+        _write(log.error_lines(error_report))
+        reply = json.dumps(error_report).encode()
+        path = f"invocation/{request_id}/error"
     _write(f"\0{request_id}\n")  # marks the end of the handler's output
-    api.post(path, answer)
+    api.post(path, reply)
 
 
 def _write(text: str) -> None:

@@ -62,10 +62,10 @@ def check(spec: Mapping[str, Any], function: LambdaFunction) -> None:
     Raises:
         LambdaClientError: It is refused.
     """
-    for name, (least, most) in _LIMITS.items():
+    for name, (lowest, highest) in _LIMITS.items():
         value = spec.get(name)
-        if value is not None and not least <= int(value) <= most:
-            raise _invalid(f"{name} must be between {least} and {most}; got {value}")
+        if value is not None and not lowest <= int(value) <= highest:
+            raise _invalid(f"{name} must be between {lowest} and {highest}; got {value}")
     if 0 <= int(spec.get("MaximumRecordAgeInSeconds") or -1) < _MIN_AGE:
         raise _invalid("MaximumRecordAgeInSeconds must be -1, or at least 60")
     if spec.get("StartingPosition") not in ("TRIM_HORIZON", "LATEST"):
@@ -172,8 +172,10 @@ class StreamPoller:
     def _record(self, stored: Record) -> Record:
         """Return a record in the form of the event (https://docs.aws.amazon.com/lambda/latest/dg/with-ddb.html)."""
         change = {**stored["dynamodb"]}
-        created = change["ApproximateCreationDateTime"]
-        change["ApproximateCreationDateTime"] = created.timestamp() if hasattr(created, "timestamp") else created
+        created_at = change["ApproximateCreationDateTime"]
+        change["ApproximateCreationDateTime"] = (
+            created_at.timestamp() if hasattr(created_at, "timestamp") else created_at
+        )
         region = self._mapping.region
         return {**stored, "awsRegion": region, "dynamodb": change, "eventSourceARN": self._mapping.event_source_arn}
 
@@ -186,7 +188,8 @@ class StreamPoller:
         waiting = [(batch, 0, 0)]
         while waiting and not self._stopped.is_set():
             records, retries, invoked = waiting.pop(0)
-            outcome = None if (expired := self._is_expired(records[-1])) else self._invoke(records)
+            expired = self._is_expired(records[-1])
+            outcome = None if expired else self._invoke(records)
             if expired or (outcome and outcome.error and self._is_exhausted(records, retries)):
                 self._discard(records, invoked + (not expired), expired=expired)
             elif outcome is None:  # throttled
@@ -209,9 +212,9 @@ class StreamPoller:
         return self._functions.run(function, event, f"stream-{records[0]['eventID']}")
 
     def _is_exhausted(self, records: list[Record], retries: int) -> bool:
-        most = self._mapping.max_retry_attempts
+        max_retries = self._mapping.max_retry_attempts
         splits = self._mapping.bisect_on_error and len(records) > 1
-        return not splits and most is not None and 0 <= most <= retries
+        return not splits and max_retries is not None and 0 <= max_retries <= retries
 
     def _is_expired(self, record: Record) -> bool:
         longest = self._mapping.max_record_age

@@ -69,7 +69,7 @@ class AccountLimits:
     def __init__(self, profile: AccountProfile) -> None:
         self.profile = profile
         self._lock = threading.Lock()
-        self._granted: dict[tuple[str, str, Quota], float] = {}
+        self._granted_quotas: dict[tuple[str, str, Quota], float] = {}
         self._requests: list[IncreaseRequest] = []
         self._listeners: list[Callable[[], None]] = []
 
@@ -87,15 +87,17 @@ class AccountLimits:
             return self._value(account, region, quota)
 
     def _value(self, account: str, region: str, quota: Quota) -> float:
-        everywhere = self._granted.get((account, "*", quota), quota.value(self.profile))
-        return self._granted.get((account, region, quota), everywhere)
+        everywhere = self._granted_quotas.get((account, "*", quota), quota.value(self.profile))
+        return self._granted_quotas.get((account, region, quota), everywhere)
 
     def set(self, account: str, quota: Quota, value: float, region: str = "*") -> None:
         """Set a quota in one Region or in all."""
         with self._lock:
             if region == "*":
-                self._granted = {key: granted for key, granted in self._granted.items() if key[::2] != (account, quota)}
-            self._granted[account, region, quota] = value
+                self._granted_quotas = {
+                    key: granted for key, granted in self._granted_quotas.items() if key[::2] != (account, quota)
+                }
+            self._granted_quotas[account, region, quota] = value
         self._notify_listeners()
 
     def request(self, account: str, region: str, quota: Quota, desired: float) -> IncreaseRequest:
@@ -142,7 +144,7 @@ class AccountLimits:
         with self._lock:
             granted = [replace(request, status="APPROVED") for request in self._requests if request.status == "PENDING"]
             for request in granted:
-                self._granted[request.account, request.region, request.quota] = request.desired
+                self._granted_quotas[request.account, request.region, request.quota] = request.desired
             by_id = {request.id: request for request in granted}
             self._requests = [by_id.get(request.id, request) for request in self._requests]
         self._notify_listeners()

@@ -14,7 +14,7 @@ UNLIMITED = 10_000
 
 def quota_name(instance_type: str, *, spot: bool) -> str:
     """Return the name of a quota (https://docs.aws.amazon.com/general/latest/gr/sagemaker.html)."""
-    return f"{instance_type} for {'spot ' * spot}training job usage"
+    return f"{instance_type} for {'spot training' if spot else 'training'} job usage"
 
 
 @cache

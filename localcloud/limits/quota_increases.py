@@ -72,5 +72,5 @@ def apply(limits: AccountLimits, grant: Grant) -> list[str]:
 
 
 def _answer(limits: AccountLimits, granted: list[str]) -> Response:
-    answer: dict[str, Any] = {"profile": limits.profile, "granted": granted}
-    return Response(json.dumps(answer), mimetype="application/json")
+    content: dict[str, Any] = {"profile": limits.profile, "granted": granted}
+    return Response(json.dumps(content), mimetype="application/json")

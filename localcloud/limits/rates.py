@@ -35,8 +35,8 @@ class Rate:
 
     def at(self, region: str) -> tuple[float, float]:
         """Return tokens per second and the bucket size in a Region."""
-        own = dict(self.in_region).get(region)
-        return (own, own) if own else (self.per_second, self.burst)
+        rate_of_region = dict(self.in_region).get(region)
+        return (rate_of_region, rate_of_region) if rate_of_region else (self.per_second, self.burst)
 
 
 def _logs(action: str, per_second: float, **in_region: float) -> Rate:

@@ -61,7 +61,7 @@ class _Call:
 
 
 def _list(cloud: "LocalCloud", call: _Call) -> Answer:
-    quotas = [_described(cloud, call, quota) for quota in quotas_of(str(call.asked.get("ServiceCode")))]
+    quotas = [_quota_reply(cloud, call, quota) for quota in quotas_of(str(call.asked.get("ServiceCode")))]
     return call.page("Quotas", quotas)
 
 
@@ -71,7 +71,7 @@ def _list_defaults(_cloud: "LocalCloud", call: _Call) -> Answer:
 
 
 def _get(cloud: "LocalCloud", call: _Call) -> Answer:
-    return {"Quota": _described(cloud, call, call.quota())}
+    return {"Quota": _quota_reply(cloud, call, call.quota())}
 
 
 def _get_default(_cloud: "LocalCloud", call: _Call) -> Answer:
@@ -97,7 +97,7 @@ def _get_change(cloud: "LocalCloud", call: _Call) -> Answer:
     raise NoSuchQuotaError(f"request {call.asked.get('RequestId')} does not exist")
 
 
-def _described(cloud: "LocalCloud", call: _Call, quota: Quota) -> Answer:
+def _quota_reply(cloud: "LocalCloud", call: _Call, quota: Quota) -> Answer:
     return _as_answer(call, quota, value_now(cloud.limits, cloud, call.account, call.region, quota))
 
 

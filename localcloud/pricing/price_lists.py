@@ -57,11 +57,11 @@ class PriceLists:
             message = f"The operation {call.action if call else environ['PATH_INFO']} has not been implemented"
             raise NotImplementedError(message)
         try:
-            answer = get_products(call.parameters, signature.region)
+            reply = get_products(call.parameters, signature.region)
         except PriceListError as error:
-            refused = refusal(environ, HTTPStatus.BAD_REQUEST, error.code, str(error), "pricing")
-            return refused(environ, start_response)
-        response = Response(json.dumps(answer), mimetype="application/x-amz-json-1.1")
+            refusal_response = refusal(environ, HTTPStatus.BAD_REQUEST, error.code, str(error), "pricing")
+            return refusal_response(environ, start_response)
+        response = Response(json.dumps(reply), mimetype="application/x-amz-json-1.1")
         return response(environ, start_response)
 
 
@@ -76,37 +76,40 @@ def get_products(request: Mapping[str, Any], region: str) -> dict[str, Any]:
     """
     if region not in ENDPOINTS:  # AWS has no address there, so its clients cannot even connect
         raise PriceListError("InvalidAction", f"pricing has no endpoint in {region}, only in {', '.join(ENDPOINTS)}")
-    listed = _listed(str(request.get("ServiceCode") or ""))
+    products = _products_of(str(request.get("ServiceCode") or ""))
     if problems := service_model.violations("pricing", "GetProducts", request):
         raise PriceListError("InvalidParameterException", service_model.sentence(problems))
     if request.get("FormatVersion", "aws_v1") != "aws_v1":
         raise PriceListError("InvalidParameterException", "Input Parameters are invalid. FormatVersion must be aws_v1")
     filters = request.get("Filters") or []
-    chosen = [json.dumps(product) for product in listed if all(_matches(product, condition) for condition in filters)]
-    start, size = _start(request), int(request.get("MaxResults") or PAGE)
-    more = {"NextToken": _token(request, start + size)} if start + size < len(chosen) else {}
-    return {"FormatVersion": "aws_v1", "PriceList": chosen[start : start + size], **more}
+    matching_products = [
+        json.dumps(product) for product in products if all(_matches(product, condition) for condition in filters)
+    ]
+    start = _start(request)
+    size = int(request.get("MaxResults") or PAGE)
+    more = {"NextToken": _token(request, start + size)} if start + size < len(matching_products) else {}
+    return {"FormatVersion": "aws_v1", "PriceList": matching_products[start : start + size], **more}
 
 
-def _listed(service: str) -> tuple[dict[str, Any], ...]:
+def _products_of(service: str) -> tuple[dict[str, Any], ...]:
     if not service:  # the text: https://github.com/aws/aws-sdk-js/issues/3329
         raise PriceListError(
             "InvalidParameterException", "Input Parameters are invalid. serviceCode cannot be null or empty"
         )
     if not re.fullmatch(r"[A-Za-z0-9]+", service):  # the text: https://github.com/cloud-barista/cb-spider/issues/1055
         raise PriceListError("InvalidParameterException", "ServiceCode can only contain a-z, A-Z, 0-9")
-    listed = price_list(service)
-    if listed is None:  # the code and text are those of the service model; no record of a refusal was found
+    products = price_list(service)
+    if products is None:  # the code and text are those of the service model; no record of a refusal was found
         raise PriceListError("NotFoundException", "The requested resource can't be found.")
-    return listed
+    return products
 
 
 def _matches(product: Mapping[str, Any], condition: Mapping[str, str]) -> bool:
     """Return True if a product matches a filter; a product without the attribute does not."""
     field, value, kind = condition["Field"], condition["Value"], condition["Type"]
-    described = product["product"]
-    values = {"ServiceCode": product["serviceCode"], "productFamily": described["productFamily"]}
-    actual = {**values, **described["attributes"]}.get(field)
+    product_description = product["product"]
+    values = {"ServiceCode": product["serviceCode"], "productFamily": product_description["productFamily"]}
+    actual = {**values, **product_description["attributes"]}.get(field)
     if kind in ("TERM_MATCH", "EQUALS"):
         return bool(actual == value)
     if kind == "CONTAINS":

@@ -82,7 +82,8 @@ def describe(self: SpotInstances) -> ActionResult:
             raise InvalidParameterValueError(f"The filter '{name}' is invalid")
         selection[_FILTERS[name]] = selection.get(_FILTERS[name], set()) | set(values)
     prices = chosen(list(history(self.region, now)), selection)
-    start, size = int(self._get_param("NextToken") or 0), self._get_int_param("MaxResults", PAGE)
+    start = int(self._get_param("NextToken") or 0)
+    size = self._get_int_param("MaxResults", PAGE)
     more = str(start + size) if start + size < len(prices) else ""
     return ActionResult({"SpotPriceHistory": prices[start : start + size], "NextToken": more})
 

@@ -60,7 +60,9 @@ class ProcessGroup:
             OSError: If the program or the folder does not exist, or cannot be used.
         """
         self.label, self.lost = label, False
-        self._spawned, self._ended, self._reaping = threading.Event(), threading.Event(), threading.Lock()
+        self._spawn_event = threading.Event()
+        self._end_event = threading.Event()
+        self._reap_lock = threading.Lock()
         if label:  # before the program runs, because its first call may come immediately
             _groups[environment.get("AWS_ACCESS_KEY_ID", "")] = self
         self._process = spawn(command, environment, working_directory)
@@ -68,16 +70,16 @@ class ProcessGroup:
         _reaper.hold(self.pid)
         self._reader = threading.Thread(target=self._read, args=(on_line,), name=f"output-{self.pid}", daemon=True)
         self._reader.start()
-        self._spawned.set()  # last: callers that find the group by its label may stop it or wait for it from now on
+        self._spawn_event.set()  # last: callers that find the group by its label may stop it or wait for it from now on
 
     @property
     def runs(self) -> bool:
         """Return True if the program has started and not ended."""
-        return self._spawned.is_set() and self.wait(0) is None
+        return self._spawn_event.is_set() and self.wait(0) is None
 
     def terminate(self) -> None:
         """Send SIGTERM to the program only, as container runtimes do to PID 1; the program must forward it."""
-        if not self._ended.is_set():
+        if not self._end_event.is_set():
             with contextlib.suppress(ProcessLookupError):
                 self._process.send_signal(signal.SIGTERM)
 
@@ -101,7 +103,7 @@ class ProcessGroup:
             host_lost: True if the host is lost; False if only the program is killed.
         """
         self.lost = host_lost
-        self._spawned.wait()
+        self._spawn_event.wait()
         self.kill()
 
     def freeze(self) -> None:
@@ -113,8 +115,8 @@ class ProcessGroup:
         self._signal_group(signal.SIGCONT)
 
     def _signal_group(self, number: signal.Signals) -> None:
-        self._spawned.wait()
-        if not self._ended.is_set():
+        self._spawn_event.wait()
+        if not self._end_event.is_set():
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, number)
 
@@ -140,8 +142,8 @@ class ProcessGroup:
             code = self._process.wait(timeout)
         except subprocess.TimeoutExpired:
             return None
-        with self._reaping:
-            if not self._ended.is_set():
+        with self._reap_lock:
+            if not self._end_event.is_set():
                 self._reap()
         return 128 - code if code < 0 else code
 
@@ -152,10 +154,10 @@ class ProcessGroup:
         if self._process.stdin:
             self._process.stdin.close()
         self._reader.join(_DRAIN_SECONDS)
-        self._ended.set()
+        self._end_event.set()
 
     def _kill_after(self, seconds: float) -> None:
-        if not self._ended.wait(seconds) and self._process.poll() is None:
+        if not self._end_event.wait(seconds) and self._process.poll() is None:
             self.kill()
 
     def _read(self, on_line: Callable[[str], None]) -> None:

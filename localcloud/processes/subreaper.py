@@ -36,7 +36,7 @@ def main(report: int, command: list[str]) -> int:
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     program = os.fork()
     if program == 0:
-        _become(command, report)
+        _execute(command, report)
     os.write(report, f"{program} ".encode())
     os.close(report)
     _thread.start_new_thread(_watch_server, ())
@@ -45,7 +45,7 @@ def main(report: int, command: list[str]) -> int:
     return code
 
 
-def _become(command: list[str], report: int) -> "NoReturn":
+def _execute(command: list[str], report: int) -> "NoReturn":
     """Execute the command with the subreaper's original environment and with default signal handlers."""
     os.setsid()
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -116,7 +116,8 @@ def _descendants() -> set[int]:
                 parents[int(name)] = int(stat.read().rpartition(") ")[2].split()[1])  # proc(5): state, then ppid
         except OSError:
             continue
-    descendants, new = set[int](), {os.getpid()}
+    descendants = set[int]()
+    new = {os.getpid()}
     while new := {pid for pid, parent in parents.items() if parent in new}:
         descendants |= new
     return descendants

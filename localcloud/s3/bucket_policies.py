@@ -37,8 +37,8 @@ def permission(bucket: Any, action: str, resource: str) -> PermissionResult:
     if bucket.policy is None:
         return PermissionResult.NEUTRAL
     policy = json.loads(bucket.policy)
-    listed = policy["Statement"] if isinstance(policy["Statement"], list) else [policy["Statement"]]
-    applying = [statement for statement in listed if _applies(statement.get("Condition", {}))]
+    statements = policy["Statement"] if isinstance(policy["Statement"], list) else [policy["Statement"]]
+    applying = [statement for statement in statements if _applies(statement.get("Condition", {}))]
     if not applying:
         return PermissionResult.NEUTRAL
     plain = [{name: value for name, value in applied.items() if name != "Condition"} for applied in applying]
@@ -46,5 +46,5 @@ def permission(bucket: Any, action: str, resource: str) -> PermissionResult:
 
 
 def _applies(conditions: dict[str, dict[str, Any]]) -> bool:
-    keys = {key for compared in conditions.values() for key in compared}
+    keys = {key for keys_of_operator in conditions.values() for key in keys_of_operator}
     return keys <= _TRANSPORT.keys() and conditions_hold(conditions, _TRANSPORT)

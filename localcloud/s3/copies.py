@@ -70,7 +70,8 @@ def _checked_copy_part(response: Any) -> Any:
     AWS's answer to a range beyond the source: https://github.com/versity/versitygw/issues/610.
     """
     _upload(response)
-    source, byte_range = _source(response), response.headers.get("x-amz-copy-source-range")
+    source = _source(response)
+    byte_range = response.headers.get("x-amz-copy-source-range")
     if not byte_range and source.size > MAX_COPY_BYTES:
         raise _too_large()
     if byte_range and source.size <= MIN_RANGE_SOURCE_BYTES:
@@ -95,9 +96,11 @@ def _checked_post(response: Any, request: Any, body: bytes, *target: Any) -> Any
     """
     bucket, query, key = target
     if query.get("uploadId"):
-        stored = response.backend.get_object(bucket, key)
-        done = stored is not None and stored.multipart and stored.multipart.id == query["uploadId"][0]
-        if not done:
+        stored_object = response.backend.get_object(bucket, key)
+        is_complete = (
+            stored_object is not None and stored_object.multipart and stored_object.multipart.id == query["uploadId"][0]
+        )
+        if not is_complete:
             _check_completion(response, _upload(response), body)
     return _post(response, request, body, *target)
 
@@ -110,7 +113,8 @@ def _check_completion(response: Any, upload: Any, body: bytes) -> None:
     size = response.headers.get("x-amz-mp-object-size")
     if size and int(size) != sum(part.size for part in parts):
         raise S3ClientError("InvalidRequest", "The size of the object differs from x-amz-mp-object-size.")
-    algorithm, kind = (upload.metadata.get(f"x-amz-checksum-{name}", "") for name in ("algorithm", "type"))
+    algorithm = upload.metadata.get("x-amz-checksum-algorithm", "")
+    kind = upload.metadata.get("x-amz-checksum-type", "")
     if (response.headers.get("x-amz-checksum-type") or kind) != kind:
         raise S3ClientError("BadDigest", "The checksum type differs from that of CreateMultipartUpload.")
     expected = response.headers.get(f"x-amz-checksum-{algorithm.lower()}") if algorithm else None
@@ -122,12 +126,12 @@ def _check_completion(response: Any, upload: Any, body: bytes) -> None:
 def _head_with_checksum_type(response: Any, bucket: str, query: Any, key_name: str, headers: Any) -> Any:
     """HeadObject with x-amz-checksum-type, and with the number of parts behind a checksum of their checksums."""
     status, response_headers, body = _head(response, bucket, query, key_name, headers)
-    stored = response.backend.get_object(bucket, key_name, version_id=query.get("versionId", [None])[0])
-    name = f"x-amz-checksum-{(getattr(stored, 'checksum_algorithm', '') or '').lower()}"
+    stored_object = response.backend.get_object(bucket, key_name, version_id=query.get("versionId", [None])[0])
+    name = f"x-amz-checksum-{(getattr(stored_object, 'checksum_algorithm', '') or '').lower()}"
     if name in response_headers:
-        response_headers["x-amz-checksum-type"] = stored.checksum_type or "FULL_OBJECT"
-        if stored.checksum_type == "COMPOSITE":
-            response_headers[name] = f"{stored.checksum_value}-{stored.checksum_parts}"
+        response_headers["x-amz-checksum-type"] = stored_object.checksum_type or "FULL_OBJECT"
+        if stored_object.checksum_type == "COMPOSITE":
+            response_headers[name] = f"{stored_object.checksum_value}-{stored_object.checksum_parts}"
     return status, response_headers, body
 
 
@@ -149,13 +153,13 @@ def _source(response: Any) -> Any:
     parsed = urlparse(response.headers["x-amz-copy-source"])
     bucket, key = unquote(parsed.path).lstrip("/").split("/", 1)
     version = parse_qs(parsed.query).get("versionId", [None])[0]
-    stored = response.backend.get_object(bucket, key, version_id=version)
-    if stored is None:
+    stored_object = response.backend.get_object(bucket, key, version_id=version)
+    if stored_object is None:
         raise MissingKey(key=key)
     expected = response.headers.get("x-amz-copy-source-if-match")
-    if expected and expected.strip('"') not in ("*", stored.etag.strip('"')):
+    if expected and expected.strip('"') not in ("*", stored_object.etag.strip('"')):
         raise PreconditionFailed("x-amz-copy-source-If-Match")
-    return stored
+    return stored_object
 
 
 def _too_large() -> S3ClientError:

@@ -44,9 +44,11 @@ def check_upload(key: str, headers: Any, body: bytes) -> None:
     """
     if len(key.encode()) > MAX_KEY:
         raise S3ClientError("KeyTooLongError", "Your key is too long")
-    own = {name: value for name, value in metadata_from_headers(headers).items() if name.startswith("x-amz-meta-")}
+    user_metadata = {
+        name: value for name, value in metadata_from_headers(headers).items() if name.startswith("x-amz-meta-")
+    }
     if (
-        sum(len(name.removeprefix("x-amz-meta-")) + len(str(value).encode()) for name, value in own.items())
+        sum(len(name.removeprefix("x-amz-meta-")) + len(str(value).encode()) for name, value in user_metadata.items())
         > MAX_METADATA
     ):
         raise S3ClientError("MetadataTooLarge", "Your metadata headers exceed the maximum allowed metadata size")

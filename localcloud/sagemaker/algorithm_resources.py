@@ -20,7 +20,7 @@ class Algorithms:
 
     def __init__(self, account: str, region: str) -> None:
         self._account, self._region = account, region
-        self._found: dict[str, dict[str, Any]] = {}
+        self._algorithms: dict[str, dict[str, Any]] = {}
 
     def create(self, request: Mapping[str, Any]) -> str:
         """CreateAlgorithm; return the ARN.
@@ -29,7 +29,7 @@ class Algorithms:
             AWSValidationException: The name is taken, or the image does not exist.
         """
         name = str(request["AlgorithmName"])
-        if name in self._found:
+        if name in self._algorithms:
             message = f"Algorithm already exists: {self._arn(name)}"
             raise AWSValidationException(message)
         image = request["TrainingSpecification"]["TrainingImage"]
@@ -39,7 +39,7 @@ class Algorithms:
             message = f"Cannot find the requested image: {image}"
             raise AWSValidationException(message) from None
         members = ("AlgorithmName", "AlgorithmDescription", "TrainingSpecification", "InferenceSpecification")
-        self._hold(self._arn(name), {member: request[member] for member in members if member in request})
+        self._store(self._arn(name), {member: request[member] for member in members if member in request})
         return self._arn(name)
 
     def add(self, name_or_arn: str, training: Mapping[str, Any]) -> None:
@@ -51,10 +51,10 @@ class Algorithms:
         """
         name = name_of_arn(name_or_arn)
         arn = name_or_arn if name_or_arn.startswith("arn:") else self._arn(name)
-        self._hold(arn, {"AlgorithmName": name, "TrainingSpecification": dict(training)})
+        self._store(arn, {"AlgorithmName": name, "TrainingSpecification": dict(training)})
 
-    def _hold(self, arn: str, description: dict[str, Any]) -> None:
-        self._found[str(description["AlgorithmName"])] = {
+    def _store(self, arn: str, description: dict[str, Any]) -> None:
+        self._algorithms[str(description["AlgorithmName"])] = {
             **description,
             "AlgorithmArn": arn,
             "CreationTime": datetime.now(UTC),
@@ -68,7 +68,7 @@ class Algorithms:
         Raises:
             AWSValidationException: It does not exist. The text is that of a missing training job.
         """
-        for name, algorithm in self._found.items():
+        for name, algorithm in self._algorithms.items():
             if name_or_arn in (name, algorithm["AlgorithmArn"]):
                 return algorithm
         message = "Requested resource not found."
@@ -80,7 +80,7 @@ class Algorithms:
         Raises:
             AWSValidationException: It does not exist.
         """
-        del self._found[self.describe(name)["AlgorithmName"]]
+        del self._algorithms[self.describe(name)["AlgorithmName"]]
 
     def resolved(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Return the AlgorithmSpecification of a CreateTrainingJob request with the algorithm's image and metrics.

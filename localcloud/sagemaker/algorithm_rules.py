@@ -66,7 +66,8 @@ def _channel_problems(name: str, training: Mapping[str, Any], request: Mapping[s
         if key not in specifications:
             yield f"inputs {key}: {name} has no channel of this name"
             continue
-        mode, types = entry.get("InputMode", default_mode), specifications[key].get("SupportedContentTypes") or ()
+        mode = entry.get("InputMode", default_mode)
+        types = specifications[key].get("SupportedContentTypes") or ()
         if mode not in specifications[key]["SupportedInputModes"]:
             yield f"inputs {key}: {name} does not support the input mode {mode}"
         if types and entry.get("ContentType", types[0]) not in types:

@@ -53,7 +53,7 @@ class TrainingBackend(SageMakerModelBackend):
         self.training_jobs: dict[str, TrainingJob] = {}
         self.algorithms = Algorithms(account_id, region_name)
         self.registry = ModelRegistry(account_id, region_name)
-        self._creating = threading.Lock()
+        self._creation_lock = threading.Lock()
 
     @property
     def _url_module(self) -> Any:
@@ -70,7 +70,7 @@ class TrainingBackend(SageMakerModelBackend):
         """
         validate("CreateTrainingJob", request)
         name = str(request["TrainingJobName"])
-        with self._creating:
+        with self._creation_lock:
             self._refuse_used(name)
             stub = self.cloud.faults.stub(self.region_name, name)
             specification = (request.get("AlgorithmSpecification") or {}) if stub else self.algorithms.resolved(request)
@@ -101,15 +101,15 @@ class TrainingBackend(SageMakerModelBackend):
             AWSValidationException: If it does not exist; SageMaker uses this error instead of ResourceNotFound.
         """
         job = self.training_jobs.get(name)
-        if job is None or not self._shows(job):
+        if job is None or not self._is_visible(job):
             raise AWSValidationException("Requested resource not found.")
         return job
 
     def shown(self) -> list[TrainingJob]:
         """Return all jobs that SageMaker shows now."""
-        return [job for job in list(self.training_jobs.values()) if self._shows(job)]
+        return [job for job in list(self.training_jobs.values()) if self._is_visible(job)]
 
-    def _shows(self, job: TrainingJob) -> bool:
+    def _is_visible(self, job: TrainingJob) -> bool:
         """Return True if a job is visible; a fault plan can hide newly created jobs for some time."""
         lag = self.cloud.faults.lag(self.region_name)
         return not lag or (datetime.now(UTC) - job.creation_time).total_seconds() >= lag
@@ -131,7 +131,7 @@ class TrainingBackend(SageMakerModelBackend):
             ResourceInUseException: If it has not ended. The text is ours, because AWS's is not public.
             ResourceNotFound: If it does not exist.
         """
-        with self._creating:
+        with self._creation_lock:
             job = self.training_jobs.get(name)
             if job is None:
                 raise ResourceNotFound("Requested resource not found.")
@@ -205,8 +205,10 @@ class TrainingResponse(SageMakerResponse):
         request = {name: _time(name, value) for name, value in self._request.items()}
         validate("ListTrainingJobs", self._request)
         jobs, token = page(self.sagemaker_backend.shown(), request)
-        answer: dict[str, Any] = {"TrainingJobSummaries": [job.summary() for job in jobs]}
-        return ActionResult(answer | ({"NextToken": token} if token else {}))
+        reply: dict[str, Any] = {"TrainingJobSummaries": [job.summary() for job in jobs]}
+        if token:
+            reply["NextToken"] = token
+        return ActionResult(reply)
 
     def search(self) -> ActionResult:
         """Search training jobs; moto's search fails for these jobs."""
@@ -214,8 +216,10 @@ class TrainingResponse(SageMakerResponse):
             return super().search()
         validate("Search", self._request)
         records, token = search(self.sagemaker_backend.shown(), self._request)
-        answer: dict[str, Any] = {"Results": [{"TrainingJob": record} for record in records]}
-        return ActionResult(answer | ({"NextToken": token} if token else {}))
+        reply: dict[str, Any] = {"Results": [{"TrainingJob": record} for record in records]}
+        if token:
+            reply["NextToken"] = token
+        return ActionResult(reply)
 
     def create_algorithm(self) -> ActionResult:
         """Create an algorithm resource; moto lacks this operation."""

@@ -119,8 +119,8 @@ def host_environment(
 ) -> dict[str, str]:
     """Return a host's environment: the job's variables, its own /opt/ml and /tmp, and the job's ssh on the PATH."""
     programs = network.programs_for(host.name, folder / "bin")
-    own = {"SAGEMAKER_BASE_DIR": str(opt_ml), "TMPDIR": str(network.temporary(host.name))}
-    return {**base, **own, "PATH": search_path(programs, base["PATH"])}
+    host_variables = {"SAGEMAKER_BASE_DIR": str(opt_ml), "TMPDIR": str(network.temporary(host.name))}
+    return {**base, **host_variables, "PATH": search_path(programs, base["PATH"])}
 
 
 def log_streams(account: str, region: str, group: str, job: str, hosts: Sequence[Host]) -> dict[str, LogStream]:
@@ -128,7 +128,8 @@ def log_streams(account: str, region: str, group: str, job: str, hosts: Sequence
 
     A new job can have the name and the start second of a deleted job, whose streams still exist.
     """
-    existing, at = logs_backends[account][region].groups[group].streams, int(time.time())
+    existing = logs_backends[account][region].groups[group].streams
+    at = int(time.time())
     while any(f"{job}/{host.name}-{at}" in existing for host in hosts):
         at += 1
     return {host.name: LogStream(account, region, group, f"{job}/{host.name}-{at}") for host in hosts}

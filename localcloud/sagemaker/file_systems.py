@@ -123,7 +123,8 @@ def mount(source: Mounted, request: Mapping[str, Any], place: tuple[Path, str, s
     }
     if not locations or {location.vpc for location in locations} != {location.vpc for location in host_locations}:
         _fail(source, "it has no network interface in the VPC of the training job")
-    if not (host_locations <= locations if source.kind == "EFS" else host_locations & locations):
+    is_reachable = host_locations <= locations if source.kind == "EFS" else bool(host_locations & locations)
+    if not is_reachable:
         _fail(source, "it has no network interface in the zone of the training job's subnets")
     content = folder_of(data_dir, account, region, source.name) / source.path.strip("/")
     if not content.is_dir():

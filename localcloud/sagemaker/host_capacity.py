@@ -27,15 +27,15 @@ class HostCapacity:
             hosts: The limit; 0 derives it from the machine's cores and memory.
         """
         self.hosts = hosts or hosts_of_this_machine()
-        self._used = 0
-        self._waiting: deque[object] = deque()
+        self._hosts_in_use = 0
+        self._waiting_jobs: deque[object] = deque()
         self._changed = threading.Condition()
 
     @property
     def in_use(self) -> int:
         """The number of hosts that are held now."""
         with self._changed:
-            return self._used
+            return self._hosts_in_use
 
     @contextmanager
     def held(self, hosts: int, given_up: threading.Event) -> Iterator[bool]:
@@ -53,20 +53,23 @@ class HostCapacity:
             yield is_granted
         finally:
             with self._changed:
-                self._used -= hosts if is_granted else 0
+                if is_granted:
+                    self._hosts_in_use -= hosts
                 self._changed.notify_all()
 
     def _enter(self, hosts: int, given_up: threading.Event) -> bool:
         turn = object()
         with self._changed:
-            self._waiting.append(turn)
-            while not given_up.is_set() and not (self._waiting[0] is turn and self._used + hosts <= self.hosts):
+            self._waiting_jobs.append(turn)
+            while not given_up.is_set() and not (
+                self._waiting_jobs[0] is turn and self._hosts_in_use + hosts <= self.hosts
+            ):
                 self._changed.wait(0.5)  # the event cannot notify a condition
-            self._waiting.remove(turn)
+            self._waiting_jobs.remove(turn)
             self._changed.notify_all()
             if given_up.is_set():
                 return False
-            self._used += hosts
+            self._hosts_in_use += hosts
             return True
 
 

@@ -150,8 +150,8 @@ class TrainingJob:
 
     def _describe(self) -> dict[str, Any]:
         profiler = self.request.get("ProfilerConfig") or {"DisableProfiler": True}
-        answer = {name: self.request[name] for name in _ASKED if self.request.get(name) is not None}
-        answer |= {
+        description = {name: self.request[name] for name in _ASKED if self.request.get(name) is not None}
+        description |= {
             "TrainingJobArn": self.arn,
             "TrainingJobStatus": self.progress.status,
             "SecondaryStatus": self.progress.secondary,
@@ -169,29 +169,29 @@ class TrainingJob:
             "EnableInterContainerTrafficEncryption",
             "EnableManagedSpotTraining",
         ):
-            answer.setdefault(name, False)
-        return answer | self._outcome()
+            description.setdefault(name, False)
+        return description | self._outcome()
 
     def _outcome(self) -> dict[str, Any]:
-        answer: dict[str, Any] = {}
+        outcome: dict[str, Any] = {}
         if self.failure_reason:
-            answer["FailureReason"] = self.failure_reason
+            outcome["FailureReason"] = self.failure_reason
         if self.final_metrics:
-            answer["FinalMetricDataList"] = self.final_metrics
+            outcome["FinalMetricDataList"] = self.final_metrics
         if self.has_artifacts:
-            answer["ModelArtifacts"] = {"S3ModelArtifacts": str(self.output.child("model.tar.gz"))}
+            outcome["ModelArtifacts"] = {"S3ModelArtifacts": str(self.output.child("model.tar.gz"))}
         if self.started_at:
-            answer["TrainingStartTime"] = self.started_at
+            outcome["TrainingStartTime"] = self.started_at
         if self.ended_at:
-            answer["TrainingEndTime"] = self.ended_at
+            outcome["TrainingEndTime"] = self.ended_at
         if self.started_at and self.ended_at:
             # The training time is "the actual compute-time your training job spent", the billable time "the time you
             # will be billed for after Spot discounting is applied" (xgboost_managed_spot_training.ipynb of
             # https://github.com/aws/amazon-sagemaker-examples). So neither includes the time without instances.
             seconds = math.ceil(self.instance_seconds)
             billable = math.ceil(seconds * SPOT_RATIO) if self.is_spot else seconds
-            answer |= {"TrainingTimeInSeconds": seconds, "BillableTimeInSeconds": billable}
-        return answer
+            outcome |= {"TrainingTimeInSeconds": seconds, "BillableTimeInSeconds": billable}
+        return outcome
 
     def summary(self) -> dict[str, Any]:
         """Return its entry in ListTrainingJobs."""

@@ -32,10 +32,11 @@ def page(jobs: Sequence[TrainingJob], request: Mapping[str, Any]) -> tuple[list[
     cut_first = "StatusEquals" in request and "MaxResults" in request
     if not cut_first:
         selected = [job for job in selected if _has_status(job, request)]
-    start, size = int(token), int(request.get("MaxResults") or PAGE)
+    start = int(token)
+    size = int(request.get("MaxResults") or PAGE)
     end = start + size
-    of_page = [job for job in selected[start:end] if _has_status(job, request)]
-    return of_page, str(end) if end < len(selected) else None
+    jobs_of_page = [job for job in selected[start:end] if _has_status(job, request)]
+    return jobs_of_page, str(end) if end < len(selected) else None
 
 
 _ORDERS: dict[str, Any] = {

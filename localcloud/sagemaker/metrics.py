@@ -40,9 +40,9 @@ class Metrics:
         line = line.encode(errors="replace").decode()  # RE2 reads UTF-8, which has no surrogates
         for name, pattern in self._patterns:
             for match in pattern.finditer(line):
-                self._keep(name, match)
+                self._record_value(name, match)
 
-    def _keep(self, name: str, match: Any) -> None:
+    def _record_value(self, name: str, match: Any) -> None:
         try:
             value = float(match.group(1))
         except (IndexError, TypeError, ValueError):  # no group, or not a number; CloudWatch receives no value either

@@ -109,11 +109,11 @@ class ModelRegistry:
         """Require an object, or without a key objects under the URI, in a bucket of this Region."""
         place = S3Uri.parse(uri)
         bucket = s3_backends[self._account]["global"].buckets.get(place.bucket)
-        names = [] if bucket is None else [key] if key else [name for name in bucket.keys if name.startswith(place.key)]
-        stored = [bucket.keys.get(name) for name in names] if bucket else []
-        if bucket is None or not any(
-            stored_key and not isinstance(stored_key, FakeDeleteMarker) for stored_key in stored
-        ):
+        stored_keys: list[object] = []
+        if bucket is not None:
+            names = [key] if key else [name for name in bucket.keys if name.startswith(place.key)]
+            stored_keys = [bucket.keys.get(name) for name in names]
+        if not any(stored_key and not isinstance(stored_key, FakeDeleteMarker) for stored_key in stored_keys):
             raise AWSValidationException(f"Could not find model data at {uri}.")
         if bucket.region_name != self._region:
             text = f"Model data {uri} is in {bucket.region_name}; it must be in the Region of the model package"

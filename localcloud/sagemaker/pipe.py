@@ -42,9 +42,9 @@ class Pipes:
             TransferError: If S3 refuses a call, or a manifest file cannot be read.
         """
         self.failure = ""
-        self._ended, self._failing = threading.Event(), threading.Lock()
+        self._end_event, self._failure_lock = threading.Event(), threading.Lock()
         self._on_failure: Callable[[], None] = lambda: None
-        piped = [(channel, _listed(s3, channel)) for channel in channels if channel.piped]
+        piped = [(channel, _items_of_channel(s3, channel)) for channel in channels if channel.piped]
         self._streams = [
             _Stream(s3, channel, order, base / "input/data", (host, len(bases)))
             for channel, order in piped
@@ -63,15 +63,16 @@ class Pipes:
 
     def close(self) -> None:
         """Stop writing. The hosts have ended, so no writer waits for a reader that has opened its FIFO."""
-        self._ended.set()
+        self._end_event.set()
 
     def _write(self, stream: "_Stream") -> None:
+        """Write a channel epoch by epoch, until the job has ended or the data cannot be read."""
         try:
-            while stream.write_epoch(self._ended):
+            while stream.write_epoch(self._end_event):
                 pass
         except (TransferError, FileNotFoundError) as error:  # FileNotFoundError: the job's folder was deleted
-            with self._failing:
-                if self._ended.is_set() or self.failure:
+            with self._failure_lock:
+                if self._end_event.is_set() or self.failure:
                     return
                 self.failure = str(error)
             self._on_failure()
@@ -96,7 +97,7 @@ class _Stream:
 
         A reader that closes the FIFO early skips the rest of this epoch.
         """
-        fifo = _opened(self._path, ended)
+        fifo = _opened_fifo(self._path, ended)
         if fifo is None:
             return False
         try:
@@ -154,7 +155,7 @@ def epoch_order(channel: Channel, order: Sequence[Item], epoch: int, host: int, 
     return shuffled[host::hosts] if channel.sharded else shuffled
 
 
-def _listed(s3: Any, channel: Channel) -> list[Item]:
+def _items_of_channel(s3: Any, channel: Channel) -> list[Item]:
     try:
         return list(items(s3, channel))
     except (ClientError, BotoCoreError, ValueError, LookupError, TypeError) as error:
@@ -162,7 +163,7 @@ def _listed(s3: Any, channel: Channel) -> list[Item]:
         raise TransferError(message) from error
 
 
-def _opened(path: Path, ended: threading.Event) -> int | None:
+def _opened_fifo(path: Path, ended: threading.Event) -> int | None:
     """Return the FIFO's descriptor after a reader has opened it, or None after the job has ended.
 
     The FIFO is opened repeatedly without blocking, because a blocking open would keep this thread forever without a
@@ -191,5 +192,5 @@ def _wait_until_read(fifo: int, ended: threading.Event) -> None:
 
 def _unread_bytes(fifo: int) -> int:
     """Return the number of unread bytes in a pipe (pipe(7): FIONREAD)."""
-    answer = fcntl.ioctl(fifo, termios.FIONREAD, b"\0" * 4)
-    return int.from_bytes(answer, sys.byteorder)
+    count_bytes = fcntl.ioctl(fifo, termios.FIONREAD, b"\0" * 4)
+    return int.from_bytes(count_bytes, sys.byteorder)

@@ -47,7 +47,8 @@ def _part(number: int, values: Mapping[str, Any], name: str) -> S3Uri | bytes:
     value = values[name]
     if name.endswith(_REFERENCE):
         return S3Uri.parse(str(value))
-    return (value if isinstance(value, str) else json.dumps(value)).encode()
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text.encode()
 
 
 def recordio(size: int) -> tuple[bytes, bytes]:

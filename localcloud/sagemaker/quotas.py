@@ -34,19 +34,19 @@ def check(
     Raises:
         ResourceLimitExceeded: If the job needs more instances than are available.
     """
-    running = [job for job in list(jobs) if not job.progress.is_final]
-    same_kind = [job for job in running if job.is_spot == _is_spot(request)]
-    used, used_of_kind = _instances(running), _instances(same_kind)
+    running_jobs = [job for job in list(jobs) if not job.progress.is_final]
+    same_kind = [job for job in running_jobs if job.is_spot == _is_spot(request)]
+    instances, instances_of_kind = _instances(running_jobs), _instances(same_kind)
     for kind, requested in Counter(host.instance_type for host in hosts(request)).items():
         name = quota_name(kind, spot=_is_spot(request))
         planned = cloud.faults.quota(region, kind)
-        if planned is not None and used[kind] + requested > planned:
+        if planned is not None and instances[kind] + requested > planned:
             cloud.faults.record_refusal(region, kind)
-            raise _refusal(name, planned, used[kind], requested)
+            raise _refusal(name, planned, instances[kind], requested)
         quota = training_quotas().get(name)
         limit = int(cloud.limits.value(account, region, quota)) if quota and planned is None else None
-        if limit is not None and used_of_kind[kind] + requested > limit:
-            raise _refusal(name, limit, used_of_kind[kind], requested)
+        if limit is not None and instances_of_kind[kind] + requested > limit:
+            raise _refusal(name, limit, instances_of_kind[kind], requested)
 
 
 def _is_spot(request: Mapping[str, Any]) -> bool:

@@ -55,11 +55,11 @@ def is_connected(target: str, account: str, region: str) -> bool:
     job = sagemaker_backends[account][region].training_jobs.get(match["job"]) if match else None
     if match is None or job is None:
         return False
-    described = job.response_object
-    is_enabled = (described.get("RemoteDebugConfig") or {}).get("EnableRemoteDebug", False)
-    has_host = int(match["host"]) <= described["ResourceConfig"]["InstanceCount"]
-    runs = described["SecondaryStatus"] == "Training" and not described["EnableNetworkIsolation"]
-    return bool(is_enabled and has_host and runs and _agent_may_connect(described["RoleArn"]))
+    description = job.response_object
+    is_enabled = (description.get("RemoteDebugConfig") or {}).get("EnableRemoteDebug", False)
+    has_host = int(match["host"]) <= description["ResourceConfig"]["InstanceCount"]
+    runs = description["SecondaryStatus"] == "Training" and not description["EnableNetworkIsolation"]
+    return bool(is_enabled and has_host and runs and _agent_may_connect(description["RoleArn"]))
 
 
 def _agent_may_connect(role: str) -> bool:

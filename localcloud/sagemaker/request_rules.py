@@ -72,8 +72,8 @@ def _check_left_out(request: Mapping[str, Any]) -> None:
             _refuse(f"{name} is not supported by localcloud; remove it")
     for channel in request.get("InputDataConfig") or []:
         source = channel["DataSource"].get("S3DataSource") or {}
-        mounted = channel["DataSource"].get("FileSystemDataSource")
-        if not mounted and source.get("S3DataType") not in _DATA_TYPES:
+        file_system = channel["DataSource"].get("FileSystemDataSource")
+        if not file_system and source.get("S3DataType") not in _DATA_TYPES:
             _refuse(
                 f"channel {channel['ChannelName']}: localcloud reads only FileSystemDataSource, and S3DataSource of "
                 f"the types {', '.join(_DATA_TYPES)}"

@@ -1,31 +1,26 @@
 """Runs one training job from Starting to its end, in its own thread."""
 
-import dataclasses
 import errno
-import shutil
 import threading
 import time
 from collections.abc import Mapping
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from localcloud.credentials.arn import account_of_arn
-from localcloud.ecr.process_images import ProcessImage
 from localcloud.faults.plan import Stub
-from localcloud.log_streams import LogStream, ensure_group
-from localcloud.sagemaker import file_systems, transfer
+from localcloud.log_streams import ensure_group
+from localcloud.sagemaker import transfer
 from localcloud.sagemaker.algorithms import published
-from localcloud.sagemaker.cluster import TrainingHosts, host_environment, log_streams
-from localcloud.sagemaker.file_systems import Mounted
+from localcloud.sagemaker.cluster import TrainingHosts, log_streams
+from localcloud.sagemaker.containers import Containers
 from localcloud.sagemaker.host_capacity import HostCapacity
 from localcloud.sagemaker.hosts import HostNetwork
-from localcloud.sagemaker.hosts.names import needs_names, ports, with_names
 from localcloud.sagemaker.job import TrainingJob, now
+from localcloud.sagemaker.job_files import JobFiles
 from localcloud.sagemaker.metrics import Metrics, to_cloudwatch
-from localcloud.sagemaker.opt_ml import FAILURE_CHARACTERS, OptMl, algorithm_error
+from localcloud.sagemaker.opt_ml import FAILURE_CHARACTERS, algorithm_error
 from localcloud.sagemaker.pipe import Pipes
-from localcloud.sagemaker.request import S3Uri, channels, hosts
 from localcloud.sagemaker.spot_instances import LOOK_SECONDS, InterruptionError, SpotInstances, WaitExceededError
 from localcloud.sagemaker.status import NO_INSTANCES
 from localcloud.sagemaker.training_plans import TrainingPlans
@@ -37,11 +32,6 @@ LOG_GROUP = "/aws/sagemaker/TrainingJobs"
 INTERNAL_ERROR = "InternalServerError: We encountered an internal error. Please try again."
 """FailureReason of a job that failed because of SageMaker itself."""
 
-_NO_OPT_ML = (
-    "localcloud runs a program without a container, so its folder /opt/ml is that of the variable SAGEMAKER_BASE_DIR. "
-    "The command of this job names /opt/ml itself, as that of ModelTrainer.train() of the SageMaker SDK does; submit "
-    "the trainer with traingrid."
-)
 _DISK_FULL = "ClientError: Artifact upload failed:Insufficient disk space"
 """FailureReason of a job without room for its results: SageMaker's words for a channel that does not fit
 (https://github.com/aws/sagemaker-python-sdk/issues/128), here with the other step that copies."""
@@ -53,8 +43,6 @@ NO_CAPACITY = (
 ENDED_PLAN = "InsufficientCapacityError: the training plan has ended before the job could start"
 """FailureReason of a job that waited for a training plan. AWS documents the error's name, and that it follows after two
 days of waiting (https://docs.aws.amazon.com/sagemaker/latest/dg/training-plan-utilization-for-training-jobs.html)."""
-
-_OF_THE_NETWORK = ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 
 
 class Runner:
@@ -74,10 +62,7 @@ class Runner:
         self._capacity = capacity
         self._plans = plans
         self._spot = SpotInstances(job, cloud.faults)
-        self._hosts = hosts(job.request)
-        self._channels = channels(job.request)
-        self._folder: Path = cloud.data_dir / "training" / job.region / job.name
-        self._opt_ml = {host.name: OptMl(self._folder / host.name / "opt-ml") for host in self._hosts}
+        self._files = JobFiles(cloud, job)
         specification = job.specification
         definitions = specification.get("MetricDefinitions") or published.metric_definitions(
             specification.get("TrainingImage", "")
@@ -87,7 +72,7 @@ class Runner:
         self._pipes: Pipes | None = None
         self._overtime = ""
         self._pretended_seconds = 0.0
-        self._abandoned = False
+        self._is_abandoned = False
         self._thread = threading.Thread(target=self._run, name=f"training-{job.name}", daemon=True)
 
     def start(self) -> None:
@@ -110,7 +95,7 @@ class Runner:
 
     def abandon(self) -> None:
         """Kill all processes and keep the job's status, because the server stops."""
-        self._abandoned = True
+        self._is_abandoned = True
         self.job.stop_requested.set()
         if self._cluster:
             self._cluster.kill()
@@ -118,6 +103,7 @@ class Runner:
             self._thread.join()
 
     def _run(self) -> None:
+        """Run the job, and record the end that an error stands for."""
         try:
             self._run_job()
         except transfer.TransferInterruptedError:
@@ -137,7 +123,7 @@ class Runner:
             if not self.job.progress.is_final:  # a defect of localcloud: the traceback is on stderr, the job must end
                 self._fail(INTERNAL_ERROR)
             if not self._cloud.settings.keep_training_folders:
-                shutil.rmtree(self._folder, ignore_errors=True)
+                self._files.remove()
 
     def _run_job(self) -> None:
         self._wait_for_spot_capacity()
@@ -190,33 +176,35 @@ class Runner:
             self._pretend(self._stub)
             return
         # Pending: "waiting for compute capacity" (botocore's service model, DescribeTrainingJobResponse).
-        with self._capacity.held(len(self._hosts), self.job.stop_requested) as has_capacity:
+        with self._capacity.held(len(self._files.hosts), self.job.stop_requested) as has_capacity:
             if has_capacity:
                 self._run_on_hosts()
             else:
                 raise transfer.TransferInterruptedError
 
     def _run_on_hosts(self) -> None:
-        environment = self._environment()
+        """Download, train and upload on this machine's processes."""
+        containers = Containers(self._cloud, self.job, self._files)
+        environment = containers.platform_environment()
         s3 = transfer.s3_client(environment)
         self.job.start_instances()
         # The limits include all runs: with RetryStrategy, they are "the maximum time for all of the attempts in total"
         # (API reference, StoppingCondition), which does not mention interruptions.
         runtime_ends = time.monotonic() + self.job.max_runtime_seconds - self.job.instance_seconds
-        self._prepare(s3)
+        self._prepare(containers, s3)
         self._step("Training")
         try:
-            self._train(self._containers(environment), s3, runtime_ends)
+            self._train(containers, containers.environment(environment), s3, runtime_ends)
         except OSError as error:
             self._fail(algorithm_error(f"the container could not be started: {error}", 127))
             return
-        if not self._abandoned:
+        if not self._is_abandoned:
             self._upload(s3, environment)
             self._conclude()
 
     def _wait_for_instances(self) -> None:
         """Fail after some time if the fault plan has no instances for this job."""
-        types = {host.instance_type for host in self._hosts}
+        types = {host.instance_type for host in self._files.hosts}
         waits = (self._cloud.faults.no_capacity(self.job.region, instance_type) for instance_type in sorted(types))
         seconds = next((seconds for seconds in waits if seconds is not None), None)
         if seconds is not None:
@@ -246,79 +234,34 @@ class Runner:
     def _pass(self, seconds: float) -> None:
         """Wait, unless the job is being stopped or loses its instances."""
         until = time.monotonic() + seconds
-        while (left := until - time.monotonic()) > 0:
-            if self.job.stop_requested.wait(min(left, LOOK_SECONDS) if self.job.is_spot else left):
+        while (remaining_seconds := until - time.monotonic()) > 0:
+            if self.job.stop_requested.wait(
+                min(remaining_seconds, LOOK_SECONDS) if self.job.is_spot else remaining_seconds
+            ):
                 raise transfer.TransferInterruptedError
             if self._spot.lost.is_set():
                 raise transfer.TransferInterruptedError
             if time.monotonic() >= self._spot.deadline:
                 raise WaitExceededError
 
-    def _environment(self) -> dict[str, str]:
-        """Return the environment variables that all containers share."""
-        request = self.job.request
-        specification = self.job.specification
-        image = published.resolve(self.job.account, specification["TrainingImage"])
-        entry_point = specification.get("ContainerEntrypoint") or image.command
-        command = (*entry_point, *(specification.get("ContainerArguments") or ()))
-        if any("/opt/ml/" in part for part in command) and not Path("/opt/ml").exists():
-            raise transfer.TransferError(_NO_OPT_ML)
-        self._image = dataclasses.replace(image, command=command)
-        own = {
-            "TRAINING_JOB_NAME": self.job.name,
-            "TRAINING_JOB_ARN": self.job.arn,
-            "AWS_REGION": self.job.region,
-        }
-        extra = {**self._image.environment, **own, **(request.get("Environment") or {})}
-        return dict(self._cloud.environment_for(self.job.region, request["RoleArn"], extra))
-
-    def _containers(self, environment: dict[str, str]) -> dict[str, str]:
-        """Return the containers' variables: network isolation removes AWS's address and the credentials.
-
-        SageMaker's developer guide, "Run Training and Inference Containers in Internet-Free Mode". Loopback sockets,
-        the only ones of this machine's processes, stay available for traffic between the hosts.
-        """
-        if not self.job.request.get("EnableNetworkIsolation"):
-            return environment
-        return {name: value for name, value in environment.items() if name not in _OF_THE_NETWORK}
-
-    def _prepare(self, s3: Any) -> None:
-        shutil.rmtree(self._folder, ignore_errors=True)  # may be left by a killed server with the same data_dir
-        for host in self._hosts:
-            self._opt_ml[host.name].prepare(self.job.request, self._image, host, self._hosts, self._channels)
-        downloader = transfer.Downloader(s3, lambda: self.job.stop_requested.is_set() or self._spot.lost.is_set())
-        checkpoints = self._checkpoints()
-        if self._channels or checkpoints:
+    def _prepare(self, containers: Containers, s3: Any) -> None:
+        self._files.create(containers.image)
+        if self._files.channels or self._files.checkpoints:
             self._step("Downloading")
-        self._pipes = Pipes(s3, self._channels, [opt_ml.base for opt_ml in self._opt_ml.values()])
-        for channel in (channel for channel in self._channels if not channel.piped):
-            folders = [opt_ml.base / "input/data" / channel.name for opt_ml in self._opt_ml.values()]
-            if channel.mounted:
-                place = self._cloud.data_dir, self.job.account, self.job.region
-                file_systems.mount(Mounted.of(channel.mounted), self.job.request, place, folders)
-            else:
-                downloader.channel(channel, folders)
-        if checkpoints:
-            for folder in checkpoints[1]:
-                downloader.prefix(checkpoints[0], folder)
+        self._pipes = Pipes(s3, self._files.channels, self._files.bases)
+        self._files.download(s3, lambda: self.job.stop_requested.is_set() or self._spot.lost.is_set())
 
-    def _checkpoints(self) -> tuple[S3Uri, list[Path]] | None:
-        config = self.job.request.get("CheckpointConfig")
-        if not config:
-            return None
-        local = config.get("LocalPath", "/opt/ml/checkpoints")
-        return S3Uri.parse(config["S3Uri"]), [opt_ml.path(local) for opt_ml in self._opt_ml.values()]
-
-    def _train(self, environment: dict[str, str], s3: Any, runtime_ends: float) -> None:
+    def _train(self, containers: Containers, environment: dict[str, str], s3: Any, runtime_ends: float) -> None:
+        """Run the containers until all have ended, while checkpoints are copied and channels are streamed."""
         ensure_group(self.job.account, self.job.region, LOG_GROUP)
-        logs = log_streams(self.job.account, self.job.region, LOG_GROUP, self.job.name, self._hosts)
-        checkpoints = self._checkpoints()
-        sync = transfer.CheckpointSync(s3, checkpoints[1], checkpoints[0]) if checkpoints else None
-        network = HostNetwork([host.name for host in self._hosts])
+        logs = log_streams(self.job.account, self.job.region, LOG_GROUP, self.job.name, self._files.hosts)
+        checkpoints = self._files.checkpoints
+        sync = transfer.CheckpointSync(s3, checkpoints.folders, checkpoints.uri) if checkpoints else None
+        network = HostNetwork([host.name for host in self._files.hosts])
         deadline = min(runtime_ends, self._spot.deadline)
         cluster = TrainingHosts(grace_seconds=self._cloud.settings.training_stop_grace_seconds, deadline=deadline)
         try:
-            self._start_hosts(cluster, environment, network, logs)
+            containers.start(cluster, environment, network, logs, self._metrics.read)
             self._cluster = cluster
             self._repeat_signals(cluster)
             if sync:
@@ -335,22 +278,8 @@ class Runner:
                 stream.flush()
         if sync:
             sync.finish()
-        if cluster.is_interrupted and not self._overtime and not self._abandoned:
+        if cluster.is_interrupted and not self._overtime and not self._is_abandoned:
             raise InterruptionError
-
-    def _start_hosts(
-        self, cluster: TrainingHosts, environment: dict[str, str], network: HostNetwork, logs: Mapping[str, LogStream]
-    ) -> None:
-        image, environment = self._with_names(environment)
-        for host in self._hosts:
-            folder = self._folder / host.name
-            variables = host_environment(environment, network, host, folder, self._opt_ml[host.name].base)
-
-            def output(line: str, stream: LogStream = logs[host.name]) -> None:
-                stream.write(line)
-                self._metrics.read(line)
-
-            cluster.start(host, image, variables, output)
 
     def _repeat_signals(self, cluster: TrainingHosts) -> None:
         """Stop the hosts if that was required before the cluster existed."""
@@ -358,16 +287,8 @@ class Runner:
             cluster.stop()
         if self._spot.lost.is_set():
             cluster.interrupt()
-        if self._abandoned:
+        if self._is_abandoned:
             cluster.kill()
-
-    def _with_names(self, environment: dict[str, str]) -> tuple[ProcessImage, dict[str, str]]:
-        """Return the image and variables of hosts that can connect to each other, if their launcher requires it."""
-        hosts = [host.name for host in self._hosts]
-        if not needs_names(self.job.request, hosts):
-            return self._image, environment
-        command = with_names(self._image.command, hosts, self._folder)
-        return dataclasses.replace(self._image, command=command), {**ports(), **environment}
 
     def _on_overtime(self, runtime_ends: float) -> None:
         with self.job.lock:
@@ -380,12 +301,7 @@ class Runner:
         with self.job.lock:
             self._advance("Uploading")
             self.job.final_metrics = self._metrics.final()
-        transfer.check_output_key(environment, self.job.output_key)
-        bases = [opt_ml.base for opt_ml in self._opt_ml.values()]
-        transfer.upload_archive(s3, [base / "model" for base in bases], "model.tar.gz", self.job.output, self._folder)
-        transfer.upload_archive(
-            s3, [base / "output/data" for base in bases], "output.tar.gz", self.job.output, self._folder
-        )
+        self._files.upload(s3, environment)
 
     def _conclude(self) -> None:
         failure = self._cluster.first_failure if self._cluster else None
@@ -397,7 +313,7 @@ class Runner:
             self._fail(self._pipes.failure)
         elif failure:
             host, code = failure
-            self._fail(algorithm_error(self._opt_ml[host].failure(), code))
+            self._fail(algorithm_error(self._files.opt_ml[host].failure(), code))
         else:
             self._finish("Completed", has_artifacts=True)
 
@@ -414,13 +330,14 @@ class Runner:
             self._finish("Failed")
 
     def _finish(self, secondary: str, *, has_artifacts: bool = False) -> None:
-        if self._abandoned:
+        if self._is_abandoned:
             return
         with self.job.lock:
             self.job.has_artifacts = has_artifacts
-            self.job.ended_at = at = now()
-            self.job.end_instances(at)
-            self._advance(secondary, at)
+            ended_at = now()
+            self.job.ended_at = ended_at
+            self.job.end_instances(ended_at)
+            self._advance(secondary, ended_at)
 
     def _advance(self, secondary: str, at: datetime | None = None) -> None:
         self.job.progress.advance(secondary, at or now())

@@ -11,7 +11,7 @@ class Runners:
     def __init__(self) -> None:
         self._by_arn: dict[str, Runner] = {}
         self._lock = threading.Lock()
-        self._abandoned = False
+        self._is_abandoned = False
 
     def add(self, runner: Runner) -> None:
         """Make the runner of a new job findable, before the job is visible."""
@@ -21,7 +21,7 @@ class Runners:
     def start(self, runner: Runner) -> None:
         """Start a runner; while the server stops, its job stays in Starting."""
         with self._lock:
-            if not self._abandoned:
+            if not self._is_abandoned:
                 runner.start()
 
     def of(self, arn: str) -> Runner:
@@ -31,7 +31,7 @@ class Runners:
     def abandon_all(self) -> None:
         """End every runner when the server stops. Requests are still served meanwhile: no job starts from now on."""
         with self._lock:
-            self._abandoned = True
+            self._is_abandoned = True
             runners = list(self._by_arn.values())
         for runner in runners:
             runner.abandon()

@@ -38,21 +38,23 @@ def search(jobs: Sequence[TrainingJob], request: Mapping[str, Any]) -> tuple[lis
     filters = expression.get("Filters") or []
     combine = all if expression.get("Operator", "And") == "And" else any
     records = [{**job.response_object, "Tags": list(job.tags)} for job in jobs]
-    matching = [
+    matching_records = [
         record for record in records if not filters or combine(_passes(record, condition) for condition in filters)
     ]
     key = request.get("SortBy", "LastModifiedTime")
-    matching = [record for record in matching if _value(record, key) is not None]
-    matching.sort(
+    matching_records = [record for record in matching_records if _value(record, key) is not None]
+    matching_records.sort(
         key=lambda record: _value(record, key), reverse=request.get("SortOrder", "Descending") == "Descending"
     )
-    start, size = int(request.get("NextToken") or 0), int(request.get("MaxResults") or PAGE)
+    start = int(request.get("NextToken") or 0)
+    size = int(request.get("MaxResults") or PAGE)
     end = start + size
-    return matching[start:end], str(end) if end < len(matching) else None
+    return matching_records[start:end], str(end) if end < len(matching_records) else None
 
 
 def _passes(record: Mapping[str, Any], condition: Mapping[str, Any]) -> bool:
-    value, text = _value(record, condition["Name"]), str(condition.get("Value", ""))
+    value = _value(record, condition["Name"])
+    text = str(condition.get("Value", ""))
     kind = condition.get("Operator", "Equals")
     if kind in ("Exists", "NotExists"):
         return bool((value is not None) == (kind == "Exists"))

@@ -79,14 +79,14 @@ class SpotInstances:
         if not self._job.is_spot:
             yield
             return
-        ended = threading.Event()
-        arguments = (ended, on_loss)
+        end_event = threading.Event()
+        arguments = (end_event, on_loss)
         watch = threading.Thread(target=self._watch, args=arguments, name=f"spot-{self._job.name}", daemon=True)
         watch.start()
         try:
             yield
         finally:
-            ended.set()
+            end_event.set()
             watch.join()
 
     def _watch(self, ended: threading.Event, on_loss: Callable[[], None]) -> None:

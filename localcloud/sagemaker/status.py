@@ -88,8 +88,8 @@ class Progress:
     @property
     def changed_at(self) -> datetime:
         """Return the time of the last change."""
-        last = self.transitions[-1]
-        at: datetime = last.get("EndTime", last["StartTime"])
+        last_transition = self.transitions[-1]
+        at: datetime = last_transition.get("EndTime", last_transition["StartTime"])
         return at
 
     def advance(self, secondary: str, at: datetime) -> None:

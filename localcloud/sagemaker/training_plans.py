@@ -73,7 +73,9 @@ class Plan(BaseModel):
         if self.failed:
             return "Failed"
         now = datetime.now(UTC)
-        return "Scheduled" if now < self.starts_at else "Active" if now < self.ends_at else "Expired"
+        if now < self.starts_at:
+            return "Scheduled"
+        return "Active" if now < self.ends_at else "Expired"
 
 
 class TrainingPlans:
@@ -104,7 +106,7 @@ class TrainingPlans:
 
     def described(self, plan: Plan) -> dict[str, Any]:
         """Return a plan as ListTrainingPlans and DescribeTrainingPlan describe it."""
-        used = self._capacities[plan.arn].in_use
+        instances_in_use = self._capacities[plan.arn].in_use
         hours = int((plan.ends_at - plan.starts_at).total_seconds() // 3600)
         capacity = {
             "ReservedCapacityArn": plan.arn.replace(":training-plan/", ":reserved-capacity/"),
@@ -124,8 +126,8 @@ class TrainingPlans:
             "StartTime": plan.starts_at,
             "EndTime": plan.ends_at,
             "TotalInstanceCount": plan.instances,
-            "AvailableInstanceCount": plan.instances - used if plan.status == "Active" else 0,
-            "InUseInstanceCount": used,
+            "AvailableInstanceCount": plan.instances - instances_in_use if plan.status == "Active" else 0,
+            "InUseInstanceCount": instances_in_use,
             "TargetResources": [plan.target],
             "ReservedCapacitySummaries": [capacity],
         }
@@ -146,7 +148,8 @@ class TrainingPlans:
         summaries = [summary for summary in summaries if (not before or summary["StartTime"] < before)]
         order = request.get("SortBy", "TrainingPlanName")
         summaries.sort(key=lambda summary: summary[order], reverse=request.get("SortOrder") == "Descending")
-        start, size = int(token), int(request.get("MaxResults") or _LISTED)
+        start = int(token)
+        size = int(request.get("MaxResults") or _LISTED)
         more = {"NextToken": str(start + size)} if start + size < len(summaries) else {}
         return {"TrainingPlanSummaries": summaries[start : start + size], **more}
 
@@ -168,8 +171,8 @@ class TrainingPlans:
         plan = self.find(arn)
         if plan is None or (plan.owner, plan.region) != (owner, region):
             raise AWSValidationException(f"Training plan {arn} does not exist in this account and Region")
-        for refused in _refusals(plan, request, resources):
-            raise AWSValidationException(f"Invalid TrainingPlanArn {arn}. {refused}")
+        for refusal in _refusals(plan, request, resources):
+            raise AWSValidationException(f"Invalid TrainingPlanArn {arn}. {refusal}")
 
     @contextmanager
     def held(self, request: Mapping[str, Any], given_up: threading.Event) -> Iterator[bool]:

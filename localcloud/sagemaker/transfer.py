@@ -206,8 +206,8 @@ class CheckpointSync:
 
     def __init__(self, s3: Any, folders: Sequence[Path], target: S3Uri) -> None:
         self._s3, self._folders, self._target = s3, folders, target
-        self._seen: dict[Path, tuple[int, int]] = {}
-        self._end = threading.Event()
+        self._uploaded_versions: dict[Path, tuple[int, int]] = {}
+        self._end_event = threading.Event()
         self._thread = threading.Thread(target=self._run, name="checkpoints", daemon=True)
         self._remember()
 
@@ -217,22 +217,22 @@ class CheckpointSync:
 
     def finish(self) -> None:
         """Copy the remaining files and end."""
-        self._end.set()
+        self._end_event.set()
         self._thread.join()
 
     def _run(self) -> None:
-        ended = False
-        while not ended:
-            ended = self._end.wait(CHECKPOINT_SECONDS)
-            for path, folder in self._changed():
+        is_last = False
+        while not is_last:
+            is_last = self._end_event.wait(CHECKPOINT_SECONDS)
+            for path, folder in self._changed_files():
                 self._put(path, folder)
 
     def _remember(self) -> None:
         """Mark downloaded files as seen, because they need not be uploaded."""
-        for _ in self._changed():
+        for _ in self._changed_files():
             continue
 
-    def _changed(self) -> Iterator[tuple[Path, Path]]:
+    def _changed_files(self) -> Iterator[tuple[Path, Path]]:
         for folder in self._folders:
             for path in sorted(folder.rglob("*")):
                 try:
@@ -240,20 +240,27 @@ class CheckpointSync:
                 except FileNotFoundError:  # replaced in the meantime
                     continue
                 state = (stat.st_mtime_ns, stat.st_size)
-                if path.is_file() and not path.name.endswith((_COPYING, _COPIED)) and self._seen.get(path) != state:
-                    self._seen[path] = state
+                if (
+                    path.is_file()
+                    and not path.name.endswith((_COPYING, _COPIED))
+                    and self._uploaded_versions.get(path) != state
+                ):
+                    self._uploaded_versions[path] = state
                     yield path, folder
 
     def _put(self, path: Path, folder: Path) -> None:
         place = self._target.child(path.relative_to(folder).as_posix())
-        copying, copied = (path.with_name(path.name + suffix) for suffix in (_COPYING, _COPIED))
+        copying = path.with_name(path.name + _COPYING)
+        copied = path.with_name(path.name + _COPIED)
         try:
             copied.unlink(missing_ok=True)
             copying.touch()
             self._s3.upload_file(os.fspath(path), place.bucket, place.key)
             copied.touch()
         except (ClientError, BotoCoreError, S3UploadFailedError, OSError):
-            self._seen.pop(path, None)  # retried at the next interval; in SageMaker, training also continues
+            self._uploaded_versions.pop(
+                path, None
+            )  # retried at the next interval; in SageMaker, training also continues
         finally:
             with suppress(OSError):  # the training may have renamed or deleted the folder
                 copying.unlink(missing_ok=True)

@@ -146,10 +146,10 @@ def grant(server: Running, quota_value: Mapping[str, object]) -> list[str]:
         LifecycleError: If the server refuses the grant.
     """
     try:
-        answer = ask(server.endpoint, server.secret, "/localcloud/quotas", json.dumps(quota_value).encode())
+        reply = ask(server.endpoint, server.secret, "/localcloud/quotas", json.dumps(quota_value).encode())
     except urllib.error.HTTPError as error:
         raise LifecycleError(error.read().decode().strip()) from error
-    return [str(line) for line in json.loads(answer)["granted"]]
+    return [str(line) for line in json.loads(reply)["granted"]]
 
 
 def export_lines(server: Running) -> str:
@@ -167,10 +167,10 @@ def _checkout() -> Path:
 
 def _answers(server: Running) -> bool:
     try:
-        answer = json.loads(ask(server.endpoint, server.secret, "/localcloud/status", timeout=_ANSWER_SECONDS))
+        reply = json.loads(ask(server.endpoint, server.secret, "/localcloud/status", timeout=_ANSWER_SECONDS))
     except (OSError, ValueError):
         return False
-    return bool(answer.get("pid") == server.pid)
+    return bool(reply.get("pid") == server.pid)
 
 
 def _wait_until_it_answers(process: subprocess.Popen[bytes], folder: Path, log: Path, begin: int) -> Running:

@@ -26,5 +26,5 @@ def ask(endpoint: str, secret: str, path: str, body: bytes | None = None, *, tim
     SigV4Auth(Credentials(DUMMY_KEY, secret), _SERVICE, _REGION).add_auth(signed)
     request = urllib.request.Request(f"{endpoint}{path}", body, dict(signed.headers.items()))  # noqa: S310 - loopback only
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(request, timeout=timeout) as answer:
-        return bytes(answer.read())
+    with opener.open(request, timeout=timeout) as reply:
+        return bytes(reply.read())

@@ -45,12 +45,12 @@ def main(arguments: list[str]) -> int:
         Exit status: 1 if no server runs in the folder.
     """
     folder, cluster_arn = arguments
-    running = read_state(Path(folder))
-    if running is None:
+    server = read_state(Path(folder))
+    if server is None:
         print(f"No local AWS runs in {folder}.", file=sys.stderr)
         return 1
     expiry = (datetime.now(UTC) + _VALID).strftime("%Y-%m-%dT%H:%M:%SZ")
-    status = {"token": token(running, cluster_arn), "expirationTimestamp": expiry}
+    status = {"token": token(server, cluster_arn), "expirationTimestamp": expiry}
     print(json.dumps({"kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v1", "status": status}))
     return 0
 

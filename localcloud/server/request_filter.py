@@ -52,18 +52,18 @@ class RequestFilter:
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         """Answer, refuse or forward one request."""
-        if refused := _refuse_page(environ):
-            return refused(environ, start_response)
+        if response := _refuse_page(environ):
+            return response(environ, start_response)
         path = environ.get("PATH_INFO", "")
         signature = signature_of(environ)
-        if not path.startswith(_WITH_A_TOKEN) and (refused := _not_ours(environ, signature)):
-            return refused(environ, start_response)
+        if not path.startswith(_WITH_A_TOKEN) and (response := _not_ours(environ, signature)):
+            return response(environ, start_response)
         if path.startswith("/localcloud/"):
             return self._page(path, environ, signature)(environ, start_response)
         try:
             return self._forward(environ, start_response, signature)
         except NotImplementedError as error:  # raised by moto for an operation that it lacks
-            return _unknown(environ, signature, error)(environ, start_response)
+            return _invalid_action(environ, signature, error)(environ, start_response)
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
@@ -83,8 +83,8 @@ class RequestFilter:
         if status.startswith(_NO_ROUTE) and dict(headers).get("Content-Type", "").startswith("text/html"):
             answer = list(answer)
             if b"".join(answer).startswith(_PAGE):  # HeadBucket's 404 has the same content type, but no body
-                read = buffered({**environ, "wsgi.input": io.BytesIO(), "CONTENT_LENGTH": ""})
-                call = read_call(signature.service, read) if signature else None
+                buffered_request = buffered({**environ, "wsgi.input": io.BytesIO(), "CONTENT_LENGTH": ""})
+                call = read_call(signature.service, buffered_request) if signature else None
                 message = f"The operation {call.action if call else environ['PATH_INFO']} has not been implemented"
                 raise NotImplementedError(message)
         start_response(*started[-1])
@@ -111,16 +111,17 @@ def _json(value: Any) -> Response:
 
 def _refuse_page(environ: dict[str, Any]) -> Response | None:
     """Refuse a request that a web page can send: it has a browser's header, or a foreign host name."""
-    if header := next((name for name in _OF_BROWSERS if name in environ), None):
+    header = next((name for name in _OF_BROWSERS if name in environ), None)
+    if header:
         name = header.removeprefix("HTTP_").replace("_", "-").title()
         message = f"localcloud refuses requests of browsers: this request has the header {name}. Use an AWS client."
-    elif not (own := _OWN_NAMES.fullmatch(host := environ.get("HTTP_HOST", ""))) or (
-        own["port"] != environ["SERVER_PORT"]
-    ):
-        port = environ["SERVER_PORT"]
-        message = f"localcloud answers only at 127.0.0.1:{port} and localhost:{port}; the request's host is {host!r}."
-    else:
+        return refusal(environ, HTTPStatus.FORBIDDEN, "AccessDeniedException", message, "")
+    host = environ.get("HTTP_HOST", "")
+    port = environ["SERVER_PORT"]
+    match = _OWN_NAMES.fullmatch(host)
+    if match and match["port"] == port:
         return None
+    message = f"localcloud answers only at 127.0.0.1:{port} and localhost:{port}; the request's host is {host!r}."
     return refusal(environ, HTTPStatus.FORBIDDEN, "AccessDeniedException", message, "")
 
 
@@ -164,7 +165,7 @@ def _disk_full(environ: dict[str, Any], signature: Signature | None, error: OSEr
     return refusal(environ, HTTPStatus.INSUFFICIENT_STORAGE, "InsufficientStorage", message, service)
 
 
-def _unknown(environ: dict[str, Any], signature: Signature | None, error: NotImplementedError) -> Response:
+def _invalid_action(environ: dict[str, Any], signature: Signature | None, error: NotImplementedError) -> Response:
     """Return InvalidAction, HTTP 400 (AWS, "Common errors"), because SDKs would retry a 500."""
     return refusal(
         environ,

@@ -65,13 +65,13 @@ class Record:
         self._entries: list[dict[str, Any]] = []
         self._lock = threading.Lock()
         self._file: io.FileIO | None = None
-        self._unwritten = b""
+        self._unwritten_bytes = b""
 
     def begin(self) -> None:
         """Start an empty record; the previous server's record becomes `record.previous.jsonl`."""
         with self._lock:
             self._entries.clear()
-            self._unwritten = b""
+            self._unwritten_bytes = b""
             if self._path.exists():
                 self._path.replace(self._path.with_suffix(".previous.jsonl"))
             self._file = io.FileIO(self._path, "a")  # unbuffered: each line is written at once
@@ -96,9 +96,9 @@ class Record:
             if free < _RESERVE_BYTES:
                 message = f"only {free // 2**20} MiB are free in {self._path.parent}"
                 raise RecordError(message)
-            if self._unwritten:
+            if self._unwritten_bytes:
                 self._write()
-            if self._unwritten:
+            if self._unwritten_bytes:
                 message = f"{self._path} cannot be written"
                 raise RecordError(message)
 
@@ -108,19 +108,19 @@ class Record:
         An entry that cannot be written despite the earlier check is written before the next call is accepted.
         """
         with self._lock:
-            numbered = {"seq": len(self._entries) + 1, "time": time.time(), **entry}
-            self._entries.append(numbered)
-            self._unwritten += json.dumps(numbered, default=str).encode() + b"\n"
+            numbered_entry = {"seq": len(self._entries) + 1, "time": time.time(), **entry}
+            self._entries.append(numbered_entry)
+            self._unwritten_bytes += json.dumps(numbered_entry, default=str).encode() + b"\n"
             self._write()
 
     def _write(self) -> None:
-        while self._file and self._unwritten:
+        while self._file and self._unwritten_bytes:
             try:
-                count = self._file.write(self._unwritten)
+                count = self._file.write(self._unwritten_bytes)
             except OSError as error:
                 print(f"localcloud cannot write {self._path}: {error.strerror}", file=sys.stderr, flush=True)
                 return
-            self._unwritten = self._unwritten[count:]
+            self._unwritten_bytes = self._unwritten_bytes[count:]
 
     def entries(self, service: str | None = None, action: str | None = None, *, after: int = 0) -> list[dict[str, Any]]:
         """Return the entries so far, oldest first.
@@ -131,8 +131,8 @@ class Record:
             after: Only entries with a higher `seq`.
         """
         with self._lock:
-            chosen = self._entries[after:]
-        return [entry for entry in chosen if service in (None, entry["service"]) and action in (None, entry["action"])]
+            entries = self._entries[after:]
+        return [entry for entry in entries if service in (None, entry["service"]) and action in (None, entry["action"])]
 
 
 class Recorder:
@@ -188,7 +188,11 @@ def buffered(environ: dict[str, Any]) -> Request:
     """Return the whole request; the application can read the body again."""
     length = environ.get("CONTENT_LENGTH")
     stream = environ["wsgi.input"]
-    body = stream.read(int(length)) if length else stream.read() if environ.get("wsgi.input_terminated") else b""
+    body = b""
+    if length:
+        body = stream.read(int(length))
+    elif environ.get("wsgi.input_terminated"):
+        body = stream.read()
     environ["wsgi.input"] = io.BytesIO(body)
     return Request(
         method=environ["REQUEST_METHOD"],
@@ -225,10 +229,11 @@ def _short_json(body: bytes) -> Any:
 def _without_secrets(value: Any) -> Any:
     if isinstance(value, dict):
         secure = value.get("Type") == "SecureString"  # of SSM's PutParameter
-        return {
-            key: _REDACTED if _SECRETS.fullmatch(str(key)) or (secure and key == "Value") else _without_secrets(item)
-            for key, item in value.items()
-        }
+
+        def is_secret(key: object) -> bool:
+            return bool(_SECRETS.fullmatch(str(key))) or (secure and key == "Value")
+
+        return {key: _REDACTED if is_secret(key) else _without_secrets(item) for key, item in value.items()}
     if isinstance(value, str):
         return _ADDRESS.sub(rf"\1{_REDACTED}", value)
     return [_without_secrets(item) for item in value] if isinstance(value, list | tuple) else value

@@ -132,14 +132,14 @@ def _matches(pattern: str, value: str) -> bool:
 
 
 def _failed(value: Any, path: str, rule: str) -> str:
-    return f"Value '{_shown(value)}' at '{path}' failed to satisfy constraint: {rule}"
+    return f"Value '{_value_text(value)}' at '{path}' failed to satisfy constraint: {rule}"
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key}={_shown(member)}" for key, member in value.items()) + "}"
+        return "{" + ", ".join(f"{key}={_value_text(member)}" for key, member in value.items()) + "}"
     if isinstance(value, list):
-        return "[" + ", ".join(_shown(member) for member in value) + "]"
+        return "[" + ", ".join(_value_text(member) for member in value) + "]"
     return str(value)
 
 

@@ -52,11 +52,13 @@ def flaw_of(environ: dict[str, Any], signature: Signature, credentials: Credenti
     if signature.version == 2:
         return _flaw_of_version_2(environ, signature, credentials, query)
     parameters = {name: values[0] for name, values in query.items()} if signature.presigned else {}
-    stated = parameters.get("X-Amz-Date") or environ.get("HTTP_X_AMZ_DATE") or _long_date(environ.get("HTTP_DATE", ""))
+    request_time = (
+        parameters.get("X-Amz-Date") or environ.get("HTTP_X_AMZ_DATE") or _long_date(environ.get("HTTP_DATE", ""))
+    )
     # A presigned call of STS is valid for 15 minutes, regardless of X-Amz-Expires:
     # https://github.com/kubernetes-sigs/aws-iam-authenticator/blob/master/pkg/token/token.go (requestPresignParam)
     expires = None if signature.service == "sts" else parameters.get("X-Amz-Expires")
-    if flaw := _time_flaw(stated, signature.date, expires):
+    if flaw := _time_flaw(request_time, signature.date, expires):
         return flaw
     token = parameters.get("X-Amz-Security-Token") if signature.presigned else environ.get("HTTP_X_AMZ_SECURITY_TOKEN")
     if not _is_same(token or "", credentials.token or ""):
@@ -65,7 +67,8 @@ def flaw_of(environ: dict[str, Any], signature: Signature, credentials: Credenti
     if payload is None:
         return "The provided 'x-amz-content-sha256' header does not match what was computed."
     request = _request(environ, {name: _header(environ, name) for name in signature.signed_headers})
-    request.params, request.context["timestamp"] = _pairs(environ.get("QUERY_STRING", "")), stated
+    request.params = _pairs(environ.get("QUERY_STRING", ""))
+    request.context["timestamp"] = request_time
     signer = _Version4(credentials, signature, payload)
     expected = signer.signature(signer.string_to_sign(request, signer.canonical_request(request)), request)
     return None if "host" in signature.signed_headers and _is_same(expected, signature.value) else _MISMATCH
@@ -136,13 +139,13 @@ def _time_flaw(stated: str, scope_date: str, expires: str | None) -> str | None:
 
 def _payload_hash(environ: dict[str, Any], signature: Signature) -> str | None:
     """Return the payload hash for the canonical request; None if the body differs from the signed one."""
-    stated = str(environ.get("HTTP_X_AMZ_CONTENT_SHA256", ""))
-    if signature.presigned and signature.service in _RAW_PATH_SERVICES and not stated:
+    stated_hash = str(environ.get("HTTP_X_AMZ_CONTENT_SHA256", ""))
+    if signature.presigned and signature.service in _RAW_PATH_SERVICES and not stated_hash:
         return UNSIGNED_PAYLOAD
-    if stated and not _HASH.fullmatch(stated):  # UNSIGNED-PAYLOAD and STREAMING-..., which only S3 accepts
-        return stated if signature.service in _RAW_PATH_SERVICES else None
+    if stated_hash and not _HASH.fullmatch(stated_hash):  # UNSIGNED-PAYLOAD and STREAMING-..., which only S3 accepts
+        return stated_hash if signature.service in _RAW_PATH_SERVICES else None
     computed = hashlib.sha256(buffered(environ).body).hexdigest()
-    return computed if stated in ("", computed) else None
+    return computed if stated_hash in ("", computed) else None
 
 
 def _request(environ: dict[str, Any], headers: dict[str, str]) -> Any:

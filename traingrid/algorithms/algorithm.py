@@ -132,16 +132,20 @@ class Algorithm:
         for name, value in use.hyperparameters.items():
             hyperparameter = by_name.get(self.aliases.get(name, name))
             if hyperparameter is None:
-                yield self._unknown(name, value, (*by_name, *self.aliases))
+                yield self._unknown_name_rule(name, value, (*by_name, *self.aliases))
             elif reason := hyperparameter.problem(value):
                 yield invalid(name, value, reason, f"Write {hyperparameter.allowed}.")
         for hyperparameter in self.hyperparameters:
             if hyperparameter.required and hyperparameter.name not in values:
                 yield missing(hyperparameter.name, f"{self.name} requires it", hyperparameter.allowed)
 
-    def _unknown(self, name: str, value: str, names: tuple[str, ...]) -> BrokenRule:
-        near = difflib.get_close_matches(name, names, n=1)
-        step = f"Did you mean {near[0]}?" if near else f"Remove it; the hyperparameters are {', '.join(names)}."
+    def _unknown_name_rule(self, name: str, value: str, names: tuple[str, ...]) -> BrokenRule:
+        similar_names = difflib.get_close_matches(name, names, n=1)
+        step = (
+            f"Did you mean {similar_names[0]}?"
+            if similar_names
+            else f"Remove it; the hyperparameters are {', '.join(names)}."
+        )
         return invalid(name, value, f"{self.name} has no hyperparameter of this name", step)
 
     def _check_channels(self, use: Use) -> Iterator[BrokenRule]:

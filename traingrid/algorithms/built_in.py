@@ -78,13 +78,14 @@ def _xgboost(version: str) -> Algorithm:
 def _image_algorithm(name: str) -> Algorithm:
     classifies = name == "image-classification"
     labels = "lst" if classifies else "annotation"
+    further_rules = images.CLASSIFICATION_RULES if classifies else ()
     return Algorithm(
         name=name,
         source=f"{_PAGES}/{'IC-Hyperparameter' if classifies else 'object-detection-api-config'}.html",
         hyperparameters=(*_hyperparameters("images", "1"), *_hyperparameters(name, "1")),
         channels=images.channels(labels),
         instance_families=images.GPU_FAMILIES,
-        rules=(partial(images.one_format, labels=labels), *(images.CLASSIFICATION_RULES if classifies else ())),
+        rules=(partial(images.one_format, labels=labels), *further_rules),
     )
 
 
@@ -92,9 +93,11 @@ def _hyperparameters(table: str, version: str) -> Iterator[Hyperparameter]:
     order = VERSIONS.get(table, (version,))
     for name, row in _tables()[table].items():
         values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}
-        since, until = values.pop("since", order[0]), values.pop("until", order[-1])
+        since = values.pop("since", order[0])
+        until = values.pop("until", order[-1])
         for first, choices in values.pop("more_choices", {}).items():
-            values["choices"] += tuple(choices) if order.index(first) <= order.index(version) else ()
+            if order.index(first) <= order.index(version):
+                values["choices"] += tuple(choices)
         if order.index(since) <= order.index(version) <= order.index(until):
             yield Hyperparameter(name=name, **values)
 
@@ -111,5 +114,6 @@ def is_known_image(uri: str) -> bool:
     """Return True if a URI is that of a known algorithm's image, in its registry of one Region."""
     registry, _, image = uri.partition("/")
     account, _, suffix = registry.partition(".dkr.ecr.")
-    algorithm, region = algorithm_of_image(image), suffix.removesuffix(".amazonaws.com")
+    algorithm = algorithm_of_image(image)
+    region = suffix.removesuffix(".amazonaws.com")
     return algorithm is not None and algorithm.registries.get(region) == account

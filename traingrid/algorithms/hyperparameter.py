@@ -56,8 +56,8 @@ class Hyperparameter:
         return "" if self._contains(number) else "out of range"
 
     def _choice_problem(self, value: str) -> str:
-        near = [choice for choice in self.choices if choice.lower() == value.lower()]
-        return f'must be spelled "{near[0]}"' if near else "not a valid value"
+        similar_choices = [choice for choice in self.choices if choice.lower() == value.lower()]
+        return f'must be spelled "{similar_choices[0]}"' if similar_choices else "not a valid value"
 
     def _contains(self, number: float) -> bool:
         low = -math.inf if self.least is None else self.least
@@ -69,10 +69,14 @@ class Hyperparameter:
         )
 
     def _range(self) -> str:
+        """Return the range as the end of a sentence; empty without limits."""
         above = "greater than" if "least" in self.excludes else "of at least"
         below = "less than" if "greatest" in self.excludes else "at most"
-        parts = [f"{above} {self.least:g}"] if self.least is not None else []
-        parts += [f"{below} {self.greatest:.10g}"] if self.greatest is not None else []
+        parts = []
+        if self.least is not None:
+            parts.append(f"{above} {self.least:g}")
+        if self.greatest is not None:
+            parts.append(f"{below} {self.greatest:.10g}")
         return f" {' and '.join(parts)}" if parts else ""
 
 

@@ -25,7 +25,8 @@ def channels(labels: str) -> dict[str, ChannelRule]:
     Args:
         labels: The ending of these channels: "lst" or "annotation".
     """
-    data, image = {"File": (RECORDIO, *IMAGES), "Pipe": (RECORDIO,)}, ChannelRule(content_types={"File": IMAGES})
+    data = {"File": (RECORDIO, *IMAGES), "Pipe": (RECORDIO,)}
+    image = ChannelRule(content_types={"File": IMAGES})
     required = ChannelRule(required=True, content_types=data)
     return {
         **dict.fromkeys(("train", "validation"), required),
@@ -36,7 +37,8 @@ def channels(labels: str) -> dict[str, ChannelRule]:
 
 def one_format(use: Use, labels: str) -> Iterator[BrokenRule]:
     """Yield the channels with another format than the channel train, and those that its format misses or excludes."""
-    train, validation = (use.channels[name].mime for name in ("train", "validation"))
+    train = use.channels["train"].mime
+    validation = use.channels["validation"].mime
     if (train == RECORDIO) != (validation == RECORDIO):
         reason = f"its format differs from that of the channel train, {train}"
         step = f"Write content_type {RECORDIO} for both channels, or an image type for both."

@@ -203,15 +203,15 @@ class Config:
         problems: list[HyperparameterProblem] = []
         for name, text in _without_aliases(texts).items():
             if name not in fields:
-                problems.append(_unknown(name, fields))
+                problems.append(_unknown_name_problem(name, fields))
                 continue
             try:
-                values[name] = _parsed(fields[name], text)
+                values[name] = _field_value(fields[name], text)
             except ValueError as error:
                 problems.append(HyperparameterProblem(name=name, given=text, reason=str(error)))
         if problems:
             raise HyperparameterError(problems)
-        config = cls(**values)  # type: ignore[arg-type]  # _parsed() returns values of the fields' types
+        config = cls(**values)  # type: ignore[arg-type]  # _field_value() returns values of the fields' types
         if problems := _contradictions(config, values):
             raise HyperparameterError(problems)
         if "warmup_epochs" not in values:  # so that a short training reaches its peak rate, too
@@ -278,7 +278,7 @@ def _without_aliases(texts: Mapping[str, str]) -> dict[str, str]:
     return values
 
 
-def _parsed(entry: dataclasses.Field[Any], text: str) -> object:
+def _field_value(entry: dataclasses.Field[Any], text: str) -> object:
     """Return the value of a field.
 
     Raises:
@@ -305,7 +305,7 @@ def _integer(text: str) -> int:
     return int(match[1] if match else text)
 
 
-def _unknown(name: str, names: Iterable[str]) -> HyperparameterProblem:
+def _unknown_name_problem(name: str, names: Iterable[str]) -> HyperparameterProblem:
     """Return the error for an unknown name, with the most similar known name."""
     known_names = list(names)
     nearest = difflib.get_close_matches(name, known_names, n=1, cutoff=0.5)
@@ -314,7 +314,8 @@ def _unknown(name: str, names: Iterable[str]) -> HyperparameterProblem:
 
 
 def _word(entry: dataclasses.Field[Any], text: str) -> str:
-    options, prefix = entry.metadata.get("options"), entry.metadata.get("prefix", "")
+    options = entry.metadata.get("options")
+    prefix = entry.metadata.get("prefix", "")
     if options and text not in options:
         raise ValueError(f"must be one of: {', '.join(options)}")
     if text and not text.startswith(prefix):

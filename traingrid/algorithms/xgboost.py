@@ -101,7 +101,8 @@ def _updaters(values: Mapping[str, str], version: str) -> Iterator[BrokenRule]:
         yield invalid("updater", unknown[0], "not a valid value", f"Write {one_of(updaters)}.")
         return
     linear, update = values.get("booster") == "gblinear", values.get("process_type") == "update"
-    allowed, condition = tuple(word for word in updaters if word not in _LINEAR_UPDATERS), "a booster of trees"
+    allowed = tuple(word for word in updaters if word not in _LINEAR_UPDATERS)
+    condition = "a booster of trees"
     if linear or update:
         allowed = _LINEAR_UPDATERS if linear else _UPDATES
         condition = "the booster gblinear" if linear else "the process_type update"

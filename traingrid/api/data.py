@@ -54,10 +54,8 @@ def upload_folder(
     files = list(files_below(folder)) if files is None else files
     if not files:
         raise UsageError(f"{folder} has no files.", "Give a folder with data.")
-    bucket, name = (
-        names.data_bucket(deployment.grid.name, deployment.account_of(region), region),
-        name or folder.resolve().name,
-    )
+    bucket = names.data_bucket(deployment.grid.name, deployment.account_of(region), region)
+    name = name or folder.resolve().name
     try:
         target = S3Uri.parse(f"s3://{bucket}/{name}")
     except ValueError as error:
@@ -164,11 +162,13 @@ def download_models(  # noqa: PLR0913  # one keyword for each option
 
 def _download(deployment: Deployment, submission: str, job: JobStatus, **options: Any) -> DownloadedModel:
     """Download the model of a job, with the parts of a cluster's other hosts."""
-    source, s3 = S3Uri.parse(job.artifact), client("s3", job.region, deployment.acting_role_in(job.region))
-    first = ModelDownload(s3=s3, submission=submission, source=source, **options)
-    model = first.run(job.index)
-    for host, part in (other_parts(s3, source) if TRAITS[job.backend].archives_each_host else {}).items():
-        replace(first, source=part, host=host, progress=ModelDownload.progress).run(job.index)
+    source = S3Uri.parse(job.artifact)
+    s3 = client("s3", job.region, deployment.acting_role_in(job.region))
+    download = ModelDownload(s3=s3, submission=submission, source=source, **options)
+    model = download.run(job.index)
+    parts = other_parts(s3, source) if TRAITS[job.backend].archives_each_host else {}
+    for host, part in parts.items():
+        replace(download, source=part, host=host, progress=ModelDownload.progress).run(job.index)
     return model
 
 

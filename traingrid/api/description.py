@@ -69,13 +69,17 @@ def describe(plane: ControlPlane, submission: str, index: int) -> JobDescription
         UsageError: The submission or the job does not exist.
     """
     status = plane.job(submission, index)
-    submission_item, item = plane.head(submission), plane.ledger.job(submission, index)
+    submission_item = plane.head(submission)
+    item = plane.ledger.job(submission, index)
     job = last_submitted_jobs(plane.storage, plane.deployment.manifest_bucket, submission_item, warn).get(index)
     failure = item.failure if item else ""
+    line = item.line if item else 0
+    if job:
+        line = job.line
     return JobDescription(
         status=status,
         manifest=submission_item.manifest,
-        line=job.line if job else item.line if item else 0,
+        line=line,
         fields=_set_fields(_as_trained(plane, job, status)) if job else {},
         attempts=tuple(attempt for _, attempt in sorted(item.attempts().items())) if item else (),
         failure=failure,

@@ -35,30 +35,32 @@ def with_full_ids(manifest: Path, content: bytes, deployment: Deployment) -> byt
     """
     if b"init_from" not in content:
         return content
-    short = [(row, match) for row in readable_rows(content) if (match := _short(row))]
+    short = [(row, match) for row in readable_rows(content) if (match := _short_form(row))]
     if not short:
         return content
     lines = content.splitlines(keepends=True)
-    submissions = _known(_place(manifest, short[0][0]), lambda: Ledger(deployment.table, deployment.grid.home))
+    submissions = _known_submissions(
+        _place_in_manifest(manifest, short[0][0]), lambda: Ledger(deployment.table, deployment.grid.home)
+    )
     for row, match in short:
         try:
             full = matching_id(match[1], submissions)
         except UsageError as error:
-            raise UsageError(f"{_place(manifest, row)}: {error.what}", error.next_step) from None
+            raise UsageError(f"{_place_in_manifest(manifest, row)}: {error.what}", error.next_step) from None
         lines[row.number - 1] = with_value(lines, row, "init_from", f"{full}/{match[2]}")
     return b"".join(lines)
 
 
-def _short(row: Row) -> re.Match[str] | None:
+def _short_form(row: Row) -> re.Match[str] | None:
     value = row.values.get("init_from")
     return _SHORT.fullmatch(value) if isinstance(value, str) else None
 
 
-def _place(manifest: Path, row: Row) -> str:
+def _place_in_manifest(manifest: Path, row: Row) -> str:
     return f"{manifest}:{row.number}: init_from {printable(str(row.values['init_from']))}"
 
 
-def _known(place: str, ledger: Callable[[], Ledger]) -> list[str]:
+def _known_submissions(place: str, ledger: Callable[[], Ledger]) -> list[str]:
     """Return the ids of all submissions."""
     try:
         return [item.submission for item in ledger().submissions()]

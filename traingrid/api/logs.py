@@ -128,9 +128,9 @@ class LogReader:
         """
         streams = self.streams(self.jobs())
         with ThreadPoolExecutor(_STREAMS_AT_ONCE, thread_name_prefix="logs") as pool:
-            yield from self._all(streams, pool) if tail is None else self._last(streams, tail, pool)
+            yield from self._all_lines(streams, pool) if tail is None else self._last(streams, tail, pool)
             if follow:
-                yield from self._followed(streams, pool)
+                yield from self._followed_lines(streams, pool)
         if self.errors:
             errors = "; ".join(f"{region}: {error}" for region, error in sorted(self.errors.items()))
             raise TraingridError(f"The logs of {', '.join(sorted(self.errors))} cannot be read completely. {errors}.")
@@ -150,7 +150,7 @@ class LogReader:
         streams = []
         for job in jobs:
             if job.training_job:
-                with self._noting(job.region):
+                with self._recording_errors(job.region):
                     streams += self._streams_of(job)
         return streams
 
@@ -180,14 +180,14 @@ class LogReader:
             self._logs[place] = logs_of(self.plane.deployment, *place)
         return self._logs[place]
 
-    def _all(self, streams: Sequence[Stream], pool: Executor) -> Iterator[LogLine]:
+    def _all_lines(self, streams: Sequence[Stream], pool: Executor) -> Iterator[LogLine]:
         """Yield all lines after the position. The next page of each stream is read while the last one is merged."""
         limit = _EVENTS_IN_MEMORY // (2 * len(streams) or 1)
         limit = max(_MIN_PAGE, min(limit, MAX_EVENTS))
-        return _merged([_ReadAhead(self._pages(stream, limit), pool) for stream in streams])
+        return _merged_lines([_ReadAhead(self._pages(stream, limit), pool) for stream in streams])
 
     def _pages(self, stream: Stream, limit: int) -> Iterator[list[LogLine]]:
-        with self._noting(stream.region):
+        with self._recording_errors(stream.region):
             for events in stream.logs.log_pages(stream.name, self._position, limit, self.since):
                 yield stream.lines(events)
 
@@ -195,7 +195,7 @@ class LogReader:
         """Return the last lines of all streams together."""
 
         def read(stream: Stream) -> list[LogLine]:
-            with self._noting(stream.region):
+            with self._recording_errors(stream.region):
                 events = stream.logs.last_log_events(stream.name, count, self._position, self.since)
                 return stream.lines(events)
             return []
@@ -203,7 +203,7 @@ class LogReader:
         merged = heapq.merge(*pool.map(read, streams))
         return list(deque(merged, count))
 
-    def _followed(self, streams: list[Stream], pool: Executor) -> Iterator[LogLine]:
+    def _followed_lines(self, streams: list[Stream], pool: Executor) -> Iterator[LogLine]:
         """Yield new lines until all jobs have ended."""
         discover_at, is_open = time.monotonic() + _DISCOVER_SECONDS, True
         while is_open:
@@ -212,11 +212,12 @@ class LogReader:
             jobs = self.jobs()
             is_open = not all(job.ended for job in jobs)
             if time.monotonic() >= discover_at or not is_open:
-                streams, discover_at = self.streams(jobs), time.monotonic() + _DISCOVER_SECONDS
-            yield from self._all(streams, pool)
+                streams = self.streams(jobs)
+                discover_at = time.monotonic() + _DISCOVER_SECONDS
+            yield from self._all_lines(streams, pool)
 
     @contextmanager
-    def _noting(self, region: str) -> Iterator[None]:
+    def _recording_errors(self, region: str) -> Iterator[None]:
         """Record an error of a Region instead of raising it, and log it once."""
         try:
             yield
@@ -275,7 +276,7 @@ class _ReadAhead:
         return lines
 
 
-def _merged(streams: Sequence[_ReadAhead]) -> Iterator[LogLine]:
+def _merged_lines(streams: Sequence[_ReadAhead]) -> Iterator[LogLine]:
     """Yield the lines of all streams in the order of time.
 
     Up to the earliest end of a page, all lines are known; they are sorted together, which is several times as fast as a

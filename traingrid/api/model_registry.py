@@ -84,8 +84,8 @@ def register(plane: ControlPlane, submission: str, index: int, group: str, image
             invalid, no image is known, or the image is not in ECR in that Region.
         ClientError: SageMaker refused a call.
     """
-    if broken := limit_problem("EntityName", group):
-        text = f"{shown(group)} cannot be the name of a model group: it {broken}."
+    if problem := limit_problem("EntityName", group):
+        text = f"{shown(group)} cannot be the name of a model group: it {problem}."
         raise UsageError(text, "Write letters, digits and hyphens, for example --group digits.")
     status = _completed_job(plane, submission, index)
     job = plane.last_submitted_jobs(submission).get(index)
@@ -162,12 +162,12 @@ class _Registry:
         """Return the version that an earlier call has created, or None."""
         pages = self._sagemaker.get_paginator("list_model_packages").paginate(ModelPackageGroupName=self.group)
         try:
-            listed = [package for page in pages for package in page["ModelPackageSummaryList"]]
+            summaries = [package for page in pages for package in page["ModelPackageSummaryList"]]
         except ClientError as error:
             if _is_missing(error):
                 return None
             raise
-        for summary in listed:
+        for summary in summaries:
             if summary.get("ModelPackageDescription") == self._description:
                 description = self._sagemaker.describe_model_package(ModelPackageName=summary["ModelPackageArn"])
                 if _model_of(description) == self.status.artifact:
@@ -244,6 +244,7 @@ class _Registry:
     def _registered_model(
         self, description: Mapping[str, Any], specification: Mapping[str, Any], result: Literal["registered", "kept"]
     ) -> RegisteredModel:
+        """Return a version as `describe_model_package` describes it; its containers may be only in the request."""
         name = "InferenceSpecification"
         containers = (description.get(name) or specification.get(name) or {}).get("Containers", [{}])
         return RegisteredModel(
@@ -274,9 +275,9 @@ def _is_missing(error: ClientError) -> bool:
 
 def _model_of(description: Mapping[str, Any]) -> str:
     """Return the S3 URI of the model of a version."""
-    containers = (description.get("InferenceSpecification") or {}).get("Containers", [])
-    algorithms = (description.get("SourceAlgorithmSpecification") or {}).get("SourceAlgorithms", [])
-    return next(
-        (str(container["ModelDataUrl"]) for container in (*containers, *algorithms) if container.get("ModelDataUrl")),
-        "",
-    )
+    inference = description.get("InferenceSpecification") or {}
+    source = description.get("SourceAlgorithmSpecification") or {}
+    for part in [*inference.get("Containers", []), *source.get("SourceAlgorithms", [])]:
+        if part.get("ModelDataUrl"):
+            return str(part["ModelDataUrl"])
+    return ""

@@ -111,8 +111,8 @@ def _fields(values: Mapping[str, Any]) -> dict[str, Any]:
         "name": values.get("base_job_name"),
         "hyperparameters": {name: _text(value) for name, value in hyperparameters.items() if name not in fields},
         "environment": dict(values.get("environment", {})),
-        "tags": _pairs(values.get("tags", ()), "tags", "key", "value"),
-        "metrics": _pairs(values.get("_metric_definitions", ()), "_metric_definitions", "name", "regex"),
+        "tags": _value_by_name(values.get("tags", ()), "tags", "key", "value"),
+        "metrics": _value_by_name(values.get("_metric_definitions", ()), "_metric_definitions", "name", "regex"),
     }
     if "_retry_strategy" in values:
         line_fields["retries"] = attributes(values["_retry_strategy"], f"{_PATH}._retry_strategy")[
@@ -131,7 +131,7 @@ def _text(value: object) -> str:
         return str(value)
 
 
-def _pairs(entries: Sequence[object], name: str, key: str, value: str) -> dict[str, str]:
+def _value_by_name(entries: Sequence[object], name: str, key: str, value: str) -> dict[str, str]:
     pairs: dict[str, str] = {}
     for number, entry in enumerate(entries):
         pair = attributes(entry, f"{_PATH}.{name}[{number}]")
@@ -164,7 +164,7 @@ def _launch(values: Mapping[str, Any]) -> dict[str, Any]:
     if "algorithm_name" in values and "distributed" not in values:
         return {}
     if "distributed" in values:
-        return _distributed(values)
+        return _launch_of_distributed(values)
     hyperparameters = values.get("hyperparameters", {})
     mpi_fields = {field: hyperparameters[name] for name, field in _MPI_FIELDS.items() if name in hyperparameters}
     if "source_code" in values and not mpi_fields:
@@ -172,7 +172,7 @@ def _launch(values: Mapping[str, Any]) -> dict[str, Any]:
     return {"launcher": "mpi", "processes_per_host": 1, **mpi_fields}
 
 
-def _distributed(values: Mapping[str, Any]) -> dict[str, Any]:
+def _launch_of_distributed(values: Mapping[str, Any]) -> dict[str, Any]:
     distribution = attributes(values["distributed"], f"{_PATH}.distributed")
     if "algorithm_name" in values or getattr(values.get("source_code"), "command", None):
         text = f"{_PATH}.distributed is set, but an algorithm or a command (source_code.command) starts without it."
@@ -181,7 +181,10 @@ def _distributed(values: Mapping[str, Any]) -> dict[str, Any]:
     options = " ".join(shlex.quote(option) for option in distribution.get("mpi_additional_options", ()))
     processes = distribution.get("process_count_per_node") or _one_for_each_gpu(str(instance_type))
     launcher = "torchrun" if is_a(values["distributed"], "Torchrun") else "mpi"
-    return {"launcher": launcher, "processes_per_host": processes, **({"mpi_options": options} if options else {})}
+    launch = {"launcher": launcher, "processes_per_host": processes}
+    if options:
+        launch["mpi_options"] = options
+    return launch
 
 
 def _one_for_each_gpu(instance_type: str) -> int:
@@ -200,7 +203,8 @@ def _output(values: Mapping[str, Any]) -> dict[str, Any]:
     if "output_data_config" in values:
         uri = attributes(values["output_data_config"], f"{_PATH}.output_data_config").get("s3_output_path")
         session = values["sagemaker_session"]
-        bucket, prefix = (getattr(session, name, None) for name in ("_default_bucket", "default_bucket_prefix"))
+        bucket = getattr(session, "_default_bucket", None)
+        prefix = getattr(session, "default_bucket_prefix", None)
         parts = (bucket, prefix, values.get("base_job_name"))
         if uri and uri.rstrip("/") != "s3://" + "/".join(part for part in parts if part):
             fields["output"] = uri

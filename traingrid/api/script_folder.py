@@ -40,10 +40,10 @@ class ScriptFolder:
             raise UsageError(
                 f"{place} is the root folder or your home folder.", "Put the program into a separate folder."
             )
-        added = {name: text.encode() for name, text in self.added}
+        added_files = {name: text.encode() for name, text in self.added}
         if self.requirements and self.requirements != "requirements.txt":
-            added["requirements.txt"] = (self.folder / self.requirements).read_bytes()
-        return archive(place, self.folder, self.left_out, added)
+            added_files["requirements.txt"] = (self.folder / self.requirements).read_bytes()
+        return archive(place, self.folder, self.left_out, added_files)
 
 
 def stage_folders(rows: Iterable[object], deployment: Deployment) -> tuple[list[object], list[PackedSource]]:

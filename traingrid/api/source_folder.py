@@ -88,7 +88,8 @@ def archive(
             nothing is packed.
     """
     choice = _FileChoice(place, folder, left_out)
-    files, added = choice.files(), added or {}
+    files = choice.files()
+    added = added or {}
     for name in added:
         if folder / name in files:
             text = f"{place}: the folder has a file {name}, and another one is packed with this name."
@@ -100,7 +101,8 @@ def archive(
     ):
         for path in files:
             entry = tarfile.TarInfo(path.relative_to(folder).as_posix())
-            entry.size, entry.mode = path.stat().st_size, 0o755 if path.stat().st_mode & 0o100 else 0o644
+            entry.size = path.stat().st_size
+            entry.mode = 0o755 if path.stat().st_mode & 0o100 else 0o644
             with path.open("rb") as file:
                 members.addfile(entry, file)
         for name, content in sorted(added.items()):
@@ -121,12 +123,12 @@ class _FileChoice:
         from pathspec import GitIgnoreSpec  # noqa: PLC0415  # its import of RE2 takes 3 MiB
 
         self._place, self._folder, self.left_out = place, folder, list[str]()
-        own = folder / IGNORE_FILE
-        lines = own.read_text(encoding="utf-8-sig").splitlines() if own.is_file() else []
+        ignore_file = folder / IGNORE_FILE
+        lines = ignore_file.read_text(encoding="utf-8-sig").splitlines() if ignore_file.is_file() else []
         try:
             self._patterns = GitIgnoreSpec.from_lines([*_CACHES, *_PRIVATE, *lines, *patterns])
         except ValueError as error:
-            raise UsageError(f"{place}: {own} has a line that is not a pattern: {error}.", "Fix it.") from error
+            raise UsageError(f"{place}: {ignore_file} has a line that is not a pattern: {error}.", "Fix it.") from error
 
     def files(self) -> list[Path]:
         """Return the files in the order of their names, after checking them; follow links to files of the folder."""
@@ -165,7 +167,8 @@ class _FileChoice:
 
         A pattern of the folder's own file cannot include a link out of it: the folder may come from another person.
         """
-        target, top = link.resolve(), self._folder.resolve()
+        target = link.resolve()
+        top = self._folder.resolve()
         if target.is_relative_to(top) and target.is_file():
             path = self._folder / target.relative_to(top)
             # A folder on the way may be left out.

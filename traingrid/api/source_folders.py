@@ -124,7 +124,7 @@ def _packed_sources(manifest: Path, rows: list[Row], deployment: Deployment) -> 
     sources: list[PackedSource] = []
     for row, folder in zip(rows, _folders(manifest, rows), strict=True):
         if folder not in archives:
-            archives[folder] = archive(_place(manifest, row), folder)
+            archives[folder] = archive(_place_in_manifest(manifest, row), folder)
         sources.append(source_in(str(row.values["region"]), folder, archives[folder], deployment))
     return sources
 
@@ -147,7 +147,7 @@ def _is_local(values: dict[str, Any]) -> bool:
     return isinstance(source, str) and bool(source.strip()) and "://" not in source
 
 
-def _place(manifest: Path, row: Row) -> str:
+def _place_in_manifest(manifest: Path, row: Row) -> str:
     return f"{manifest}:{row.number}: source {printable(str(row.values['source']))}"
 
 
@@ -162,8 +162,8 @@ def _folders(manifest: Path, rows: list[Row]) -> list[Path]:
         folder = (manifest.parent / str(row.values["source"])).resolve()
         folders.append(folder)
         try:
-            check_place(_place(manifest, row), folder, manifest)
-            _check_program(_place(manifest, row), folder, row)
+            check_place(_place_in_manifest(manifest, row), folder, manifest)
+            _check_program(_place_in_manifest(manifest, row), folder, row)
         except UsageError as error:
             errors.append(error)
     if len(errors) == 1:

@@ -95,12 +95,12 @@ class Submission:
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         while not (status := self.status()).ended:
-            left = poll if deadline is None else min(poll, deadline - time.monotonic())
-            if left <= 0:
+            pause = poll if deadline is None else min(poll, deadline - time.monotonic())
+            if pause <= 0:
                 open_jobs = sum(not job.ended for job in status.jobs)
                 text = f"{open_jobs} of {len(status.jobs)} jobs of submission {self.id} have not ended"
                 raise TimeoutError(f"{text} after {timeout:g} s. They continue.")
-            time.sleep(left)
+            time.sleep(pause)
         return status
 
     def describe(self, index: int = 0) -> JobDescription:

@@ -302,8 +302,8 @@ def known_report(storage: Storage, uri: S3Uri, version: str) -> dict[str, Any] |
     """
     damage: JsonError | None = None
     # An intake of an earlier version of traingrid writes only the report that all versions share.
-    for location, most in ((report_uri(uri, version), 1), (_report_of(uri), _REPORTS_LOOKED_AT)):
-        for content in storage.read_versions(location, most):
+    for location, most_reports in ((report_uri(uri, version), 1), (_report_of(uri), _REPORTS_LOOKED_AT)):
+        for content in storage.read_versions(location, most_reports):
             try:
                 report = intake_report(content, location)
                 if report["version"] == version:
@@ -343,6 +343,6 @@ def rejected(manifest: Path, report: dict[str, Any]) -> TraingridError:
     if more > 0:
         place = f" in {report['manifest']}{names.REPORT_SUFFIX}" if "manifest" in report else ""
         lines.append(f"... and {more} more{place}")
-    failed = TraingridError("\n".join(lines), "Fix these lines and submit the file again.")
-    failed.exit_code = 2
-    return failed
+    error_of_report = TraingridError("\n".join(lines), "Fix these lines and submit the file again.")
+    error_of_report.exit_code = 2
+    return error_of_report

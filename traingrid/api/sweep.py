@@ -197,7 +197,8 @@ def _manifest_of(file: SpecFile) -> bytes:
     """
     content = b""
     for number, line in enumerate(file.spec.lines):
-        blank_lines = max(file.document.line(("lines", number)) - 1 - content.count(b"\n"), 0)
+        lines_before = file.document.line(("lines", number)) - 1
+        blank_lines = max(lines_before - content.count(b"\n"), 0)
         _job_count, _, json_line = json_lines([line]).partition("\n")  # the first line is the comment "# jobs: 1"
         content += b"\n" * blank_lines + json_line.encode()
     return content
@@ -209,24 +210,27 @@ def _check_lines(file: SpecFile, plane: ControlPlane, content: bytes) -> list[Li
     Raises:
         SpecError: With all errors, by line and key of the file.
     """
-    first = {
+    first_lines = {
         f"{HYPERPARAMETER}{name}": (dimension.values() or [_lowest(dimension)])[0]
         for name, dimension in file.spec.space.items()
     }
     rows = [json.loads(line) for line in content.splitlines() if line.strip()]
     budget = {} if file.spec.budget_dollars is None else {"budget_dollars": file.spec.budget_dollars}
-    changes: list[Mapping[str, Any]] = [{}, *([file.spec.final] if file.spec.final else [])]
+    changes: list[Mapping[str, Any]] = [{}]
+    if file.spec.final:
+        changes.append(file.spec.final)
     problems: list[str] = []
     base: list[Line] = []
     for change in changes:
-        changed_rows = [{**row, **first, **budget, **change} for row in rows]
+        changed_rows = [{**row, **first_lines, **budget, **change} for row in rows]
         try:
             lines = parse(json_lines(changed_rows).encode(), plane.deployment)
         except ManifestError as error:
             problems += _problems(file, error.errors, "final" if change else "")
         else:
             base = base or lines
-            problems += [] if change else _check_metric(file, lines, plane.deployment.grid)
+            if not change:
+                problems += _check_metric(file, lines, plane.deployment.grid)
         if problems:
             raise SpecError(tuple(dict.fromkeys(problems)))
     return base
@@ -252,6 +256,10 @@ def _problems(file: SpecFile, errors: Iterable[LineError], final: str) -> Iterab
     for error in errors:
         is_name = error.field == "field"  # then the value is the name of an unknown field
         field = error.value.strip("'") if is_name else error.field
-        key = (final,) if final else ("lines", error.line - 2, field) if error.line > 1 else ("lines",)
+        key: tuple[str | int, ...] = ("lines",)
+        if final:
+            key = (final,)
+        elif error.line > 1:
+            key = ("lines", error.line - 2, field)
         value = f" {error.value}" if error.value and not is_name else ""
         yield f"{file.place(key)}:{value} {error.reason}. {error.next_step}"

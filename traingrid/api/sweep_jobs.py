@@ -93,7 +93,7 @@ class SweepJobs:
             history = MetricHistory(plane.deployment, plane.ledger, plane.storage, submission)
             self._histories[submission] = history
         points = group_by_job(self._histories[submission].read(indexes))
-        return {index: curve_of(last_curves(of_job).get(metric, ())) for index, of_job in points.items()}
+        return {index: curve_of(last_curves(points_of_job).get(metric, ())) for index, points_of_job in points.items()}
 
     def cancel(self, submission: str, index: int, reason: str) -> None:
         """Cancel a job. The reconciler stops it if this process or AWS fails after the cancel is recorded."""

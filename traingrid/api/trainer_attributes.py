@@ -31,7 +31,7 @@ class Attribute:
     accepted: tuple[object, ...] = ()
 
 
-def _to(fields: str, note: str = "") -> Attribute:
+def _translated_to(fields: str, note: str = "") -> Attribute:
     return Attribute(fields=fields, note=note)
 
 
@@ -39,7 +39,7 @@ def _unused(reason: str) -> Attribute:
     return Attribute(note=reason)
 
 
-def _no(next_step: str, *accepted: object) -> Attribute:
+def _not_supported(next_step: str, *accepted: object) -> Attribute:
     return Attribute(next_step=next_step, accepted=accepted)
 
 
@@ -51,132 +51,158 @@ _RESULT = "A result of `train()`."
 
 ATTRIBUTES: Mapping[str, Mapping[str, Attribute]] = {
     "ModelTrainer": {
-        "training_mode": _to("", "`SAGEMAKER_TRAINING_JOB`; `LOCAL_CONTAINER` is refused"),
+        "training_mode": _translated_to("", "`SAGEMAKER_TRAINING_JOB`; `LOCAL_CONTAINER` is refused"),
         "sagemaker_session": _unused(
             "The grid has its own clients. Sessions for pipelines and local mode are refused."
         ),
         "role": _unused("The grid's execution role of each Region runs the job."),
-        "base_job_name": _to("`name`"),
-        "input_s3_key_prefix": _no("Remove it. The grid stores source code in the data bucket of each Region."),
-        "source_code": _to("`source`, `entry_point`", "packed and uploaded to each Region by `grid.submit`"),
-        "distributed": _to("`launcher`, `processes_per_host`", "`MPI` or `Torchrun`; custom classes are refused"),
-        "compute": _to("see Compute"),
-        "networking": _to("see Networking"),
-        "stopping_condition": _to("`max_runtime`, `max_wait`"),
-        "training_image": _to("`image`", "or the argument `image`, such as an alias of grid.yaml"),
-        "training_image_config": _no("Remove it. The grid pulls images from ECR only."),
-        "algorithm_name": _to("`algorithm`"),
-        "output_data_config": _to("`output`", "the SDK's default bucket becomes the grid's default output"),
-        "input_data_config": _to("`inputs`", "with the URIs of the argument `data`"),
-        "checkpoint_config": _to("`checkpoints`"),
-        "training_input_mode": _to("`inputs`", "`input_mode` of the channels that SageMaker applies it to"),
-        "environment": _to("`environment`"),
-        "hyperparameters": _to("`hyperparameters`", "those that start MPI become `processes_per_host`, `mpi_options`"),
-        "tags": _to("`tags`"),
+        "base_job_name": _translated_to("`name`"),
+        "input_s3_key_prefix": _not_supported(
+            "Remove it. The grid stores source code in the data bucket of each Region."
+        ),
+        "source_code": _translated_to("`source`, `entry_point`", "packed and uploaded to each Region by `grid.submit`"),
+        "distributed": _translated_to(
+            "`launcher`, `processes_per_host`", "`MPI` or `Torchrun`; custom classes are refused"
+        ),
+        "compute": _translated_to("see Compute"),
+        "networking": _translated_to("see Networking"),
+        "stopping_condition": _translated_to("`max_runtime`, `max_wait`"),
+        "training_image": _translated_to("`image`", "or the argument `image`, such as an alias of grid.yaml"),
+        "training_image_config": _not_supported("Remove it. The grid pulls images from ECR only."),
+        "algorithm_name": _translated_to("`algorithm`"),
+        "output_data_config": _translated_to("`output`", "the SDK's default bucket becomes the grid's default output"),
+        "input_data_config": _translated_to("`inputs`", "with the URIs of the argument `data`"),
+        "checkpoint_config": _translated_to("`checkpoints`"),
+        "training_input_mode": _translated_to("`inputs`", "`input_mode` of the channels that SageMaker applies it to"),
+        "environment": _translated_to("`environment`"),
+        "hyperparameters": _translated_to(
+            "`hyperparameters`", "those that start MPI become `processes_per_host`, `mpi_options`"
+        ),
+        "tags": _translated_to("`tags`"),
         "local_container_root": _unused("Only local mode uses it."),
-        "model_package_config": _no(_RECIPE),
+        "model_package_config": _not_supported(_RECIPE),
         "config_mgr": _unused("Defaults of the SDK's configuration files are applied first, as by `train()`."),
-        "_metric_definitions": _to("`metrics`"),
-        "_retry_strategy": _to("`retries`"),
-        "_tensorboard_output_config": _no(
+        "_metric_definitions": _translated_to("`metrics`"),
+        "_retry_strategy": _translated_to("`retries`"),
+        "_tensorboard_output_config": _not_supported(
             "Remove it. docs/training.md describes how a job keeps TensorBoard's events."
         ),
-        "_infra_check_config": _no("Remove it. The grid does not request health checks of instances."),
-        "_session_chaining_config": _no("Remove it. The grid does not request session tags."),
-        "_remote_debug_config": _no("Remove it, and set `training.remote_debug` in grid.yaml."),
-        "_is_nova_recipe": _no(_RECIPE, False),
-        "_is_llmft_recipe": _no(_RECIPE, False),
-        "_temp_recipe_train_dir": _no(_RECIPE),
-        "_jumpstart_config": _no("The grid does not train JumpStart models. Set training_image and source_code."),
+        "_infra_check_config": _not_supported("Remove it. The grid does not request health checks of instances."),
+        "_session_chaining_config": _not_supported("Remove it. The grid does not request session tags."),
+        "_remote_debug_config": _not_supported("Remove it, and set `training.remote_debug` in grid.yaml."),
+        "_is_nova_recipe": _not_supported(_RECIPE, False),
+        "_is_llmft_recipe": _not_supported(_RECIPE, False),
+        "_temp_recipe_train_dir": _not_supported(_RECIPE),
+        "_jumpstart_config": _not_supported(
+            "The grid does not train JumpStart models. Set training_image and source_code."
+        ),
         "_latest_training_job": _unused(_RESULT),
         "_temp_code_dir": _unused(_RESULT),
     },
     "SourceCode": {
-        "source_dir": _to("`source`", "a local folder, or a .tar.gz in S3, whose URI may contain `{region}`"),
-        "requirements": _to("`source`", "packed as requirements.txt, which the image installs"),
-        "entry_script": _to("`entry_point`", "a .py or .sh file"),
-        "command": _to("`entry_point`", "a Python program that runs the command with bash is packed; refused with MPI"),
-        "args": _to("`entry_point`", "quoted and added to the command"),
-        "ignore_patterns": _to("`source`", "the files are not packed"),
+        "source_dir": _translated_to(
+            "`source`", "a local folder, or a .tar.gz in S3, whose URI may contain `{region}`"
+        ),
+        "requirements": _translated_to("`source`", "packed as requirements.txt, which the image installs"),
+        "entry_script": _translated_to("`entry_point`", "a .py or .sh file"),
+        "command": _translated_to(
+            "`entry_point`", "a Python program that runs the command with bash is packed; refused with MPI"
+        ),
+        "args": _translated_to("`entry_point`", "quoted and added to the command"),
+        "ignore_patterns": _translated_to("`source`", "the files are not packed"),
     },
     "Compute": {
-        "instance_type": _to("`instance_type`"),
-        "instance_count": _to("`instance_count`"),
-        "volume_size_in_gb": _to("`volume_gb`"),
-        "enable_managed_spot_training": _to("`spot`"),
-        "training_plan_arn": _to("`training_plan`", "`{region}` is the line's Region"),
-        "volume_kms_key_id": _no(_OWN_COPIES),
-        "keep_alive_period_in_seconds": _no("Remove it, and write `keep_alive` in a manifest.", 0),
-        "instance_groups": _no(_ONE_TYPE),
-        "instance_placement_config": _no(_ONE_TYPE),
-        "instance_preferences": _no(_ONE_TYPE),
-        "selected_instance_type": _no(_ONE_TYPE),
-        "selected_instance_count": _no(_ONE_TYPE),
+        "instance_type": _translated_to("`instance_type`"),
+        "instance_count": _translated_to("`instance_count`"),
+        "volume_size_in_gb": _translated_to("`volume_gb`"),
+        "enable_managed_spot_training": _translated_to("`spot`"),
+        "training_plan_arn": _translated_to("`training_plan`", "`{region}` is the line's Region"),
+        "volume_kms_key_id": _not_supported(_OWN_COPIES),
+        "keep_alive_period_in_seconds": _not_supported("Remove it, and write `keep_alive` in a manifest.", 0),
+        "instance_groups": _not_supported(_ONE_TYPE),
+        "instance_placement_config": _not_supported(_ONE_TYPE),
+        "instance_preferences": _not_supported(_ONE_TYPE),
+        "selected_instance_type": _not_supported(_ONE_TYPE),
+        "selected_instance_count": _not_supported(_ONE_TYPE),
     },
     "Networking": {
-        "security_group_ids": _no(_NETWORK, []),
-        "subnets": _no(_NETWORK, []),
-        "enable_network_isolation": _no("Remove it, and set `training.network_isolation` in grid.yaml.", False),
-        "enable_inter_container_traffic_encryption": _no(
+        "security_group_ids": _not_supported(_NETWORK, []),
+        "subnets": _not_supported(_NETWORK, []),
+        "enable_network_isolation": _not_supported(
+            "Remove it, and set `training.network_isolation` in grid.yaml.", False
+        ),
+        "enable_inter_container_traffic_encryption": _not_supported(
             "Remove it, and set `training.encrypt_traffic` in grid.yaml.", False
         ),
     },
     "StoppingCondition": {
-        "max_runtime_in_seconds": _to("`max_runtime`"),
-        "max_wait_time_in_seconds": _to("`max_wait`"),
-        "max_pending_time_in_seconds": _no("Remove it. The grid does not limit the time in the state Pending."),
+        "max_runtime_in_seconds": _translated_to("`max_runtime`"),
+        "max_wait_time_in_seconds": _translated_to("`max_wait`"),
+        "max_pending_time_in_seconds": _not_supported(
+            "Remove it. The grid does not limit the time in the state Pending."
+        ),
     },
     "OutputDataConfig": {
-        "s3_output_path": _to("`output`", "below the output bucket of the Region; `{region}` is the line's Region"),
-        "kms_key_id": _no(_OWN_COPIES),
-        "compression_type": _no("Remove it. The grid's jobs write model.tar.gz.", "GZIP"),
+        "s3_output_path": _translated_to(
+            "`output`", "below the output bucket of the Region; `{region}` is the line's Region"
+        ),
+        "kms_key_id": _not_supported(_OWN_COPIES),
+        "compression_type": _not_supported("Remove it. The grid's jobs write model.tar.gz.", "GZIP"),
     },
     "CheckpointConfig": {
-        "s3_uri": _to(
+        "s3_uri": _translated_to(
             "`checkpoints`", "below the output bucket of the Region; without it, the line's own folder there"
         ),
-        "local_path": _no("Write checkpoints to /opt/ml/checkpoints.", "/opt/ml/checkpoints"),
+        "local_path": _not_supported("Write checkpoints to /opt/ml/checkpoints.", "/opt/ml/checkpoints"),
     },
     "MPI": {
-        "process_count_per_node": _to("`processes_per_host`", "by default one for each GPU of the instance type"),
-        "mpi_additional_options": _to("`mpi_options`"),
+        "process_count_per_node": _translated_to(
+            "`processes_per_host`", "by default one for each GPU of the instance type"
+        ),
+        "mpi_additional_options": _translated_to("`mpi_options`"),
     },
     "Torchrun": {
-        "process_count_per_node": _to("`processes_per_host`", "by default one for each GPU of the instance type"),
-        "smp": _no("Remove it. The grid does not configure SageMaker's model parallelism library."),
+        "process_count_per_node": _translated_to(
+            "`processes_per_host`", "by default one for each GPU of the instance type"
+        ),
+        "smp": _not_supported("Remove it. The grid does not configure SageMaker's model parallelism library."),
     },
     "InputData": {
-        "channel_name": _to("`inputs`"),
-        "data_source": _to("`uri`", "an S3 URI; local paths are refused"),
-        "content_type": _to("`content_type`"),
+        "channel_name": _translated_to("`inputs`"),
+        "data_source": _translated_to("`uri`", "an S3 URI; local paths are refused"),
+        "content_type": _translated_to("`content_type`"),
     },
     "Channel": {
-        "channel_name": _to("`inputs`"),
-        "data_source": _to("see DataSource"),
-        "content_type": _to("`content_type`"),
-        "input_mode": _to("`input_mode`"),
-        "shuffle_config": _to("`shuffle_seed`"),
-        "compression_type": _no("Decompress the data, or let the script do it.", "None"),
-        "record_wrapper_type": _to("`record_wrapper`"),
+        "channel_name": _translated_to("`inputs`"),
+        "data_source": _translated_to("see DataSource"),
+        "content_type": _translated_to("`content_type`"),
+        "input_mode": _translated_to("`input_mode`"),
+        "shuffle_config": _translated_to("`shuffle_seed`"),
+        "compression_type": _not_supported("Decompress the data, or let the script do it.", "None"),
+        "record_wrapper_type": _translated_to("`record_wrapper`"),
     },
     "DataSource": {
-        "s3_data_source": _to("see S3DataSource"),
-        "file_system_data_source": _no("Write a manifest line (docs/file-systems.md), or copy the data to S3."),
-        "dataset_source": _no("Give the S3 URI of the data."),
+        "s3_data_source": _translated_to("see S3DataSource"),
+        "file_system_data_source": _not_supported(
+            "Write a manifest line (docs/file-systems.md), or copy the data to S3."
+        ),
+        "dataset_source": _not_supported("Give the S3 URI of the data."),
     },
     "S3DataSource": {
-        "s3_uri": _to("`uri`", "in a bucket of the line's Region; `{region}` is the line's Region"),
-        "s3_data_type": _to("`manifest`", "`S3Prefix`, `ManifestFile` or `AugmentedManifestFile`; others are refused"),
-        "s3_data_distribution_type": _to("`distribution`"),
-        "attribute_names": _to("`attributes`"),
-        "instance_group_names": _no("Remove it. All hosts of a job are alike."),
-        "model_access_config": _no("Copy the data to a bucket of the grid."),
-        "hub_access_config": _no("Copy the data to a bucket of the grid."),
+        "s3_uri": _translated_to("`uri`", "in a bucket of the line's Region; `{region}` is the line's Region"),
+        "s3_data_type": _translated_to(
+            "`manifest`", "`S3Prefix`, `ManifestFile` or `AugmentedManifestFile`; others are refused"
+        ),
+        "s3_data_distribution_type": _translated_to("`distribution`"),
+        "attribute_names": _translated_to("`attributes`"),
+        "instance_group_names": _not_supported("Remove it. All hosts of a job are alike."),
+        "model_access_config": _not_supported("Copy the data to a bucket of the grid."),
+        "hub_access_config": _not_supported("Copy the data to a bucket of the grid."),
     },
-    "ShuffleConfig": {"seed": _to("`shuffle_seed`")},
-    "Tag": {"key": _to("`tags`"), "value": _to("`tags`")},
-    "MetricDefinition": {"name": _to("`metrics`"), "regex": _to("`metrics`")},
-    "RetryStrategy": {"maximum_retry_attempts": _to("`retries`")},
+    "ShuffleConfig": {"seed": _translated_to("`shuffle_seed`")},
+    "Tag": {"key": _translated_to("`tags`"), "value": _translated_to("`tags`")},
+    "MetricDefinition": {"name": _translated_to("`metrics`"), "regex": _translated_to("`metrics`")},
+    "RetryStrategy": {"maximum_retry_attempts": _translated_to("`retries`")},
 }
 """The treatment of each attribute, by the names of class and attribute."""
 
@@ -204,7 +230,8 @@ def attributes(value: object, path: str) -> dict[str, Any]:
     table = _table(value, path)
     values = {}
     for name, default in _defaults(value).items():
-        attribute_value, place = _plain(getattr(value, name, None)), f"{path}.{name}"
+        attribute_value = _value_or_none(getattr(value, name, None))
+        place = f"{path}.{name}"
         for entry in _entries(attribute_value):
             check_class(entry, place)
         if name not in table:
@@ -251,7 +278,7 @@ def _defaults(value: Any) -> dict[str, object]:
     return {name: field.default for name, field in {**public, **private}.items()}
 
 
-def _plain(value: object) -> object:
+def _value_or_none(value: object) -> object:
     """Return a value, with None for the SDK's marker of attributes that are not set."""
     return None if is_a(value, "Unassigned") else value
 

@@ -101,7 +101,8 @@ def _script_folder(
 
 def _program(source_attributes: dict[str, Any]) -> tuple[str, dict[str, str]]:
     """Return the program to start, and the programs to pack, by name. As in the SDK, a command precedes a script."""
-    command, script = source_attributes.get("command"), str(source_attributes.get("entry_script") or "")
+    command = source_attributes.get("command")
+    script = str(source_attributes.get("entry_script") or "")
     if command:
         words = [
             *str(command).split(),

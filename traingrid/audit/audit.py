@@ -53,7 +53,7 @@ def notes(world: World) -> list[str]:
     deleted = audit_ledger.deleted_since(world)
     if not deleted:
         return []
-    more = ", ..." * (len(deleted) > _NAMED)
+    more = ", ..." if len(deleted) > _NAMED else ""
     fact = "training jobs of ended lines no longer exist in SageMaker"
     return [f"{len(deleted)} {fact}: {', '.join(deleted[:_NAMED])}{more}"]
 

@@ -37,12 +37,11 @@ def duplicate_calls(world: World) -> Iterator[Violation]:
 
     Only recorded calls show this if the second resource replaced the first.
     """
-    accepted = Counter(
-        (_is_array(call), name)
-        for call in world.calls or ()
-        for name in (created_resource(call),)
-        if submission_of(world.grid, name)
-    )
+    accepted = Counter[tuple[bool, str]]()
+    for call in world.calls or ():
+        name = created_resource(call)
+        if submission_of(world.grid, name):
+            accepted[_is_array(call), name] += 1
     for (is_array, name), times in accepted.items():
         if times > 1:
             sentence = f"{'an array' if is_array else 'a training job'} was accepted {times} times with the name {name}"

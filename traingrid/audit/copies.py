@@ -51,7 +51,9 @@ def unneeded_copies(
         report: Called with items of copies that cannot be read, which are never unneeded; by default they are logged.
     """
     items = [item for item in readable(moves.all(), report) if item.state != "pruned" and _is_own(deployment, item)]
-    return list(_unneeded(items, in_use(), time.time() if now is None else now)) if items else []
+    if not items:
+        return []
+    return list(_unneeded(items, in_use(), time.time() if now is None else now))
 
 
 def _unneeded(items: list[MoveItem], in_use: FoldersInUse, now: float) -> Iterator[UnneededCopy]:

@@ -26,8 +26,8 @@ def damaged_items(world: World) -> Iterator[Violation]:
 def lost_submissions(world: World) -> Iterator[Violation]:
     """Find submissions that were claimed and never submitted to Batch (I1)."""
     for submission, submission_item in world.submissions.items():
-        late = world.at_rest or world.read_at - epoch_seconds(submission_item.claimed_at) > SETTLED_SECONDS
-        if not submission_item.is_submitted and late:
+        is_late = world.at_rest or world.read_at - epoch_seconds(submission_item.claimed_at) > SETTLED_SECONDS
+        if not submission_item.is_submitted and is_late:
             sentence = f"submission {submission} was claimed at {submission_item.claimed_at} and never submitted"
             yield Violation(invariant="I1", kind="lost", submission=submission, what=sentence)
 
@@ -88,23 +88,25 @@ def deleted_since(world: World) -> list[str]:
 
     A cluster does not keep objects: a stopped one is deleted at once, and the others by the reconciler days later.
     """
-    listed = {job.name for job in world.training_jobs}
-    ended = (item for item in world.lines.values() if item.state in FINAL_STATES and item.training_job_arn)
-    of_keepers = (item for item in ended if item.training_job and TRAITS[item.backend].keeps_jobs)
-    return sorted({item.training_job for item in of_keepers} - listed)
+    listed_names = {job.name for job in world.training_jobs}
+    ended_items = (item for item in world.lines.values() if item.state in FINAL_STATES and item.training_job_arn)
+    kept_items = (item for item in ended_items if item.training_job and TRAITS[item.backend].keeps_jobs)
+    return sorted({item.training_job for item in kept_items} - listed_names)
 
 
 def untrue_ends(world: World) -> Iterator[Violation]:
     """Find outcomes in the ledger that differ from SageMaker's (I4)."""
     job_by_attempt = {(job.line, job.identity.attempt): job for job in world.training_jobs}
     for line, item in world.lines.items():
-        for attempt, recorded in item.attempts().items():
-            details = [name for name in _DETAILS if attempt == item.attempt or getattr(recorded, name) is not None]
-            for sentence in _untrue(recorded, job_by_attempt.get((line, attempt)), line, details):
+        for number, attempt in item.attempts().items():
+            details = [name for name in _DETAILS if number == item.attempt or getattr(attempt, name) is not None]
+            for sentence in _outcome_differences(attempt, job_by_attempt.get((line, number)), line, details):
                 yield Violation(invariant="I4", kind="other", submission=line[0], what=sentence)
 
 
-def _untrue(recorded: RecordedAttempt, job: TrainingJob | None, line: Line, details: Iterable[str]) -> Iterator[str]:
+def _outcome_differences(
+    recorded: RecordedAttempt, job: TrainingJob | None, line: Line, details: Iterable[str]
+) -> Iterator[str]:
     """Yield the differences between the recorded outcome of an attempt and its training job.
 
     Args:
@@ -125,6 +127,7 @@ def _untrue(recorded: RecordedAttempt, job: TrainingJob | None, line: Line, deta
     if recorded.state != job.state:
         yield f"{job.name} in {job.region} ended as {job.state}, but the ledger has {recorded.state}"
     for name in details if job.details and job.details.is_exact else ():
-        value, kept_value = getattr(job.details, name), getattr(recorded, name)
+        value = getattr(job.details, name)
+        kept_value = getattr(recorded, name)
         if (kept_value or None) != (value or None):
             yield f"{name} of {job.name} is {value!r}, but the ledger has {kept_value!r}"

@@ -76,7 +76,7 @@ class Prune:
     deleter: Deleter
     user_now: Callable[[], str]
     owner: str
-    _claimed: MoveItem = field(init=False)
+    _claimed_copy: MoveItem = field(init=False)
     _report: PruneReport = field(init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
@@ -92,7 +92,7 @@ class Prune:
         claimed = self.moves.change(self.item, claim) or self._item_if_own()
         if claimed is None:
             return PruneReport(result="changed")
-        self._claimed = claimed
+        self._claimed_copy = claimed
         user = self.user_now()
         if user and self.item.state != "pruning":  # a removal that has begun must end: the copy is incomplete
             self._give_back()
@@ -102,16 +102,18 @@ class Prune:
     def _remove(self) -> PruneReport:
         if self._delete_marker():
             self._unregister()
-            pairs = self._pairs()
-            while several := list(islice(pairs, _AT_ONCE)):
+            pairs = self._copied_objects()
+            while batch := list(islice(pairs, _AT_ONCE)):
                 self._renew()
-                Workers(self._delete, several, _THREADS).run()
+                Workers(self._delete, batch, _THREADS).run()
         if self._report.kept and not self._report.objects and self.item.state != "pruning":
             self._give_back()
             self._report.result = "kept"
             return self._report
-        ended = replace(self._claimed, state="pruned", copied_objects=0, copied_bytes=0, verified={}, target_digest="")
-        if not self.moves.change(self._claimed, ended):
+        ended_item = replace(
+            self._claimed_copy, state="pruned", copied_objects=0, copied_bytes=0, verified={}, target_digest=""
+        )
+        if not self.moves.change(self._claimed_copy, ended_item):
             item = self.moves.find(self.item.target)
             if item is None or item.owner != self.owner or item.state != "pruned":
                 raise self._taken_over()
@@ -130,7 +132,7 @@ class Prune:
             return True
         is_own = self.item.is_written(object_head.modified_at) and self._is_copy(names.DATASET_MARKER)
         if not is_own or self.deleter.delete(uri, object_head.etag) == "changed":
-            self._keep(names.DATASET_MARKER)
+            self._note_kept(names.DATASET_MARKER)
             return False
         return True
 
@@ -149,7 +151,7 @@ class Prune:
         other_replicas = {region: replica for region, replica in item.replicas.items() if region != self.item.region}
         return replace(item, replicas=other_replicas)
 
-    def _pairs(self) -> Iterator[tuple[str, Listed, Listed | None]]:
+    def _copied_objects(self) -> Iterator[tuple[str, Listed, Listed | None]]:
         """Yield the objects of the copy by name, each with the source's object of that name."""
         if self.item.is_object:
             yield from self._single_pair()
@@ -157,20 +159,22 @@ class Prune:
         only = self.folders.only
         sources = named_objects(self.folders.source_store, self.folders.source)
         source = next(sources, None)
-        for name, listed in named_objects(self.folders.target_store, self.folders.target):
+        for name, target_object in named_objects(self.folders.target_store, self.folders.target):
             if only and name != only:  # a copy of a single object has not written it
-                self._keep(name)
+                self._note_kept(name)
                 continue
             while source is not None and source[0] < name:
                 source = next(sources, None)
-            yield name, listed, source[1] if source is not None and source[0] == name else None
+            yield name, target_object, source[1] if source is not None and source[0] == name else None
 
     def _single_pair(self) -> Iterator[tuple[str, Listed, Listed | None]]:
         """Yield the only object of a copy of an object, if it exists, with its source."""
-        (source, target), name = self._uris(""), self.folders.target.key.rpartition("/")[2]
-        theirs, ours = self.folders.source_store.head(source), self.folders.target_store.head(target)
-        if ours:
-            yield name, _listed(target, ours), _listed(source, theirs) if theirs else None
+        (source, target) = self._uris("")
+        name = self.folders.target.key.rpartition("/")[2]
+        source_object = self.folders.source_store.head(source)
+        target_object = self.folders.target_store.head(target)
+        if target_object:
+            yield name, _listed(target, target_object), _listed(source, source_object) if source_object else None
 
     def _uris(self, name: str) -> tuple[S3Uri, S3Uri]:
         """Return an object of the source and its copy."""
@@ -180,25 +184,31 @@ class Prune:
 
     def _delete(self, pair: tuple[str, Listed, Listed | None]) -> None:
         """Delete an object if the copy wrote it, and the source still has the object of which it is a copy."""
-        name, listed, source = pair
-        is_own = source is not None and source.size == listed.size and self.item.is_written(listed.modified_at)
-        if source is None or not is_own or not (source.etag == listed.etag or self._is_copy(name)):
-            self._keep(name)
+        name, target_object, source = pair
+        is_own = (
+            source is not None and source.size == target_object.size and self.item.is_written(target_object.modified_at)
+        )
+        if source is None or not is_own or not (source.etag == target_object.etag or self._is_copy(name)):
+            self._note_kept(name)
             return
-        result = self.deleter.delete(self._uris(name)[1], listed.etag)
+        result = self.deleter.delete(self._uris(name)[1], target_object.etag)
         if result == "changed":
-            self._keep(name)
+            self._note_kept(name)
             return
         with self._lock:
-            self._report.objects, self._report.bytes = self._report.objects + 1, self._report.bytes + listed.size
+            self._report.objects += 1
+            self._report.bytes += target_object.size
             self._report.versioned |= result == "versioned"
 
     def _is_copy(self, name: str) -> bool:
         source, target = self._uris(name)
-        theirs, ours = self.folders.source_store.head(source), self.folders.target_store.head(target)
-        return bool(theirs and ours and evidence(theirs, ours, mark_of(source, theirs)))
+        source_object = self.folders.source_store.head(source)
+        target_object = self.folders.target_store.head(target)
+        return bool(
+            source_object and target_object and evidence(source_object, target_object, mark_of(source, source_object))
+        )
 
-    def _keep(self, name: str) -> None:
+    def _note_kept(self, name: str) -> None:
         with self._lock:
             self._report.kept += 1
             if len(self._report.named) < _NAMED:
@@ -206,13 +216,13 @@ class Prune:
 
     def _renew(self) -> None:
         """Check that no other command has taken the removal over."""
-        renewed = self.moves.change(self._claimed, self._claimed) or self._item_if_own()
+        renewed = self.moves.change(self._claimed_copy, self._claimed_copy) or self._item_if_own()
         if renewed is None:
             raise self._taken_over()
-        self._claimed = renewed
+        self._claimed_copy = renewed
 
     def _give_back(self) -> None:
-        self.moves.change(self._claimed, self.item)
+        self.moves.change(self._claimed_copy, self.item)
 
     def _item_if_own(self) -> MoveItem | None:
         """Return the present item if this command owns it: botocore repeats a write whose reply was lost."""

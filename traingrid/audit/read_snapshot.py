@@ -80,21 +80,22 @@ def read_world(  # noqa: PLR0913  # one keyword for each independent option
     grid, home = deployment.grid, deployment.grid.home
     regions = {region: inventory_of(deployment, region) for region in grid.regions}
     batch_jobs = _batch_job_ids_by_name(deployment, submission)
-    ledger, is_complete = Ledger(deployment.table, home), is_complete or bool(submission)
-    read = partial(_read, ledger, submission, is_complete=is_complete)
-    window = ALL if is_complete else Window(since=_begin(read()))
+    ledger = Ledger(deployment.table, home)
+    is_complete = is_complete or bool(submission)
+    read_items = partial(_read, ledger, submission, is_complete=is_complete)
+    window = ALL if is_complete else Window(since=_begin(read_items()))
     jobs = [job for region in regions.values() for job in region.listed(submission=submission, window=window)]
-    items = read()
+    items = read_items()
     removed_inventories = {
         region: inventory_of(deployment, region) for region in regions_of(items.lines.values()).difference(regions)
     }
     if removed_inventories:
         for name, region in removed_inventories.items():
             jobs += _listed_in_removed_region(name, region, submission, window)
-        items = read()  # again, because training jobs must be read before the ledger
+        items = read_items()  # again, because training jobs must be read before the ledger
     regions, lines = regions | removed_inventories, items.lines
     if not is_complete:
-        jobs = _with_unexpected(ledger, regions.values(), window.since, jobs, items)
+        jobs = _add_unexpected(ledger, regions.values(), window.since, jobs, items)
     return World(
         grid=grid.name,
         regions=list(regions),
@@ -103,9 +104,9 @@ def read_world(  # noqa: PLR0913  # one keyword for each independent option
         cancels={submission: ledger.cancels(submission)} if submission else items.cancels,
         damaged=[*items.damaged, *ledger.damaged_grid_items()],
         training_jobs=[
-            looked_at
+            completed_job
             for job in jobs
-            if (looked_at := _looked_at(job, lines.get(job.line), regions[job.region], details=details))
+            if (completed_job := _looked_at(job, lines.get(job.line), regions[job.region], details=details))
         ],
         children=_children(items.submissions, lines, Children(Storage(home), deployment.manifest_bucket, home)),
         batch_jobs=batch_jobs,
@@ -130,7 +131,7 @@ def _begin(items: _Items) -> float:
     return min([time.time() - _RECENT_SECONDS, *claims])
 
 
-def _with_unexpected(
+def _add_unexpected(
     ledger: Ledger, regions: Collection[Inventory], since: float, jobs: Sequence[TrainingJob], items: _Items
 ) -> list[TrainingJob]:
     """Return the training jobs of the open submissions, and read other submissions of which training jobs run.
@@ -182,10 +183,15 @@ def _looked_at(job: TrainingJob, item: JobItem | None, region: Inventory, *, det
     None for a training job that has been deleted since.
     """
     if details or (job.is_active and not owns(item, job)):
-        described = region.details(job)
-        if described is None:
+        details_of_job = region.details(job)
+        if details_of_job is None:
             return None
-        job = replace(job, state=described.state, ended_at=described.ended_at, details=described if details else None)
+        job = replace(
+            job,
+            state=details_of_job.state,
+            ended_at=details_of_job.ended_at,
+            details=details_of_job if details else None,
+        )
     return job if _fits(job, item) else replace(job, ours=region.has_our_tag(job))
 
 
@@ -193,8 +199,10 @@ def _fits(job: TrainingJob, item: JobItem | None) -> bool:
     """Return True if a training job matches its line; then it is this grid's, and no call for its tags is needed."""
     if job.is_active:
         return owns(item, job)
-    recorded = attempts(item).get(job.identity.attempt)
-    return recorded is not None and (recorded.state == job.state or recorded.state not in FINAL_STATES)
+    recorded_attempt = attempts(item).get(job.identity.attempt)
+    return recorded_attempt is not None and (
+        recorded_attempt.state == job.state or recorded_attempt.state not in FINAL_STATES
+    )
 
 
 def _children(

@@ -70,16 +70,16 @@ def _late_cancels(world: World, submission: str, scope: str, requested_at: str) 
         return  # the item is damaged, so it is not known when the cancel was due
     requested_time = epoch_seconds(requested_at)
     due = world.at_rest or world.read_at - requested_time > SETTLED_SECONDS
-    late: Counter[Line] = Counter()
+    late_counts: Counter[Line] = Counter()
     for job in world.training_jobs:
         item = world.lines.get(job.line)
         if job.line[0] != submission or not is_cancelled({scope}, job.line[1], job.region) or is_strangers(item, job):
             continue
         seconds_late = job.created_at - requested_time
-        late[job.line] += seconds_late > _ROUNDING_SECONDS
+        late_counts[job.line] += seconds_late > _ROUNDING_SECONDS
         if job.is_active and due:
             sentence = f"{job.name} in {job.region} is {job.state} though it was cancelled at {requested_at}"
-        elif seconds_late > _IN_FLIGHT_SECONDS or (seconds_late > _ROUNDING_SECONDS and late[job.line] > 1):
+        elif seconds_late > _IN_FLIGHT_SECONDS or (seconds_late > _ROUNDING_SECONDS and late_counts[job.line] > 1):
             sentence = f"{job.name} was created {seconds_late:.0f} s after its line was cancelled"
         else:
             continue

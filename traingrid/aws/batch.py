@@ -50,8 +50,8 @@ class Batch:
 
     def __init__(self, deployment: Deployment, region: str | None = None, make_client: ClientFactory = client) -> None:
         self._deployment = deployment
-        self._reading: Any = make_client("batch", region)
-        self._submitting: Any = client_without_retries("batch", region)
+        self._client: Any = make_client("batch", region)
+        self._submit_client: Any = client_without_retries("batch", region)
 
     def submit(  # noqa: PLR0913  # the parameters of one request
         self,
@@ -94,24 +94,25 @@ class Batch:
             request["shareIdentifier"] = self._deployment.grid.share_of(share)
             request["schedulingPriorityOverride"] = priority
         try:
-            return str(self._submitting.submit_job(**request)["jobId"])
+            return str(self._submit_client.submit_job(**request)["jobId"])
         except (BotoCoreError, ClientError) as error:
-            failed = _failure(name, error)
+            failure = _failure(name, error)
             try:
                 job_id = self.find(submission, chunk)
             except (BotoCoreError, ClientError):
-                raise failed from error
+                raise failure from error
             if job_id:
                 return job_id
-            raise failed from error
+            raise failure from error
 
     def job_name(self, submission: str, chunk: int | str = 0) -> str:
         """Return the name of the Batch job of a submission, or of its array `chunk`."""
-        return f"{self._deployment.grid.name}-{submission}{f'-{chunk}' * bool(chunk)}"
+        suffix = f"-{chunk}" if chunk else ""
+        return f"{self._deployment.grid.name}-{submission}{suffix}"
 
     def find(self, submission: str, chunk: int | str = 0) -> str | None:
         """Return the id of the Batch job of a submission, or of its array `chunk`; None if Batch lists none."""
-        pages = self._reading.get_paginator("list_jobs").paginate(  # a page may be empty although later pages match
+        pages = self._client.get_paginator("list_jobs").paginate(  # a page may be empty although later pages match
             jobQueue=self._deployment.job_queue,
             filters=[{"name": "JOB_NAME", "values": [self.job_name(submission, chunk)]}],
         )
@@ -119,21 +120,21 @@ class Batch:
 
     def describe(self, job: str) -> dict[str, Any] | None:
         """Return Batch's description of a job, or None if Batch no longer has it (a week after its end)."""
-        jobs = self._reading.describe_jobs(jobs=[job])["jobs"]
+        jobs = self._client.describe_jobs(jobs=[job])["jobs"]
         return dict(jobs[0]) if jobs else None
 
     def children(self, job: str, count: int) -> Iterator[dict[str, Any]]:
         """Yield Batch's descriptions of an array's children, or of the plain job, in the order of their index."""
         ids = [job] if count == 1 else [f"{job}:{index}" for index in range(count)]
         for start in range(0, len(ids), 100):  # DescribeJobs takes at most 100 ids
-            described = self._reading.describe_jobs(jobs=ids[start : start + 100])["jobs"]
-            yield from sorted(described, key=lambda child: ids.index(child["jobId"], start))
+            jobs = self._client.describe_jobs(jobs=ids[start : start + 100])["jobs"]
+            yield from sorted(jobs, key=lambda child: ids.index(child["jobId"], start))
 
 
 def _failure(name: str, error: Exception) -> SubmitFailedError:
     """Return the error of a submission; if IAM denied the request, it names the action, resource and role."""
-    if denied := access_denied(error):
-        text = f"AWS Batch refused the job {name}: {denied}."
+    if denial := access_denied(error):
+        text = f"AWS Batch refused the job {name}: {denial}."
         return SubmitFailedError(text, _GRANT, refused=True)
     return SubmitFailedError(f"Batch did not accept the job {name}: {error}.", refused=_is_refusal(error))
 

@@ -144,11 +144,11 @@ def _shared_client(service: Any, region: str | None, role: ActingRole | None, co
 def _create_client(
     session: boto3.Session, service: Any, region: str | None, role: ActingRole | None, config: Config
 ) -> Any:
-    created: Any = session.client(service, region_name=region, config=config)
-    created.meta.events.register("before-call", partial(_log_call, created.meta.region_name, role))
+    new_client: Any = session.client(service, region_name=region, config=config)
+    new_client.meta.events.register("before-call", partial(_log_call, new_client.meta.region_name, role))
     if config is _WITHOUT_RETRIES or service == "dynamodb":  # requests that create, and writes that reopen a line
-        created.meta.events.register_first("before-send", _raise_if_late)  # after the signature
-    return created
+        new_client.meta.events.register_first("before-send", _raise_if_late)  # after the signature
+    return new_client
 
 
 def _raise_if_late(**_: Any) -> None:
@@ -167,9 +167,9 @@ os.register_at_fork(after_in_child=_forget)
 
 def _log_call(region: str, role: ActingRole | None, model: Any, **_: Any) -> None:
     """Log the service, operation and Region of a call; its parameters and headers may be confidential."""
-    of_role = f" as {role.arn}" if role else ""
+    role_text = f" as {role.arn}" if role else ""
     service = model.service_model.service_name
-    logger.debug("AWS call: %s %s in %s%s", service, model.name, region, of_role, extra={"region": region})
+    logger.debug("AWS call: %s %s in %s%s", service, model.name, region, role_text, extra={"region": region})
 
 
 @cache

@@ -126,7 +126,8 @@ class Table:
         )
         last = reply.get("LastEvaluatedKey")
         keys = [(item["submission"], item["item"]) for item in map(plain, reply["Items"])]
-        return keys, plain(last) if last else None
+        last_key = plain(last) if last else None
+        return keys, last_key
 
     def everything(self) -> Iterator[Item]:
         """Yield every item of the table. Submissions are in no particular order; pages are read one after the other."""
@@ -236,13 +237,15 @@ def _decimal(value: Any) -> Any:
     if isinstance(value, float):
         return Decimal(str(value))
     if isinstance(value, dict):
-        return {name: _decimal(part) for name, part in value.items() if not isinstance(part, float) or _holds(part)}
+        return {
+            name: _decimal(part) for name, part in value.items() if not isinstance(part, float) or _is_storable(part)
+        }
     if isinstance(value, list | tuple):
         return [_decimal(part) for part in value]
     return value
 
 
-def _holds(number: float) -> bool:
+def _is_storable(number: float) -> bool:
     """Return True if DynamoDB can store a number: 0, or a finite number from 1E-130 to 9.99E+125.
 
     https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html

@@ -28,7 +28,7 @@ def embedded_metrics(grid: str, counts: Mapping[str, float]) -> dict[str, Any]:
         grid: The grid's name, which is the only dimension, because each further dimension multiplies the cost.
         counts: The values by metric name.
     """
-    described = {
+    declaration = {
         "Timestamp": int(time.time() * 1000),
         "CloudWatchMetrics": [
             {
@@ -38,4 +38,4 @@ def embedded_metrics(grid: str, counts: Mapping[str, float]) -> dict[str, Any]:
             }
         ],
     }
-    return {"_aws": described, "grid": grid, **counts}
+    return {"_aws": declaration, "grid": grid, **counts}

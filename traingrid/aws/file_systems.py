@@ -93,7 +93,8 @@ def mountable(file_system: str, kind: str, region: str, role: ActingRole | None 
         BotoCoreError: AWS does not answer.
     """
     try:
-        names, mount_name = (_of_efs if kind == "EFS" else _of_lustre)(file_system, region, role)
+        read_interfaces = _mount_targets_of_efs if kind == "EFS" else _interfaces_of_lustre
+        names, mount_name = read_interfaces(file_system, region, role)
     except ClientError as error:
         if error.response["Error"]["Code"] != _MISSING:
             raise
@@ -144,30 +145,35 @@ def mount_problem(file_system: MountableFileSystem, jobs: Sequence[Subnet]) -> s
     """
     if not file_system.interfaces:
         return f"{file_system.name} has no network interface that is available, such as a mount target of EFS"
-    theirs, ours = {interface.vpc for interface in file_system.interfaces}, {subnet.vpc for subnet in jobs}
-    if theirs != ours:
-        return f"{file_system.name} is in {_listed(theirs)}, but the training jobs of its Region run in {_listed(ours)}"
+    vpcs_of_file_system = {interface.vpc for interface in file_system.interfaces}
+    vpcs_of_jobs = {subnet.vpc for subnet in jobs}
+    if vpcs_of_file_system != vpcs_of_jobs:
+        jobs_place = f"the training jobs of its Region run in {_joined(vpcs_of_jobs)}"
+        return f"{file_system.name} is in {_joined(vpcs_of_file_system)}, but {jobs_place}"
     return ""
 
 
-def _listed(names: Iterable[str]) -> str:
+def _joined(names: Iterable[str]) -> str:
     return " and ".join(sorted(names))
 
 
-def _of_efs(file_system: str, region: str, role: ActingRole | None) -> tuple[list[str], str]:
+def _mount_targets_of_efs(file_system: str, region: str, role: ActingRole | None) -> tuple[list[str], str]:
     pages = client("efs", region, role).get_paginator("describe_mount_targets").paginate(FileSystemId=file_system)
     targets = [target for page in pages for target in page["MountTargets"]]
     return [target["NetworkInterfaceId"] for target in targets if target["LifeCycleState"] == "available"], ""
 
 
-def _of_lustre(file_system: str, region: str, role: ActingRole | None) -> tuple[list[str] | None, str]:
+def _interfaces_of_lustre(file_system: str, region: str, role: ActingRole | None) -> tuple[list[str] | None, str]:
     file_systems = client("fsx", region, role).describe_file_systems(FileSystemIds=[file_system])["FileSystems"]
-    described = next((candidate for candidate in file_systems if candidate["FileSystemType"] == "LUSTRE"), None)
-    if described is None:
+    file_system_description = next(
+        (candidate for candidate in file_systems if candidate["FileSystemType"] == "LUSTRE"), None
+    )
+    if file_system_description is None:
         return None, ""
-    usable = described.get("Lifecycle") in ("AVAILABLE", "UPDATING")
-    mount_name = (described.get("LustreConfiguration") or {}).get("MountName", "")
-    return described.get("NetworkInterfaceIds", []) if usable else [], mount_name
+    usable = file_system_description.get("Lifecycle") in ("AVAILABLE", "UPDATING")
+    mount_name = (file_system_description.get("LustreConfiguration") or {}).get("MountName", "")
+    interfaces = file_system_description.get("NetworkInterfaceIds", []) if usable else []
+    return interfaces, mount_name
 
 
 def _interfaces(names: Sequence[str], region: str, role: ActingRole | None) -> Iterator[Interface]:

@@ -36,7 +36,8 @@ def is_expired(error: Exception) -> bool:
     """Return True if a call failed only because the credentials, or its signature, have expired."""
     if not isinstance(error, ClientError):
         return False
-    code, text = error.response["Error"]["Code"], error.response["Error"].get("Message", "")
+    code = error.response["Error"]["Code"]
+    text = error.response["Error"].get("Message", "")
     return code in EXPIRED_CODES or (code in _SIGNATURE and text.startswith(_TOO_OLD))
 
 
@@ -72,7 +73,7 @@ class Patient(Generic[T]):
         optional: Container[str] = (),
     ) -> None:
         self._make, self._of_region, self._sleep, self._optional = make, region, sleep, optional
-        self._made: T | None = None
+        self._client: T | None = None
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -85,8 +86,8 @@ class Patient(Generic[T]):
         tries = 0
         while True:
             try:
-                self._made = self._made or self._make()
-                return getattr(self._made, name)(*arguments, **options)
+                self._client = self._client or self._make()
+                return getattr(self._client, name)(*arguments, **options)
             except (BotoCoreError, ClientError, OutageError) as error:
                 if not is_outage(error) or (name in self._optional and not is_expired(error)):
                     raise
@@ -97,7 +98,7 @@ class Patient(Generic[T]):
         seconds = backoff_seconds(tries, OUTAGE_CAP)
         if is_expired(error):
             renew()
-            self._made = None
+            self._client = None
             seconds = 0.0 if tries == 1 else seconds
         if tries > 1:  # a single failure may happen every hour, when credentials expire
             fields = {"event": "outage", "failure": code_of(error), "seconds": seconds, "region": self._of_region}

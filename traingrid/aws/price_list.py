@@ -114,9 +114,9 @@ def products(service: str, filters: Iterable[Filter]) -> Iterator[Product]:
                 if product is not None:
                     yield product
     except ClientError as error:
-        if denied := access_denied(error):
-            step = f"Allow the caller {denied.action}."
-            raise TraingridError(f"AWS denied the price list of {service}: {denied}.", step) from error
+        if denial := access_denied(error):
+            step = f"Allow the caller {denial.action}."
+            raise TraingridError(f"AWS denied the price list of {service}: {denial}.", step) from error
         raise
 
 
@@ -125,9 +125,9 @@ def _product(service: str, text: str) -> Product | None:
     try:
         entry = _PriceEntry.model_validate_json(text)
     except ValidationError as error:
-        first = error.errors()[0]
-        field_path = ".".join(map(str, first["loc"]))
-        message = f"A product in the price list of {service} has an unknown form: {field_path}: {first['msg']}."
+        first_error = error.errors()[0]
+        field_path = ".".join(map(str, first_error["loc"]))
+        message = f"A product in the price list of {service} has an unknown form: {field_path}: {first_error['msg']}."
         raise TraingridError(
             message, "Nothing was changed. Upgrade traingrid, or import prices from a file."
         ) from error

@@ -55,7 +55,7 @@ class Storage:
         Raises:
             UsageError: The object or version does not exist, or the caller may not read it.
         """
-        body = self._get(uri, **({"VersionId": version} if version else {}))["Body"]
+        body = self._get(uri, **_version_argument(version))["Body"]
         content: bytes = body.read() if limit is None else body.read(limit + 1)
         body.close()
         return content
@@ -71,7 +71,7 @@ class Storage:
 
     def read_if_exists(self, uri: S3Uri, version: str | None = None) -> bytes | None:
         """Return an object's bytes, or None if the object, or the version of it, does not exist."""
-        request = {"Bucket": uri.bucket, "Key": uri.key, **({"VersionId": version} if version else {})}
+        request = {"Bucket": uri.bucket, "Key": uri.key, **_version_argument(version)}
         try:
             content: bytes = self._s3.get_object(**request)["Body"].read()
         except ClientError as error:
@@ -118,7 +118,7 @@ class Storage:
     def exists(self, uri: S3Uri, version: str | None = None) -> bool:
         """Return True if an object, or the version of it, exists and may be read."""
         try:
-            self._s3.head_object(Bucket=uri.bucket, Key=uri.key, **({"VersionId": version} if version else {}))
+            self._s3.head_object(Bucket=uri.bucket, Key=uri.key, **_version_argument(version))
         except ClientError as error:
             # 403 without s3:ListBucket; 400 for the version of another object
             if error.response["ResponseMetadata"]["HTTPStatusCode"] not in (400, 403, 404):
@@ -178,13 +178,13 @@ class Storage:
             except (BotoCoreError, ClientError) as error:
                 if not is_outage(error):
                     raise
-                lost, tries = error, tries + 1
+                last_error, tries = error, tries + 1
             time.sleep(backoff_seconds(tries, OUTAGE_CAP))
-            version = self._marked(uri, mark)
+            version = self._version_with_mark(uri, mark)
             if version is not None:
                 return version
             if tries == _UPLOADS:
-                raise lost
+                raise last_error
 
     def write_if_none(self, uri: S3Uri, content: bytes, content_type: str) -> bool:
         """Write an object unless its key exists; return False if it does.
@@ -222,18 +222,22 @@ class Storage:
         (https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html, Delimiter).
         """
         request = {"Bucket": prefix.bucket, "Prefix": prefix.key, "Delimiter": "/"}
-        reply = self._s3.list_objects_v2(**request, **({"ContinuationToken": token} if token else {}))
+        if token:
+            request["ContinuationToken"] = token
+        reply = self._s3.list_objects_v2(**request)
         entries = [entry["Key"] for entry in reply.get("Contents", [])]
         entries += [entry["Prefix"] for entry in reply.get("CommonPrefixes", [])]
         return entries, reply.get("NextContinuationToken", "")
 
     def keys_after(self, prefix: S3Uri, key: str) -> Iterator[str]:
         """Yield the keys that begin with that of `prefix` and sort after `key`, in order; all if it is empty."""
-        request = {"Bucket": prefix.bucket, "Prefix": prefix.key, **({"StartAfter": key} if key else {})}
+        request = {"Bucket": prefix.bucket, "Prefix": prefix.key}
+        if key:
+            request["StartAfter"] = key
         for page in self._s3.get_paginator("list_objects_v2").paginate(**request):
             yield from (entry["Key"] for entry in page.get("Contents", []))
 
-    def _marked(self, uri: S3Uri, mark: str) -> str | None:
+    def _version_with_mark(self, uri: S3Uri, mark: str) -> str | None:
         """Return the version of an object with the given mark, if one of its last versions has it."""
         reply = self._s3.list_object_versions(Bucket=uri.bucket, Prefix=uri.key, MaxKeys=_VERSIONS_LOOKED_AT)
         for version in reply.get("Versions", []):
@@ -253,11 +257,16 @@ class Storage:
         try:
             return self._s3.get_object(Bucket=uri.bucket, Key=uri.key, **request)
         except ClientError as error:
-            code, text = error.response["Error"]["Code"], error.response["Error"].get("Message", "")
+            code = error.response["Error"]["Code"]
+            text = error.response["Error"].get("Message", "")
             if code not in _WRONG:
                 raise
             message = f"{uri} cannot be read: {code}: {text}."
             raise UsageError(message, "Check the path and the permissions.") from error
+
+
+def _version_argument(version: str | None) -> dict[str, str]:
+    return {"VersionId": version} if version else {}
 
 
 class PatientStorage(Patient[Storage], Storage):

@@ -24,7 +24,9 @@ MAX_COPY_BYTES = 5 * 1024**3
 """Maximum size of the source of CopyObject, in bytes
 (https://docs.aws.amazon.com/AmazonS3/latest/API/API_CopyObject.html: 5 GB; S3's refusal of a larger one states
 5368709120: https://github.com/hashicorp/terraform-provider-aws/issues/38102)."""
-MIN_PART_BYTES, MAX_PART_BYTES, MAX_PARTS = 5 * MIB, 5 * 1024**3, 10_000
+MIN_PART_BYTES = 5 * MIB
+MAX_PART_BYTES = 5 * 1024**3
+MAX_PARTS = 10_000
 """Limits of the parts of an upload; the last part may be smaller
 (https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html)."""
 FULL = "FULL_OBJECT"
@@ -202,7 +204,8 @@ class CopyStore:
         for page in pages.paginate(Bucket=target.bucket, Prefix=target.key):
             for listed_upload in page.get("Uploads", []):
                 if listed_upload["Key"] == target.key:
-                    algorithm, kind = (listed_upload.get(f"Checksum{name}") or "" for name in ("Algorithm", "Type"))
+                    algorithm = listed_upload.get("ChecksumAlgorithm") or ""
+                    kind = listed_upload.get("ChecksumType") or ""
                     upload = Upload(id=listed_upload["UploadId"], algorithm=algorithm, kind=kind)
                     uploads.append((listed_upload["Initiated"], upload))
         return [upload for _, upload in sorted(uploads, key=lambda pair: (pair[0], pair[1].id))]
@@ -250,7 +253,7 @@ class CopyStore:
         """Complete an upload, unless the target exists, or its size or checksum differs from those of `source_head`."""
         same = source_head.checksums.get(upload.algorithm)
         expected: dict[str, Any] = {f"Checksum{upload.algorithm}": same} if same else {}
-        listed = [
+        part_list = [
             {
                 "PartNumber": number,
                 "ETag": parts[number].etag,
@@ -262,7 +265,7 @@ class CopyStore:
             Bucket=target.bucket,
             Key=target.key,
             UploadId=upload.id,
-            MultipartUpload={"Parts": listed},
+            MultipartUpload={"Parts": part_list},
             ChecksumType=FULL,
             MpuObjectSize=source_head.size,
             IfNoneMatch="*",

@@ -61,7 +61,8 @@ class Ranges:
 
 def _range_error(request: str, error: ClientError) -> UsageError | ClientError:
     """Return the error for a request that the caller can correct; another error as it is."""
-    code, text = error.response["Error"]["Code"], error.response["Error"].get("Message", "")
+    code = error.response["Error"]["Code"]
+    text = error.response["Error"].get("Message", "")
     if code not in ("AccessDenied", "NoSuchBucket", "403", "404"):
         return error
     return UsageError(f"{request}: {code}: {text}.", "Check the URI and your permissions.")

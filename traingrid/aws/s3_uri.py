@@ -55,7 +55,9 @@ class S3Uri:
     def __str__(self) -> str:
         """Return the URI; control characters, which a key from another source than `parse` may have, become escapes."""
         text = f"s3://{self.bucket}/{self.key}"
-        return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+        if text.isprintable():
+            return text
+        return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def prefix_of(text: str) -> S3Uri:

@@ -63,11 +63,11 @@ def training_plans(region: str, role: ActingRole | None = None) -> list[Training
 
 def _plan(summary: Mapping[str, Any]) -> TrainingPlan:
     kinds = (capacity["InstanceType"] for capacity in summary.get("ReservedCapacitySummaries", []))
-    counted = "AvailableInstanceCount" if summary["Status"] == ACTIVE else "TotalInstanceCount"
+    count_field = "AvailableInstanceCount" if summary["Status"] == ACTIVE else "TotalInstanceCount"
     return TrainingPlan(
         arn=summary["TrainingPlanArn"],
         instance_types=tuple(dict.fromkeys(kinds)),
-        instances=summary.get(counted, 0),
+        instances=summary.get(count_field, 0),
         starts_at=summary.get("StartTime"),
         ends_at=summary.get("EndTime"),
         status=summary["Status"],

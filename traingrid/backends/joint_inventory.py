@@ -44,18 +44,18 @@ class JointInventory:
             PartlyListedError: A backend other than the default one failed.
             ListingTimeoutError: The list of a backend is incomplete; the lists of the others are complete.
         """
-        late: ListingTimeoutError | None = None
+        timeout: ListingTimeoutError | None = None
         for backend, inventory in self._inventories.items():
             try:
                 yield from inventory.listed(state, submission, window)
             except ListingTimeoutError as error:
-                late = error
+                timeout = error
             except (BotoCoreError, ClientError, TraingridError, ValueError) as error:
                 if backend == DEFAULT_BACKEND:
                     raise
                 raise PartlyListedError(backend, error) from error
-        if late:
-            raise late
+        if timeout:
+            raise timeout
 
     def details(self, job: TrainingJob) -> Details | None:
         """See `Inventory.details`."""

@@ -84,8 +84,8 @@ def is_ours(inventory: Inventory, job: TrainingJob, item: JobItem | None) -> boo
         inventory: The inventory that has listed the training job.
         item: The ledger's item of its line; None if there is none.
     """
-    recorded = attempts(item).get(job.identity.attempt)
-    if job.arn and recorded and recorded.training_job_arn == job.arn:
+    recorded_attempt = attempts(item).get(job.identity.attempt)
+    if job.arn and recorded_attempt and recorded_attempt.training_job_arn == job.arn:
         return True
     return inventory.has_our_tag(job)
 
@@ -107,5 +107,5 @@ def is_strangers(item: JobItem | None, job: TrainingJob) -> bool:
     """Return True if a training job with one of our names is not this grid's, by its tags or else by the ledger."""
     if job.ours is not None:
         return not job.ours
-    recorded = attempts(item).get(job.identity.attempt)
-    return recorded is not None and recorded.failure == CONFLICT.name
+    recorded_attempt = attempts(item).get(job.identity.attempt)
+    return recorded_attempt is not None and recorded_attempt.failure == CONFLICT.name

@@ -68,17 +68,18 @@ def campaign_facts(catalog: Catalog) -> CampaignFacts:
         totals = select(runs.c.campaign, func.count(), func.sum(runs.c.actual_dollars)).group_by(runs.c.campaign)
         prices = connection.execute(select(transfer_prices))
         return CampaignFacts(
-            places=_places(connection),
+            places=_replica_by_uri(connection),
             jobs=dict(jobs),
             runs={name: (count, float(dollars or 0)) for name, count, dollars in connection.execute(totals) if name},
             transfer_prices={(row.from_region, row.to_region): row.dollars_per_gb for row in prices},
         )
 
 
-def _places(connection: Connection) -> dict[str, CampaignReplica]:
-    of_version = (datasets.c.dataset == replicas.c.dataset) & (datasets.c.version == replicas.c.version)
+def _replica_by_uri(connection: Connection) -> dict[str, CampaignReplica]:
+    """Return the registered replicas by URI, with the campaign of their dataset."""
+    same_version = (datasets.c.dataset == replicas.c.dataset) & (datasets.c.version == replicas.c.version)
     columns = (replicas.c.uri, replicas.c.region, replicas.c.bytes, datasets.c.campaign, datasets.c.bytes.label("size"))
-    statement = select(*columns).select_from(replicas.join(datasets, of_version, isouter=True))
+    statement = select(*columns).select_from(replicas.join(datasets, same_version, isouter=True))
     return {
         row.uri.rstrip("/"): CampaignReplica(
             region=row.region, campaign=row.campaign or "", bytes=row.bytes or row.size

@@ -26,8 +26,8 @@ def copy_moves(connection: Connection, *, items: Sequence[MoveItem], targets: Co
         connection: A connection in a transaction.
         targets: The folders whose transfers are replaced; None if the items are all copies of the ledger.
     """
-    stored = select(transfers) if targets is None else select(transfers).where(transfers.c.target.in_(targets))
-    row_by_transfer = {(row.target, row.submission, row.job): row for row in connection.execute(stored)}
+    statement = select(transfers) if targets is None else select(transfers).where(transfers.c.target.in_(targets))
+    row_by_transfer = {(row.target, row.submission, row.job): row for row in connection.execute(statement)}
     rows = list(_transfers(connection, items, row_by_transfer))
     upsert(connection, transfers, rows)
     for target, submission, job in row_by_transfer.keys() - {
@@ -56,8 +56,8 @@ def _transfers(
         price = prices.get((item.from_region, item.region))
         for name, size in item.transferred.items():
             submission, _, job = name.rpartition("/")
-            stored = row_by_transfer.get((item.target, submission, int(job)))
-            dollars = stored.dollars if stored is not None and stored.bytes == size else None
+            stored_row = row_by_transfer.get((item.target, submission, int(job)))
+            dollars = stored_row.dollars if stored_row is not None and stored_row.bytes == size else None
             if dollars is None and price is not None:
                 dollars = size / GIGABYTE * price
             yield {

@@ -89,17 +89,20 @@ def costs(catalog: Catalog, by: str, *, submission: str = "", campaign: str = ""
     for column, selected in ((runs.c.submission, submission), (runs.c.campaign, campaign)):
         statement = statement.where(column == selected) if selected else statement
     cost_by_name: dict[str, Cost] = {}
-    of_region, of_job = dict[tuple[str, int, str], str](), dict[tuple[str, int], str]()
+    name_by_region = dict[tuple[str, int, str], str]()
+    name_by_job = dict[tuple[str, int], str]()
     with catalog.read_only() as connection:
         for row in connection.execute(statement).mappings():
             name = group(row)
             cost_by_name.setdefault(name, Cost()).add(row)
-            of_job[row["submission"], row["job"]] = of_region[row["submission"], row["job"], row["region"]] = name
+            name_by_job[row["submission"], row["job"]] = name
+            name_by_region[row["submission"], row["job"], row["region"]] = name
         for row in connection.execute(select(transfers)).mappings():
             # A transfer belongs to the job's last attempt in the Region of the copy, or otherwise its last attempt.
-            last = of_job.get((row["submission"], row["job"]))
-            if last is not None:
-                cost_by_name[of_region.get((row["submission"], row["job"], row["to_region"]), last)].add_transfer(row)
+            last_name = name_by_job.get((row["submission"], row["job"]))
+            if last_name is not None:
+                name = name_by_region.get((row["submission"], row["job"], row["to_region"]), last_name)
+                cost_by_name[name].add_transfer(row)
     return dict(sorted(cost_by_name.items(), key=lambda entry: (-entry[1].total, entry[0])))
 
 

@@ -23,7 +23,10 @@ def lines_of(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         text = file.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError:
         raise UsageError(f"{file} is not UTF-8 text.", _FORMS) from None
-    yield from (_json_lines if file.suffix.lower() == ".jsonl" else _csv_lines)(file, text)
+    if file.suffix.lower() == ".jsonl":
+        yield from _json_lines(file, text)
+    else:
+        yield from _csv_lines(file, text)
 
 
 def _csv_lines(file: Path, text: str) -> Iterator[tuple[int, dict[str, Any]]]:

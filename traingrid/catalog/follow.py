@@ -128,7 +128,8 @@ class _Lines:
             warn(error.damaged)
             return self._lines
         if submission_item is not None and submission_item.arrays != self._arrays:
-            self._lines, self._arrays = self._read(submission_item), submission_item.arrays
+            self._lines = self._read(submission_item)
+            self._arrays = submission_item.arrays
         return self._lines
 
     def _read(self, submission_item: SubmissionItem) -> Lines:
@@ -156,8 +157,8 @@ def _copy_datasets(connection: Connection, *, grid: GridRecords, versions: Seque
     if not items:
         return
     add_registered(connection, items=items)
-    used = [below(region, replica.uri) for item in items for region, replica in item.replicas.items()]
-    link_datasets(connection, or_(*used))
+    conditions = [below(region, replica.uri) for item in items for region, replica in item.replicas.items()]
+    link_datasets(connection, or_(*conditions))
 
 
 def _copy_moves(connection: Connection, *, grid: GridRecords, targets: Sequence[str]) -> None:

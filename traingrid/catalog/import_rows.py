@@ -69,10 +69,12 @@ def rows_of(file: Path, name: str) -> list[dict[str, Any]]:
             )
         rows[key], lines[key] = row, number
     if errors:
-        listed = errors[:_SHOWN_ERRORS]
-        if len(errors) > len(listed):
-            listed.append(f"... and {len(errors) - len(listed)} more")
-        raise UsageError("\n".join([f"{file}: nothing was imported.", *listed]), "Correct the lines and import again.")
+        shown_errors = errors[:_SHOWN_ERRORS]
+        if len(errors) > len(shown_errors):
+            shown_errors.append(f"... and {len(errors) - len(shown_errors)} more")
+        raise UsageError(
+            "\n".join([f"{file}: nothing was imported.", *shown_errors]), "Correct the lines and import again."
+        )
     if not rows:
         raise UsageError(f"{file} has no rows.", f"Its columns are {', '.join(_writable(table))}.")
     return list(rows.values())

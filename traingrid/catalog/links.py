@@ -34,7 +34,7 @@ def link_datasets(connection: Connection, *conditions: ColumnElement[bool]) -> N
         connection: A connection in a transaction.
         conditions: Conditions on `runs`; without them, all runs are compared.
     """
-    unlinked = select(
+    statement_of_runs = select(
         runs.c.submission,
         runs.c.job,
         runs.c.attempt,
@@ -44,10 +44,10 @@ def link_datasets(connection: Connection, *conditions: ColumnElement[bool]) -> N
         runs.c.version,
         runs.c.campaign,
     ).where(runs.c.uri != "", *conditions)
-    compared = connection.execute(unlinked).all()
-    dataset_by_uri = _replicas(connection, {row.uri for row in compared})
+    run_rows = connection.execute(statement_of_runs).all()
+    dataset_by_uri = _replicas(connection, {row.uri for row in run_rows})
     changes = []
-    for row in compared:
+    for row in run_rows:
         dataset = _dataset_of(dataset_by_uri, row.region, row.uri)
         if dataset and dataset != (row.dataset, row.version, row.campaign):
             key = {"key_submission": row.submission, "key_job": row.job, "key_attempt": row.attempt}

@@ -56,6 +56,7 @@ def manifest_of(result: Result, *, as_csv: bool = False) -> str:
 
 
 def _check_columns(columns: tuple[str, ...], *, as_csv: bool) -> None:
+    """Raise UsageError unless the columns of a query are fields of a job, with a Region and data."""
     fields = {*FIELDS} - ({*MAPPINGS.values()} if as_csv else set())
     for name in columns:
         prefix, _, entry = name.partition(".")
@@ -80,7 +81,7 @@ def _line(columns: tuple[str, ...], row: tuple[Any, ...]) -> dict[str, Any]:
     Raises:
         ValueError: A value fits no field, or the line has no Region or no data; the text names the column.
     """
-    line = {name: _plain(name, value) for name, value in zip(columns, row, strict=True)}
+    line = {name: _json_value(name, value) for name, value in zip(columns, row, strict=True)}
     if not line["region"]:
         message = "the column region is empty"
         raise ValueError(message)
@@ -90,7 +91,7 @@ def _line(columns: tuple[str, ...], row: tuple[Any, ...]) -> dict[str, Any]:
     return line
 
 
-def _plain(name: str, value: Any) -> Any:
+def _json_value(name: str, value: Any) -> Any:
     """Return a database's value as a JSON value.
 
     Raises:

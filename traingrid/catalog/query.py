@@ -54,7 +54,8 @@ def select(catalog: Catalog, sql: str, parameters: Mapping[str, str]) -> Result:
         try:
             streaming = connection.execution_options(stream_results=not is_limited(connection))
             with streaming.exec_driver_sql(statement, values) as cursor:
-                columns, rows = tuple(cursor.keys()), tuple(tuple(row) for row in cursor.fetchmany(MAX_ROWS + 1))
+                columns = tuple(cursor.keys())
+                rows = tuple(tuple(row) for row in cursor.fetchmany(MAX_ROWS + 1))
         except ResourceClosedError:
             raise _query_error("it returns no rows") from None
         except DBAPIError as error:

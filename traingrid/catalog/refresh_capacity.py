@@ -64,8 +64,10 @@ def read_capacity(
     plans: list[dict[str, Any]] = []
     regions: dict[str, str] = {}
     problems: list[str] = []
-    read = partial(_read, types=grid.allowed_instance_types(), acting_role_in=acting_role_in, today=today)
-    for region, region_capacity in zip(grid.regions, map_in_order(read, grid.regions, len(grid.regions)), strict=True):
+    read_region = partial(_read, types=grid.allowed_instance_types(), acting_role_in=acting_role_in, today=today)
+    for region, region_capacity in zip(
+        grid.regions, map_in_order(read_region, grid.regions, len(grid.regions)), strict=True
+    ):
         if isinstance(region_capacity, str):
             problems.append(f"{region}: {region_capacity}")
             continue

@@ -76,13 +76,17 @@ def read_prices(grid: GridSettings, acting_role_in: Callable[[str], ActingRole |
         ClientError: AWS refuses to return a price list.
         BotoCoreError: The price list's endpoint does not answer.
     """
-    regions, types = list(grid.regions), grid.allowed_instance_types()
+    regions = list(grid.regions)
+    types = grid.allowed_instance_types()
     on_demand = map_in_order(partial(_read_on_demand_prices, types=types, today=today), regions, len(regions))
     spot = map_in_order(lambda region: _spot(region, types, acting_role_in, today), regions, len(regions))
     transfers = map_in_order(partial(_transfers, regions=regions, today=today), regions, len(regions))
-    of_instances, of_transfers = _joined([*on_demand, *spot]), _joined(transfers)
+    instance_prices = _joined_prices([*on_demand, *spot])
+    transfer_prices = _joined_prices(transfers)
     return PricesRead(
-        prices=of_instances.rows, transfers=of_transfers.rows, missing=[*of_instances.missing, *of_transfers.missing]
+        prices=instance_prices.rows,
+        transfers=transfer_prices.rows,
+        missing=[*instance_prices.missing, *transfer_prices.missing],
     )
 
 
@@ -106,14 +110,14 @@ def _write(connection: Connection, read: PricesRead) -> None:
 def _read_on_demand_prices(region: str, types: Sequence[str], today: date) -> _Found:
     """Read the prices on demand in a Region; SageMaker bills training by the instance-hour."""
     filters = [Filter("regionCode", region), Filter("usagetype", "Train:ml.", "CONTAINS")]
-    listed: dict[str, list[Product]] = {}
+    products_by_type: dict[str, list[Product]] = {}
     for product in products(_SAGEMAKER, filters):
         usage = _TRAINING.fullmatch(product.attributes.get("usagetype", ""))
         if usage and product.unit == "Hrs" and product.dollars > 0:
-            listed.setdefault(usage[1], []).append(product)
+            products_by_type.setdefault(usage[1], []).append(product)
     prices = _Found(rows=[], missing=[])
     for instance_type in types:
-        price = _single_price(listed.get(instance_type, []), _SAGEMAKER)
+        price = _single_price(products_by_type.get(instance_type, []), _SAGEMAKER)
         if isinstance(price, str):
             prices.missing.append(f"{region} {instance_type} on demand: {price}")
             continue
@@ -152,15 +156,16 @@ def _spot(region: str, types: Sequence[str], acting_role_in: Callable[[str], Act
 def _transfers(region: str, regions: Sequence[str], today: date) -> _Found:
     """Read the prices of transfers from a Region to the other ones."""
     filters = [Filter("fromRegionCode", region), Filter("transferType", "InterRegion Outbound")]
-    listed: dict[str, list[Product]] = {}
+    products_by_route: dict[str, list[Product]] = {}
     targets = [target for target in regions if target != region]
     for product in products(_TRANSFER, filters) if targets else ():
-        usage, operation = (product.attributes.get(name, "") for name in ("usagetype", "operation"))
+        usage = product.attributes.get("usagetype", "")
+        operation = product.attributes.get("operation", "")
         if _BETWEEN_REGIONS.fullmatch(usage) and not operation and product.unit == "GB":
-            listed.setdefault(product.attributes.get("toRegionCode", ""), []).append(product)
+            products_by_route.setdefault(product.attributes.get("toRegionCode", ""), []).append(product)
     prices = _Found(rows=[], missing=[])
     for target in targets:
-        price = _single_price(listed.get(target, []), _TRANSFER)
+        price = _single_price(products_by_route.get(target, []), _TRANSFER)
         if isinstance(price, str):
             prices.missing.append(f"{region} to {target}: {price}")
             continue
@@ -174,12 +179,12 @@ def _single_price(listed: Sequence[Product], service: str) -> Product | str:
     if not listed:
         return f"{service} lists no price"
     if len({product.dollars for product in listed}) > 1:
-        several = ", ".join(f"${product.dollars:g} ({product.sku})" for product in listed)
-        return f"{service} lists several prices: {several}"
+        prices = ", ".join(f"${product.dollars:g} ({product.sku})" for product in listed)
+        return f"{service} lists several prices: {prices}"
     return listed[0]
 
 
-def _joined(parts: Iterable[_Found]) -> _Found:
+def _joined_prices(parts: Iterable[_Found]) -> _Found:
     joined = _Found(rows=[], missing=[])
     for part in parts:
         joined.rows.extend(part.rows)

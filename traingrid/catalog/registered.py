@@ -34,15 +34,15 @@ def copy_registered(catalog: Catalog, registered: Datasets) -> int:
     """
     known_replicas = select(replicas.c.dataset, replicas.c.version, replicas.c.region)
     with catalog.read_only() as connection:
-        stored = {tuple(row) for row in connection.execute(known_replicas.where(replicas.c.source == _REGISTERED))}
+        stored_keys = {tuple(row) for row in connection.execute(known_replicas.where(replicas.c.source == _REGISTERED))}
     new = [
         item
         for item in readable(registered.all(), warn)
-        if any((item.dataset, item.version, region) not in stored for region in item.replicas)
+        if any((item.dataset, item.version, region) not in stored_keys for region in item.replicas)
     ]
     if new:
         catalog.write(partial(add_registered, items=new))
-    return sum((item.dataset, item.version, region) not in stored for item in new for region in item.replicas)
+    return sum((item.dataset, item.version, region) not in stored_keys for item in new for region in item.replicas)
 
 
 def forget_registered(connection: Connection) -> None:

@@ -58,13 +58,13 @@ def run_rows(
         # A retry reopens a job after an attempt; the attempts after it have the line that the retry may have corrected.
         last_reopened = max((previous.attempt for previous in item.tried if previous.reopened), default=0)
         for number, attempt in item.attempts().items():
-            job = (lines.submitted if number <= last_reopened else lines.corrected).get(item.index)
-            current = number == item.attempt
+            jobs = lines.submitted if number <= last_reopened else lines.corrected
+            current_item = item if number == item.attempt else None
             yield {
                 **_attempt_facts(item, attempt),
-                **_line_facts(job, attempt),
-                **(_current_facts(item) if current else _current_facts(None)),
-                "orchestration_dollars": _child_cost(item, orchestrator) if current else None,
+                **_line_facts(jobs.get(item.index), attempt),
+                **_current_facts(current_item),
+                "orchestration_dollars": _child_cost(current_item, orchestrator) if current_item else None,
             }
 
 

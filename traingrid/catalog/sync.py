@@ -94,7 +94,7 @@ def sync(catalog: Catalog, grid: GridRecords) -> Synced:
     Raises:
         TraingridError: The database does not answer.
     """
-    added = copy_registered(catalog, grid.datasets)
+    added_replicas = copy_registered(catalog, grid.datasets)
     with catalog.read_only() as connection:
         synced_before = {row.submission: row for row in connection.execute(select(synced_submissions))}
     submissions = written_runs = 0
@@ -104,11 +104,12 @@ def sync(catalog: Catalog, grid: GridRecords) -> Synced:
             continue
         rows = catalog.write(partial(_replace, submission=submission_item.submission, grid=grid))
         logger.info("submission %s: %d runs", submission_item.submission, rows)
-        submissions, written_runs = submissions + 1, written_runs + rows
+        submissions += 1
+        written_runs += rows
     catalog.write(partial(_copy_moves, moves=grid.moves))
     catalog.write(link_datasets)
     catalog.write(price_runs)
-    return Synced(submissions=submissions, runs=written_runs, replicas=added)
+    return Synced(submissions=submissions, runs=written_runs, replicas=added_replicas)
 
 
 def rebuild(catalog: Catalog, grid: GridRecords) -> Synced:
@@ -144,15 +145,16 @@ def _replace(connection: Connection, *, submission: str, grid: GridRecords) -> i
     if submission_item is None:
         return 0
     items = list(readable(grid.ledger.jobs(submission), warn))
-    lines, cancels = Lines.of(grid.storage, grid.bucket, submission_item), grid.ledger.cancels(submission)
+    lines = Lines.of(grid.storage, grid.bucket, submission_item)
+    cancels = grid.ledger.cancels(submission)
     rows = list(run_rows(items, lines, cancels, grid.orchestrator))
-    ended = sum(item.state in FINAL_STATES for item in items)
+    ended_jobs = sum(item.state in FINAL_STATES for item in items)
     delete_rows(connection, runs, runs.c.submission == submission)
     upsert(connection, runs, rows)
     synced = {
         "submission": submission,
         "changed_at": submission_item.changed_at,
-        "open_jobs": submission_item.jobs - ended,
+        "open_jobs": submission_item.jobs - ended_jobs,
     }
     upsert(connection, synced_submissions, [synced])
     return len(rows)

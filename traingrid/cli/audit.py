@@ -45,7 +45,8 @@ def audit(grid_file: Path, submission: str, *, is_complete: bool, details: bool,
     nothing.
     """
     plane = ControlPlane.of(grid_file)
-    deployment, submission = plane.deployment, submission and plane.submission_id(submission)
+    deployment = plane.deployment
+    submission = submission and plane.submission_id(submission)
     world = read_world(deployment, submission=submission, is_complete=is_complete, details=details)
     if submission and submission not in world.submissions:
         raise UnknownSubmissionError(submission)
@@ -58,7 +59,8 @@ def audit(grid_file: Path, submission: str, *, is_complete: bool, details: bool,
     else:
         write_rows(audit_rows(violations, notes(world)), AUDIT_ROWS, output)
     jobs = sum(submission_item.jobs for submission_item in world.submissions.values())
-    submissions, regions = counted(len(world.submissions), "submission"), counted(len(world.regions), "Region")
+    submissions = counted(len(world.submissions), "submission")
+    regions = counted(len(world.regions), "Region")
     training_jobs = counted(len(world.training_jobs), "training job")
     echo = sentence_printer(output)
     part = "" if submission or is_complete else "; --all includes submissions without open work"

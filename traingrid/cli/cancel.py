@@ -55,10 +55,8 @@ def cancel(  # noqa: PLR0913  # the options of the command
     echo = sentence_printer(output)
     report = _record_and_stop(plane.canceller, target, echo)
     write_rows(_rows(submission, report), _ROWS, output)
-    batch_jobs, training_jobs = (
-        counted(len(report.batch_jobs), "Batch job"),
-        counted(len(report.training_jobs), "training job"),
-    )
+    batch_jobs = counted(len(report.batch_jobs), "Batch job")
+    training_jobs = counted(len(report.training_jobs), "training job")
     echo(f"asked {batch_jobs} to end and {training_jobs} to stop; a running child stops its own training job")
     for name in report.training_jobs:
         echo(name)
@@ -86,14 +84,14 @@ def _record_and_stop(canceller: Canceller, target: CancelTarget, echo: Callable[
             raise
         step = "The cancel may have been recorded. Run the command again; repeating it is harmless."
         raise TraingridError(f"AWS request failed: {error}.", step) from error
-    echo(f"recorded: {_words(target.index, target.region)} of submission {target.submission} is cancelled")
+    echo(f"recorded: {_scope_words(target.index, target.region)} of submission {target.submission} is cancelled")
     try:
         return canceller.end(submission_item, target)
     except KeyboardInterrupt:
         raise interrupted(_RECORDED) from None
 
 
-def _words(index: int | None, region: str) -> str:
+def _scope_words(index: int | None, region: str) -> str:
     if index is not None:
         return f"job {index}"
     return f"everything in {region}" if region else "all"

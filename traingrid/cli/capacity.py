@@ -31,7 +31,7 @@ def _option(row: Mapping[str, Any]) -> str:
     return f"plan {name_of_arn(plan)}" if plan else str(row["purchase_option"])
 
 
-def _needed(row: Mapping[str, Any]) -> str:
+def _needed_text(row: Mapping[str, Any]) -> str:
     return "-" if row["needed"] is None else str(row["needed"])
 
 
@@ -49,7 +49,7 @@ _ROWS: Schema[Mapping[str, Any]] = Schema(
     Column(
         "needed",
         "integer: The instances that the jobs need at once; null if none does, and for a plan.",
-        _needed,
+        _needed_text,
         heading="needed at once",
     ),
     Column(

@@ -80,12 +80,12 @@ def catalog() -> None:
 @click.pass_obj
 def init(grid_file: Path, url: str | None, *, output: Output) -> None:
     """Create or upgrade the catalog's tables."""
-    database = _opened(grid_file, url)
-    changed = database.create()
-    text = "has its tables now" if changed else "already has the tables of this version"
+    database = _opened_catalog(grid_file, url)
+    is_new = database.create()
+    text = "has its tables now" if is_new else "already has the tables of this version"
     if not url:
         _grant_follower_privileges(database, grid_file)
-    write_rows([{"catalog": database.name, "changed": changed}], _TABLES_MADE, output)
+    write_rows([{"catalog": database.name, "changed": is_new}], _TABLES_MADE, output)
     sentence_printer(output)(f"The catalog {database.name} {text}.")
 
 
@@ -176,7 +176,7 @@ def existing_catalog(grid_file: Path, url: str | None) -> Catalog:
         UsageError: The extra `catalog` is not installed, or the URL is invalid.
         TraingridError: The database does not answer, or its tables are not of this version.
     """
-    database = _opened(grid_file, url)
+    database = _opened_catalog(grid_file, url)
     database.check()
     return database
 
@@ -227,7 +227,7 @@ def _records(grid_file: Path) -> GridRecords:
     return GridRecords.of(find_deployment(grid_file))
 
 
-def _opened(grid_file: Path, url: str | None) -> Catalog:
+def _opened_catalog(grid_file: Path, url: str | None) -> Catalog:
     require_extra("catalog", CATALOG)
     from traingrid.catalog.database import Catalog
     from traingrid.catalog.engines import catalog_url

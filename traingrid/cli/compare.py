@@ -71,7 +71,7 @@ def compare(
     if comparison.metric:
         order = "lowest" if comparison.lowest else "highest"
         click.echo(
-            f"ordered by {comparison.metric}, {order} first; --metric NAME and --{_other(comparison)} change this"
+            f"ordered by {comparison.metric}, {order} first; --metric NAME and --{_other_order(comparison)} change this"
         )
     for sentence in _exclusions(comparison):
         click.echo(printable(sentence))
@@ -99,18 +99,19 @@ def curve(values: Sequence[float], width: int = _CURVE) -> str:
     if not values:
         return ""
     bars = min(width, len(values))
-    drawn = [values[(position + 1) * len(values) // bars - 1] for position in range(bars)]
-    low, span = min(drawn), (max(drawn) - min(drawn)) or 1.0
-    return "".join(_BARS[round((value - low) / span * (len(_BARS) - 1))] for value in drawn)
+    samples = [values[bar * len(values) // bars - 1] for bar in range(1, bars + 1)]
+    lowest = min(samples)
+    span = max(samples) - lowest or 1.0  # without it, equal values would be divided by 0
+    return "".join(_BARS[round((value - lowest) / span * (len(_BARS) - 1))] for value in samples)
 
 
 def _exclusions(comparison: Comparison) -> Iterator[str]:
     """Yield a line for each reason why jobs cannot be the best, with these jobs."""
-    several = len({job.submission for job in comparison.jobs}) > 1
+    several_submissions = len({job.submission for job in comparison.jobs}) > 1
     names_by_exclusion: dict[str, list[str]] = defaultdict(list)
     for job in comparison.jobs:
         if job.exclusion:
-            names_by_exclusion[job.exclusion].append(_source(job) if several else str(job.status.index))
+            names_by_exclusion[job.exclusion].append(_source(job) if several_submissions else str(job.status.index))
     for exclusion, names in list(names_by_exclusion.items())[:_MAX_EXCLUSIONS]:
         more = f" and {len(names) - _MAX_EXCLUDED_JOBS:,} more" if len(names) > _MAX_EXCLUDED_JOBS else ""
         yield f"not ranked: job{'s' * (len(names) > 1)} {', '.join(names[:_MAX_EXCLUDED_JOBS])}{more} ({exclusion})"
@@ -120,13 +121,13 @@ def _exclusions(comparison: Comparison) -> Iterator[str]:
 
 def _columns(comparison: Comparison) -> Iterator[Column[ComparedJob]]:
     """Yield the columns from left to right."""
-    several = len({job.submission for job in comparison.jobs}) > 1
+    several_submissions = len({job.submission for job in comparison.jobs}) > 1
     metrics = sorted(
         {name for job in comparison.jobs for name in job.status.metrics} - {comparison.metric, "epoch", "step"}
     )
     parameters = sorted({name for job in comparison.jobs for name in job.hyperparameters})
     yield Column(heading="job", render=lambda job: job.status.name, rank=0, max_width=_MAX_NAME_LENGTH)
-    if several:
+    if several_submissions:
         yield Column(heading="submission", render=_source, rank=4)
     else:
         yield Column(heading="index", render=lambda job: str(job.status.index), rank=4, right=True)
@@ -162,7 +163,7 @@ def _state_style(job: ComparedJob) -> str:
     return STYLES.get(job.status.state, "")
 
 
-def _other(comparison: Comparison) -> str:
+def _other_order(comparison: Comparison) -> str:
     return "highest" if comparison.lowest else "lowest"
 
 

@@ -67,7 +67,8 @@ def upload(  # noqa: PLR0913  # the options of the command
     Prints the manifest line for the data set, and the channels that the line would have. With --version, the data set
     is registered in the ledger, and rules of grid.yaml may start training.
     """
-    deployment, name = find_deployment(grid_file), name or folder.resolve().name
+    deployment = find_deployment(grid_file)
+    name = name or folder.resolve().name
     if version is None and (campaign or format_ or attributes):
         raise UsageError("--campaign, --format and --attribute require --version.", "Give --version, for example 1.")
     files = list(files_below(folder))
@@ -140,8 +141,8 @@ def download(  # noqa: PLR0913  # the options of the command
         raise TraingridError(f"No job of {submission} has a model yet.", f"See: traingrid status {submission}")
 
     def target_of(job: JobStatus) -> Path:
-        own = Path(f"{submission}-{job.index}")
-        return parent / own if index is None else folder or own
+        folder_name = Path(f"{submission}-{job.index}")
+        return parent / folder_name if index is None else folder or folder_name
 
     try:
         with progress_bars() as progress:
@@ -149,7 +150,7 @@ def download(  # noqa: PLR0913  # the options of the command
             rows = ({**vars(model), "submission": submission} for model in models)
             if output == "table":
                 for row in rows:
-                    note = " (already there)" * (row["result"] == "kept")
+                    note = " (already there)" if row["result"] == "kept" else ""
                     click.echo(printable(f"{row['source']} -> {row['folder']}/{note}"))
             else:
                 write_rows(rows, _DOWNLOADED, output, at_once=True)

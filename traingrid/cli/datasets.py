@@ -118,7 +118,8 @@ def register(deployment: Deployment, region: str, folder: S3Uri, marker: bytes) 
         UsageError: The marker is rejected.
         TraingridError: There is no report in time.
     """
-    home, target = Storage(deployment.grid.home), folder / names.DATASET_MARKER
+    home = Storage(deployment.grid.home)
+    target = folder / names.DATASET_MARKER
     report_uri = S3Uri(deployment.manifest_bucket, names.dataset_report(target.bucket, target.key))
     previous_version = home.current_version(report_uri)
     Storage(region, role=deployment.acting_role_in(region)).write(target, marker, "application/json")

@@ -100,7 +100,7 @@ def _lines(submission: str, description: JobDescription) -> Iterator[tuple[str, 
     status = description.status
     yield "job", f"{status.name} (index {status.index} of submission {submission})"
     yield "manifest", f"{description.manifest}, line {description.line}" if description.line else description.manifest
-    yield "state", state_and_phase(status) + " cancelled" * status.cancelled
+    yield "state", state_and_phase(status) + (" cancelled" if status.cancelled else "")
     if status.reason:
         yield "reason", status.reason
     if description.failure:
@@ -111,15 +111,15 @@ def _lines(submission: str, description: JobDescription) -> Iterator[tuple[str, 
         yield "time", f"{elapsed}, started {started:%Y-%m-%d %H:%M:%S} UTC"
     if status.dollars:
         yield "cost", f"${status.dollars:,.2f} so far, without transfer and orchestration"
-    yield from _named("metrics", _metrics(description))
+    yield from _named_rows("metrics", _metrics(description))
     if status.artifact:
         yield "model", status.artifact
-    yield from _named("line", {name: _value(value) for name, value in description.fields.items()})
+    yield from _named_rows("line", {name: _value(value) for name, value in description.fields.items()})
     for number, attempt in enumerate(description.attempts):
         yield "attempts" if number == 0 else "", _attempt(attempt)
     if description.console:
         yield "console", description.console
-    yield "next", f"traingrid logs {submission} {status.index}" + " --child" * (not status.created)
+    yield "next", f"traingrid logs {submission} {status.index}" + ("" if status.created else " --child")
     if status.artifact:
         yield "", f"traingrid download {submission} {status.index}"
     if status.ended and status.state != "Completed" and not status.cancelled:
@@ -141,7 +141,7 @@ def _metrics(description: JobDescription) -> dict[str, str]:
     return texts | dict.fromkeys(absent, "none: no line of the log has a number for its expression")
 
 
-def _named(name: str, values: dict[str, str]) -> Iterator[tuple[str, str]]:
+def _named_rows(name: str, values: dict[str, str]) -> Iterator[tuple[str, str]]:
     width = max(map(len, values), default=0)
     for number, (key, value) in enumerate(values.items()):
         yield name if number == 0 else "", f"{key:<{width}}  {value}"
@@ -153,7 +153,7 @@ def _value(value: Any) -> str:
 
 def _attempt(attempt: RecordedAttempt) -> str:
     """Return the outcome of an attempt in one line."""
-    options = " on demand" * attempt.on_demand
+    options = " on demand" if attempt.on_demand else ""
     billed = f", {duration(attempt.billable_seconds)} billed" if attempt.billable_seconds else ""
     reason = f": {attempt.reason.splitlines()[0]}" if attempt.reason else ""
     outcome = f"{attempt.state}{f' ({attempt.failure})' if attempt.failure else ''}"

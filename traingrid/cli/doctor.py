@@ -63,9 +63,8 @@ def doctor(grid_file: Path, manifest: Path | None, *, output: Output) -> None:
     echo(printable(f"account {account}, as {arn}"))
     findings = list(check_up(grid, account, needs))
     write_rows(findings, _rows(grid_file), output)
-    wrong, unknown = (
-        sum(finding.verdict is verdict for finding in findings) for verdict in (Verdict.WRONG, Verdict.UNKNOWN)
-    )
+    wrong = sum(finding.verdict is Verdict.WRONG for finding in findings)
+    unknown = sum(finding.verdict is Verdict.UNKNOWN for finding in findings)
     for finding in findings:
         if finding.fix:
             echo(printable(f"{finding.region} {finding.subject}: {grid_file_command(finding.fix, grid_file)}"))
@@ -82,13 +81,13 @@ def needs_of(grid: GridSettings, account: str, manifest: Path | None) -> Needs:
     """
     if manifest is None:
         return Needs(instances=grid_needs(grid))
-    deployment = _expected(grid, account)
+    deployment = _expected_deployment(grid, account)
     lines, _ = read_manifest(manifest, deployment)
     instances = job_needs(iter_jobs(lines, deployment, NO_SUBMISSION))
     return Needs(instances=instances, clusters=cluster_needs(lines, grid))
 
 
-def _expected(grid: GridSettings, account: str) -> Deployment:
+def _expected_deployment(grid: GridSettings, account: str) -> Deployment:
     """Return the deployment that a grid would have, to read a manifest before the grid is deployed."""
     bucket = names.manifest_bucket(grid.name, account, grid.home)
     return Deployment(grid=grid, account=account, table="", manifest_bucket=bucket)

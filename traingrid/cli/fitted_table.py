@@ -64,8 +64,13 @@ class FittedTable:
             fitted = text if cell_len(text) <= width else set_cell_size(text, width - 1) + "…"
             spaces = " " * (width - cell_len(fitted))
             is_last = position == len(cells) - 1
-            before, after = (spaces, "") if self.right[position] else ("", "" if is_last else spaces)
-            yield from (Segment(before), Segment(fitted, style), Segment(after + " " * _GAP * (not is_last)))
+            if self.right[position]:
+                yield Segment(spaces)
+            yield Segment(fitted, style)
+            if not self.right[position] and not is_last:
+                yield Segment(spaces)
+            if not is_last:
+                yield Segment(" " * _GAP)
         yield Segment.line()
 
 
@@ -84,12 +89,13 @@ def fitted_table(
     columns = [column for column in columns if column.heading]
     texts = {column.rank: [column.text(row) for row in rows] for column in columns}
     ranks = sorted(texts)
-    ranks_that_fit, left = set(ranks[:min_columns]), width + _GAP
+    ranks_that_fit = set(ranks[:min_columns])
+    remaining_width = width + _GAP
     for column in sorted(columns, key=lambda column: column.rank):
         if column.rank not in ranks[:min_columns] and not any(texts[column.rank]):
             continue
-        left -= min(max(map(len, (column.heading, *texts[column.rank]))), column.max_width) + _GAP
-        if left < 0:
+        remaining_width -= min(max(map(len, (column.heading, *texts[column.rank]))), column.max_width) + _GAP
+        if remaining_width < 0:
             break
         ranks_that_fit.add(column.rank)
     fitting = [column for column in columns if column.rank in ranks_that_fit]

@@ -42,7 +42,9 @@ def watch_submission(plane: ControlPlane, submission: str, out: Console) -> Subm
 
     If the output is not a terminal, print a line for each change of a job's state, and the table at the end.
     """
-    return (_watch_live if out.is_terminal else _watch_by_lines)(plane, submission, out)
+    if out.is_terminal:
+        return _watch_live(plane, submission, out)
+    return _watch_by_lines(plane, submission, out)
 
 
 def live_table(status: SubmissionStatus, width: int, height: int) -> RenderableType:
@@ -57,10 +59,12 @@ def live_table(status: SubmissionStatus, width: int, height: int) -> RenderableT
     room = max(height - _FRAME, 1)
     position_by_state = {state: position for position, state in enumerate(_ORDER)}
     ordered = sorted(status.jobs, key=lambda job: position_by_state.get(job.state, len(_ORDER)))  # stable: as the lines
-    fitting, left = (status.jobs, []) if len(status.jobs) <= room else (ordered[:room], ordered[room:])
-    counts = Counter(str(job.state) for job in left)
-    more = f"and {len(left)} more: {', '.join(f'{number} {state}' for state, number in counts.items())}"
-    return Group(status_table(replace(status, jobs=fitting), width), *[Text(more, style="italic")] * bool(left))
+    shown_jobs, hidden_jobs = (status.jobs, []) if len(status.jobs) <= room else (ordered[:room], ordered[room:])
+    counts = Counter(str(job.state) for job in hidden_jobs)
+    more = f"and {len(hidden_jobs)} more: {', '.join(f'{number} {state}' for state, number in counts.items())}"
+    return Group(
+        status_table(replace(status, jobs=shown_jobs), width), *[Text(more, style="italic")] * bool(hidden_jobs)
+    )
 
 
 def watch_overview(plane: ControlPlane, submission: str, out: Console) -> SubmissionOverview:
@@ -75,8 +79,9 @@ def watch_overview(plane: ControlPlane, submission: str, out: Console) -> Submis
             overview = reads.next()
             if live:
                 live.update(Group(numbers_table(overview, out.width), *reads.silence()), refresh=True)
-            elif (line := numbers_line(overview)) != printed:
-                out.print(printed := line, markup=False, soft_wrap=True)
+            elif numbers_line(overview) != printed:
+                printed = numbers_line(overview)
+                out.print(printed, markup=False, soft_wrap=True)
             if overview.ended:
                 return overview
             time.sleep(max(_REFRESH_SECONDS, _SHARE * (time.monotonic() - began)))
@@ -116,22 +121,24 @@ class _Reads(Generic[T]):
 
     def __init__(self, read: Callable[[], T]) -> None:
         self._read = read
-        self._last: T | None = None
-        self._answered = time.monotonic()
+        self._last_value: T | None = None
+        self._answered_at = time.monotonic()
         self._error = ""
 
     def next(self) -> T:
         """Return the present status, or the last one if AWS does not answer."""
         try:
-            self._last, self._answered, self._error = self._read(), time.monotonic(), ""
+            self._last_value = self._read()
+            self._answered_at = time.monotonic()
+            self._error = ""
         except (BotoCoreError, ClientError) as error:
-            if self._last is None or not is_outage(error):
+            if self._last_value is None or not is_outage(error):
                 raise
             self._error = printable(str(error))
-        return self._last
+        return self._last_value
 
     def silence(self) -> Iterator[Text]:
         """Yield the sentence about an outage, if there is one."""
         if self._error:
-            silence = duration(time.monotonic() - self._answered)
+            silence = duration(time.monotonic() - self._answered_at)
             yield Text(f"AWS has not answered for {silence}; still trying. {self._error}", style="yellow")

@@ -153,10 +153,10 @@ def grant(service: str | None, quota: str | None, value: float | None, region: s
 
     if service and (quota is None or value is None):
         raise click.UsageError("SERVICE, QUOTA and VALUE must be given together.")
-    running = _running()
+    server = _running()
     quota_value = {"service": service, "quota": quota, "value": value, "region": region} if service else {}
     try:
-        granted = lifecycle.grant(running, quota_value)
+        granted = lifecycle.grant(server, quota_value)
     except lifecycle.LifecycleError as error:
         step = "List the quotas: aws service-quotas list-service-quotas --service-code SERVICE."
         raise TraingridError(f"{error}.", step) from error
@@ -179,9 +179,9 @@ def cluster(name: str, region: str, *, without_operator: bool) -> None:
 
     from localcloud.server.new_cluster import new_cluster
 
-    running = _running()
+    server = _running()
     try:
-        arn = new_cluster(running, name, region, with_operator=not without_operator)
+        arn = new_cluster(server, name, region, with_operator=not without_operator)
     except ClientError as error:
         step = "Choose another name or Region; list the clusters: aws eks list-clusters --region REGION."
         raise TraingridError(f"The cluster was not created: {error.response['Error']['Message']}.", step) from error
@@ -193,10 +193,10 @@ def _running() -> Running:
     """Return the server that runs here."""
     from localcloud.server import lifecycle
 
-    running = lifecycle.status(_FOLDER)
-    if running is None:
+    server = lifecycle.status(_FOLDER)
+    if server is None:
         raise TraingridError("No local AWS runs here.", 'Start it: eval "$(traingrid local up)".')
-    return running
+    return server
 
 
 @local.command()
@@ -207,6 +207,6 @@ def push(grid_file: Path) -> None:
     require_extra("local", LOCAL)
     from verification.checkout.image_pushes import push_images
 
-    running = _running()
-    for image in push_images(running.endpoint, load_grid(grid_file), running.secret):
+    server = _running()
+    for image in push_images(server.endpoint, load_grid(grid_file), server.secret):
         click.echo(image)

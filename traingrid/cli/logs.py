@@ -119,7 +119,7 @@ def logs(  # noqa: PLR0913  # the options of the command
         return
     printed = print_lines(lines, is_one_job=index is not None, timestamps=timestamps, at_once=follow)
     if not printed and not is_filtered and not since and tail != 0:
-        raise _nothing(submission, reader.jobs())
+        raise _no_log_error(submission, reader.jobs())
 
 
 def print_lines(lines: Iterator[LogLine], *, is_one_job: bool, timestamps: bool, at_once: bool = False) -> int:
@@ -133,7 +133,7 @@ def print_lines(lines: Iterator[LogLine], *, is_one_job: bool, timestamps: bool,
     out = sys.stdout
     printed = 0
     coloured = out.isatty() and not os.environ.get("NO_COLOR")  # https://no-color.org
-    text_of = partial(_shown, is_one_job=is_one_job, timestamps=timestamps, coloured=coloured)
+    text_of = partial(_printed_line, is_one_job=is_one_job, timestamps=timestamps, coloured=coloured)
     # One write for many lines: each write releases the GIL, and the threads that read the log would run in between.
     with contextlib.nullcontext() if at_once else _garbage_collection_disabled():
         while chunk := list(islice(lines, 1 if at_once else _PRINTED_TOGETHER)):
@@ -154,7 +154,7 @@ def _garbage_collection_disabled() -> Iterator[None]:
         gc.enable()
 
 
-def _shown(line: LogLine, *, is_one_job: bool, timestamps: bool, coloured: bool) -> str:
+def _printed_line(line: LogLine, *, is_one_job: bool, timestamps: bool, coloured: bool) -> str:
     source = f"[{line.host}]" if is_one_job else f"[{line.job} {line.host}]"
     if coloured:
         source = click.style(source, fg=_COLOURS[line.job % len(_COLOURS)])
@@ -168,7 +168,7 @@ def _print_child_log(plane: ControlPlane, submission: str, index: int) -> None:
             click.echo(printable(text))
 
 
-def _nothing(submission: str, jobs: list[JobStatus]) -> TraingridError:
+def _no_log_error(submission: str, jobs: list[JobStatus]) -> TraingridError:
     """Return the error for jobs without a log, with the state of the first one and the next step."""
     job = jobs[0]
     text = "The training job of job {} has printed nothing" if job.training_job else "Job {} has no training job yet"

@@ -31,7 +31,7 @@ SQL_FILE = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Pa
 _OUTPUT = click.Path(dir_okay=False, path_type=Path)
 
 
-def _shipped() -> dict[str, Traversable]:
+def _shipped_queries() -> dict[str, Traversable]:
     """Return the queries that are part of traingrid, by name."""
     folder = files("traingrid.catalog") / "queries"
     return {file.name.removesuffix(".sql"): file for file in sorted(folder.iterdir(), key=lambda file: file.name)}
@@ -41,7 +41,7 @@ def _print_queries(context: click.Context, _option: click.Parameter, is_requeste
     """Print the names of the shipped queries with their comments, and exit."""
     if not is_requested or context.resilient_parsing:
         return
-    for name, file in _shipped().items():
+    for name, file in _shipped_queries().items():
         comment = re.match(r"(?:--.*\n)+", file.read_text())
         lines = [line.removeprefix("--").strip() for line in comment[0].splitlines()] if comment else []
         click.echo(f"{name:<12}{lines[0]}")
@@ -140,7 +140,7 @@ def sql_of(file: Path | None, name: str | None) -> str:
                 return str(opened.read())
         except UnicodeDecodeError:
             raise UsageError(f"{file} is not UTF-8 text.", "Write one SELECT.") from None
-    shipped = _shipped()
+    shipped = _shipped_queries()
     if name not in shipped:
         raise UsageError(f"traingrid has no query {name!r}.", f"Its queries are {', '.join(shipped)}.")
     return shipped[str(name)].read_text()

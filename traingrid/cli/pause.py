@@ -34,11 +34,11 @@ def pause(grid_file: Path, reason: str, *, output: Output) -> None:
     `traingrid cancel` stops them. A creation request that was sent before the pause still takes effect.
     """
     plane = _set(grid_file, allowed=False, reason=reason)
-    recorded = plane.ledger.pause()
-    write_rows([recorded], _ROWS, output)
+    recorded_pause = plane.ledger.pause()
+    write_rows([recorded_pause], _ROWS, output)
     echo = sentence_printer(output)
-    if recorded:
-        echo(paused_sentence(recorded))
+    if recorded_pause:
+        echo(paused_sentence(recorded_pause))
     echo("Running training jobs continue: `traingrid status` shows them, `traingrid cancel SUBMISSION` stops them.")
 
 

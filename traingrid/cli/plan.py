@@ -113,15 +113,15 @@ def plan(  # noqa: PLR0913  # an option each
         moves=not no_moves,
     )
     facts = read_facts(database)
-    chosen = plan_of(candidates(lines, values, facts, deployment, options), facts, options)
-    report(chosen, facts, output)
+    chosen_plan = plan_of(candidates(lines, values, facts, deployment, options), facts, options)
+    report(chosen_plan, facts, output)
     if not deployment.grid.moves and options.moves and len(lines) <= _COMPARED_LINES:
         moving = replace(deployment, grid=deployment.grid.model_copy(update={"moves": True}))
-        _print_savings(chosen, plan_of(candidates(lines, values, facts, moving, options), facts, options), output)
+        _print_savings(chosen_plan, plan_of(candidates(lines, values, facts, moving, options), facts, options), output)
     if file:
-        file.write_bytes(written(chosen, facts))
+        file.write_bytes(written(chosen_plan, facts))
         sentence_printer(output)(
-            f"{file}: {counted(len(chosen.assignments), 'job')}. Submit it: traingrid plan --apply {file}"
+            f"{file}: {counted(len(chosen_plan.assignments), 'job')}. Submit it: traingrid plan --apply {file}"
         )
 
 

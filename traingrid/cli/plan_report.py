@@ -34,8 +34,9 @@ def _instances(assignment: Assignment) -> str:
 
 def _kind(pool: Pool) -> str:
     """Return the instance type with its purchase option, which is on demand if none is named."""
-    option = f", {plan_text(pool.option)}" if is_paid(pool.option) else " spot" * (pool.option == SPOT)
-    return f"{pool.instance_type}{option}"
+    if is_paid(pool.option):
+        return f"{pool.instance_type}, {plan_text(pool.option)}"
+    return f"{pool.instance_type} spot" if pool.option == SPOT else pool.instance_type
 
 
 def _kinds(choices: Iterable[Assignment]) -> str:
@@ -101,7 +102,7 @@ _REGION: list[Column[list[Assignment]]] = [
 """The columns of the assignments of each Region."""
 
 
-def _missing(shortage: PlacementShortage) -> dict[str, Any]:
+def _shortage_row(shortage: PlacementShortage) -> dict[str, Any]:
     """Return the row of a line without a place."""
     verdict = f"{shortage.reason} {shortage.next_step}".strip()
     return {**dict.fromkeys(PLAN_ROWS.names), "line": shortage.candidate.line.number, "verdict": verdict}
@@ -117,8 +118,14 @@ def report(plan: Plan, facts: Facts, output: Output = "table") -> None:
     if output == "table":
         _print_tables(plan)
     else:
-        write_rows([*plan.assignments, *map(_missing, plan.shortages)], PLAN_ROWS, output)
-    for text in (*_shortages(plan), *_old_prices(plan, facts), *_guesses(plan), *_skipped(plan), _total(plan)):
+        write_rows([*plan.assignments, *map(_shortage_row, plan.shortages)], PLAN_ROWS, output)
+    for text in (
+        *_shortages(plan),
+        *_old_prices(plan, facts),
+        *_guesses(plan),
+        *_skipped_sentences(plan),
+        _total(plan),
+    ):
         echo(printable(text))
 
 
@@ -156,15 +163,15 @@ def _limit_of(step: str) -> str:
 
 def _old_prices(plan: Plan, facts: Facts) -> list[str]:
     today = plan.options.now.date()
-    used: dict[str, Price] = {}
+    price_by_source: dict[str, Price] = {}
     for assignment in plan.assignments:
-        used[pool_text(assignment.pool.key)] = facts.prices[assignment.pool.key]
+        price_by_source[pool_text(assignment.pool.key)] = facts.prices[assignment.pool.key]
         if assignment.place.source:
             key = (assignment.place.source.region, assignment.place.region)
-            used[f"transfer from {key[0]} to {key[1]}"] = facts.transfer[key]
+            price_by_source[f"transfer from {key[0]} to {key[1]}"] = facts.transfer[key]
     return [
         f"old price: {name} is of {price.as_of}, {counted((today - price.as_of).days, 'day')} ago"
-        for name, price in sorted(used.items())
+        for name, price in sorted(price_by_source.items())
         if (today - price.as_of).days > OLD_DAYS
     ]
 
@@ -177,7 +184,7 @@ def _guesses(plan: Plan) -> list[str]:
     return [f"{text} no past run has the recipe. Write estimated_runtime into the lines."]
 
 
-def _skipped(plan: Plan) -> list[str]:
+def _skipped_sentences(plan: Plan) -> list[str]:
     skipped = Counter(name for assignment in plan.assignments for name in assignment.candidate.skipped)
     return [
         f"{name} was not considered for {counted(number, 'line')}: no past run shows the duration on it"
@@ -188,10 +195,12 @@ def _skipped(plan: Plan) -> list[str]:
 def _total(plan: Plan) -> str:
     text = f"{counted(len(plan.assignments), 'job')}, ${plan.dollars:,.2f}"
     if plan.moves:
-        copied = sum(move.place.dollars for move in plan.moves)
-        text += f"; {counted(len(plan.moves), 'move')} of data for ${copied:,.2f}"
+        copy_dollars = sum(move.place.dollars for move in plan.moves)
+        text += f"; {counted(len(plan.moves), 'move')} of data for ${copy_dollars:,.2f}"
         if len({move.place.uri for move in plan.moves}) < len(plan.moves):
-            total = f"${copied - plan.repeated_dollars:,.2f}, ${plan.dollars - plan.repeated_dollars:,.2f} in total"
+            total = (
+                f"${copy_dollars - plan.repeated_dollars:,.2f}, ${plan.dollars - plan.repeated_dollars:,.2f} in total"
+            )
             text += f", which counts a shared copy for each of its lines (each copy once: {total})"
     amount = "cost, with penalties of lines that are not placed" if plan.shortages else "cost"
     return f"{text}; another plan could save at most {100 * plan.gap:.2f} % of the {amount}"

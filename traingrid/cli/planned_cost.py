@@ -50,9 +50,9 @@ def cost_sentences(jobs: Sequence[Job]) -> Iterator[str]:
     prices = [price for job in billed if (price := _price(job))]
     if prices:
         hourly, most = sum(price.hourly for price in prices), sum(price.most for price in prices)
-        of_some = f" of {counted(len(prices), 'job')}" if len(prices) < len(billed) else ""
+        scope = f" of {counted(len(prices), 'job')}" if len(prices) < len(billed) else ""
         source = _source(sorted({price.as_of for price in prices if price.as_of}))
-        yield f"Cost{of_some}: ${hourly:,.2f} an hour, at most ${most:,.2f} by max_runtime ({source})"
+        yield f"Cost{scope}: ${hourly:,.2f} an hour, at most ${most:,.2f} by max_runtime ({source})"
     regions_by_type: dict[str, set[str]] = {}
     for job in billed:
         if _price(job) is None:

@@ -46,7 +46,9 @@ def detail_lines(planned_job: Planned) -> Iterator[str]:
 
 def _instances(line: Planned) -> str:
     job = line.job
-    return f"{job.instance_count} x {job.instance_type}{' spot' * job.spot}{' plan' * bool(job.training_plan)}"
+    spot = " spot" if job.spot else ""
+    plan = " plan" if job.training_plan else ""
+    return f"{job.instance_count} x {job.instance_type}{spot}{plan}"
 
 
 def _ranks(line: Planned) -> str:
@@ -61,12 +63,16 @@ def _data(line: Planned) -> str:
 
 
 def _channels(line: Planned) -> dict[str, str]:
-    model = {MODEL_CHANNEL: uri} if (uri := initial_model_uri(line.job)) else {}
-    return {name: channel.location for name, channel in line.job.inputs.items()} | model
+    locations = {name: channel.location for name, channel in line.job.inputs.items()}
+    if model_uri := initial_model_uri(line.job):
+        locations[MODEL_CHANNEL] = model_uri
+    return locations
 
 
 def _style(line: Planned) -> str:
-    return "red" if line.would_fail else "yellow" if line.is_unchecked else ""
+    if line.would_fail:
+        return "red"
+    return "yellow" if line.is_unchecked else ""
 
 
 PLANNED_ROWS: Schema[Planned] = Schema(

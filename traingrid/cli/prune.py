@@ -51,8 +51,10 @@ def prune(grid_file: Path, folder: str, submission: str, *, yes: bool, output: O
     Lists the copies with their cost, or only the copy in FOLDER, an S3 URI, and asks for confirmation. Objects that are
     not part of a copy, or that the source no longer has, are kept. Running an interrupted command again continues.
     """
-    plane, echo = ControlPlane.of(grid_file), sentence_printer(output)
-    deployment, submission = plane.deployment, submission and plane.submission_id(submission)
+    plane = ControlPlane.of(grid_file)
+    echo = sentence_printer(output)
+    deployment = plane.deployment
+    submission = submission and plane.submission_id(submission)
     copies = [
         copy
         for copy in found_copies(deployment)
@@ -68,15 +70,15 @@ def prune(grid_file: Path, folder: str, submission: str, *, yes: bool, output: O
         write_rows(((copy, None) for copy in copies), COPY_ROWS, output)
     if copies:
         echo(copies_sentence(copies))
-    removed = copies if yes or (copies and _is_confirmed(output)) else []
-    if len(removed) < len(copies):
+    copies_to_remove = copies if yes or (copies and _is_confirmed(output)) else []
+    if len(copies_to_remove) < len(copies):
         echo("Nothing was deleted.")
-    reports = [_remove(deployment, copy, echo) for copy in removed]
+    reports = [_remove(deployment, copy, echo) for copy in copies_to_remove]
     if output != "table":
         write_rows(zip_longest(copies, reports), COPY_ROWS, output)
-    left = sum(report.result != "pruned" for report in reports)
-    if left:
-        message = f"{left} of {len(copies)} copies could not be removed."
+    unpruned = sum(report.result != "pruned" for report in reports)
+    if unpruned:
+        message = f"{unpruned} of {len(copies)} copies could not be removed."
         raise TraingridError(message, "The lines above state the reasons.")
 
 
@@ -100,6 +102,7 @@ def _remove(deployment: Deployment, copy: UnneededCopy, echo: Callable[[str], No
 
 
 def _prune(deployment: Deployment, item: MoveItem) -> Prune:
+    """Return the removal of a copy."""
     home, store = deployment.grid.home, CopyStore(item.region)
     target = S3Uri.parse(item.target)
     outputs = names.output_bucket(deployment.grid.name, deployment.account_of(item.region), item.region)
@@ -127,10 +130,10 @@ def _sentences(item: MoveItem, report: PruneReport) -> list[str]:
         return [f"{item.target}: kept, because {report.user} needs it now"]
     if report.result == "changed":
         return [f"{item.target}: kept, because it has changed since it was listed; run the command again"]
-    done = f"{counted(report.objects, 'object')}, {byte_size(report.bytes)}, deleted"
-    lines = [f"{item.target}: {done if report.result == 'pruned' else 'kept'}"]
+    deletion = f"{counted(report.objects, 'object')}, {byte_size(report.bytes)}, deleted"
+    lines = [f"{item.target}: {deletion if report.result == 'pruned' else 'kept'}"]
     if report.kept:
-        more = ", ..." * (report.kept > len(report.named))
+        more = ", ..." if report.kept > len(report.named) else ""
         remainder = f"kept {counted(report.kept, 'object')} that it did not write, or that {item.source} lacks"
         lines.append(f"{item.target}: {remainder}: {', '.join(report.named)}{more}")
     return [*lines, f"{item.target}: {_VERSIONED}"] if report.versioned else lines

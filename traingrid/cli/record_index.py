@@ -101,54 +101,61 @@ class _Folder:
     def __init__(self, folder: S3Uri) -> None:
         self._folder, self._target = folder, folder / names.RECORD_INDEX
         self._ranges, self._storage = Ranges(), Storage()
-        listed = list(self._ranges.below(folder))
-        self._files = record_index.indexed_files(folder, listed)
-        self._lists = len(listed) // KEYS_PER_LIST + 1
-        has_index = any(listed_object.key == self._target.key for listed_object in listed)
-        stored = record_index.stored_index(self._storage.read_if_exists(self._target) if has_index else None)
-        self._known = record_index.current(stored, self._files)
-        self._unchanged = self._known == stored
-        self._missing = {name: listed_object for name, listed_object in self._files.items() if name not in self._known}
-        self._requests, self._bytes, self._lock = int(has_index), 0, threading.Lock()
+        listed_objects = list(self._ranges.below(folder))
+        self._files = record_index.indexed_files(folder, listed_objects)
+        self._lists = len(listed_objects) // KEYS_PER_LIST + 1
+        has_index = any(listed_object.key == self._target.key for listed_object in listed_objects)
+        stored_index = record_index.stored_index(self._storage.read_if_exists(self._target) if has_index else None)
+        self._indexed_files = record_index.current(stored_index, self._files)
+        self._is_current = self._indexed_files == stored_index
+        self._unindexed_files = {
+            name: listed_object for name, listed_object in self._files.items() if name not in self._indexed_files
+        }
+        self._requests = int(has_index)
+        self._bytes = 0
+        self._lock = threading.Lock()
 
     def planned(self) -> _Row:
         """Return an estimate, from the beginning of the first file."""
         requests = read_bytes = 0
-        if self._missing:
-            name, sample = next(iter(self._missing.items()))
-            sizes = [entry.size for entry in self._missing.values()]
+        if self._unindexed_files:
+            name, sample = next(iter(self._unindexed_files.items()))
+            sizes = [entry.size for entry in self._unindexed_files.values()]
             estimate = record_index.estimate(self._folder / name, sample, sizes, self._reader(name, sample))
             requests, read_bytes = estimate.requests, estimate.bytes
-        return self._row("planned", None, requests, read_bytes, puts=int(bool(self._missing)))
+        return self._row("planned", None, requests, read_bytes, puts=int(bool(self._unindexed_files)))
 
     def write_index(self) -> _Row:
         """Count the records, and write the index if it changes."""
-        index = self._known | dict(self._count())
-        changed = bool(self._missing) or not self._unchanged
-        if changed:
+        index = self._indexed_files | dict(self._count())
+        must_write = bool(self._unindexed_files) or not self._is_current
+        if must_write:
             self._storage.write(self._target, record_index.index_document(index), "application/json")
         records = sum(entry.records for entry in index.values())
-        return self._row("written" if changed else "current", records, self._requests, self._bytes, puts=int(changed))
+        return self._row(
+            "written" if must_write else "current", records, self._requests, self._bytes, puts=int(must_write)
+        )
 
     def _count(self) -> Iterator[tuple[str, FileEntry]]:
         """Yield the entries of the files without a current one. The first error ends the count."""
         reported = time.monotonic()
-        entries = map_in_order(self._entry, self._missing, CALLS_AT_ONCE)
-        for number, name_and_entry in enumerate(zip(self._missing, entries, strict=True), start=1):
+        entries = map_in_order(self._entry, self._unindexed_files, CALLS_AT_ONCE)
+        for number, name_and_entry in enumerate(zip(self._unindexed_files, entries, strict=True), start=1):
             yield name_and_entry
             if time.monotonic() - reported > _REPORT_SECONDS:
                 reported = time.monotonic()
-                click.echo(f"{number:,} of {counted(len(self._missing), 'file')} are counted.", err=True)
+                click.echo(f"{number:,} of {counted(len(self._unindexed_files), 'file')} are counted.", err=True)
 
     def _entry(self, name: str) -> FileEntry:
-        listed_object = self._missing[name]
+        listed_object = self._unindexed_files[name]
         return record_index.entry_of(self._folder / name, listed_object, self._reader(name, listed_object))
 
     def _reader(self, name: str, listed_object: Listed) -> Read:
         def read(start: int, end: int) -> bytes:
             content = self._ranges.read(self._folder / name, listed_object.etag, start, end)
             with self._lock:
-                self._requests, self._bytes = self._requests + 1, self._bytes + len(content)
+                self._requests += 1
+                self._bytes += len(content)
             return content
 
         return read
@@ -161,7 +168,7 @@ class _Folder:
             files=len(self._files),
             bytes=sum(listed_object.size for listed_object in self._files.values()),
             records=records,
-            counted=len(self._missing),
+            counted=len(self._unindexed_files),
             requests=requests + self._lists + puts,
             read_bytes=read_bytes,
             dollars=requests * GET_REQUEST.dollars + (self._lists + puts) * PUT_REQUEST.dollars,

@@ -54,7 +54,7 @@ def register(  # noqa: PLR0913  # the options of the command
     if output != "table":
         write_rows([registration], _ROWS, output)
         return
-    earlier = " (registered before)" * (registration.result == "kept")
+    earlier = " (registered before)" if registration.result == "kept" else ""
     click.echo(
         printable(
             f"version {registration.version} of {registration.group} in {registration.region}, "

@@ -109,8 +109,8 @@ def _print_rehearsal(rehearsal: Rehearsal, seconds: float) -> None:
         counts = {
             effect: results if isinstance(results, int) else len(results) for effect, results in pass_results.items()
         }
-        done = ", ".join(f"{effect} {count}" for effect, count in counts.items() if count)
-        click.echo(f"pass {number} of the reconciler: {done or 'nothing to do'}")
+        effects = ", ".join(f"{effect} {count}" for effect, count in counts.items() if count)
+        click.echo(f"pass {number} of the reconciler: {effects or 'nothing to do'}")
     for violation in rehearsal.violations:
         click.echo(printable(str(violation)))
     click.echo(f"\n{seconds:.0f} s, with stubs of {STUB_SECONDS:g} s for trainings. {_NOT_SHOWN}")

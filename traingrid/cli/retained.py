@@ -58,18 +58,18 @@ def retained(grid_file: Path, *, output: Output) -> None:
     grid = load_grid(grid_file)
     account, _ = caller(grid.home)
     resources = kept(grid, account)
-    left = [stack for stack in left_stacks(grid, account) if stack.fix]
+    stacks_to_delete = [stack for stack in left_stacks(grid, account) if stack.fix]
     echo = sentence_printer(output)
     if output != "table":
-        write_rows([*resources, *map(_row, left)], _ROWS, output)
+        write_rows([*resources, *map(_row, stacks_to_delete)], _ROWS, output)
     elif resources:
         console().print(folded_table(_ROWS.columns, resources))
     commands = [
         (stack_or_resource.region, stack_or_resource.name, stack_or_resource.remove) for stack_or_resource in resources
-    ] + [(leftover.region, leftover.subject, leftover.fix) for leftover in left]
+    ] + [(leftover.region, leftover.subject, leftover.fix) for leftover in stacks_to_delete]
     for region, resource, command in commands:
         echo(printable(f"{region} {resource}: {command}"))
-    stacks = _stacks(grid) + [stack.subject.removeprefix("stack ") for stack in left]
+    stacks = _stacks(grid) + [stack.subject.removeprefix("stack ") for stack in stacks_to_delete]
     for region, owner in grid.other_accounts().items():
         if owner != account:
             echo(f"{region} is in account {owner}: list its resources with credentials of that account")
@@ -84,8 +84,8 @@ def _row(stack: Finding) -> Retained:
 
 def _stacks(grid: GridSettings) -> list[str]:
     """Return the stacks of the grid that still exist."""
-    of_home = (names.guard_stack, names.control_stack, names.builds_stack, names.images_stack)
-    stacks = [(name_of(grid.name), grid.home) for name_of in of_home]
+    home_stack_names = (names.guard_stack, names.control_stack, names.builds_stack, names.images_stack)
+    stacks = [(name_of(grid.name), grid.home) for name_of in home_stack_names]
     for region in grid.regions:
         stacks += [(names.region_stack(grid.name, region), region), (names.registry_stack(grid.name, region), region)]
     return [name for name, region in stacks if is_there(periodic_client("cloudformation", region), name)]
@@ -95,7 +95,8 @@ def _sum(grid: GridSettings, resources: list[Retained], stacks: list[str]) -> st
     dollars = sum(resource.dollars or 0 for resource in resources)
     unknown = sum(resource.dollars is None for resource in resources)
     cost = f"${dollars:.2f} a month at the list prices of us-east-1"
-    cost += f", and {unknown} of unknown size" if unknown else ""
+    if unknown:
+        cost += f", and {unknown} of unknown size"
     if stacks:
         return f"{len(resources)} are retained when {grid.name} is destroyed: {cost}; deployed: {', '.join(stacks)}"
     if not resources:

@@ -43,28 +43,30 @@ def retry(grid_file: Path, submission: str, manifest: Path | None, index: int | 
     """
     plane = ControlPlane.of(grid_file)
     submission = plane.submission_id(submission)
-    retrier, by, echo = plane.retrier, plane.caller(), sentence_printer(output)
+    retrier = plane.retrier
+    by = plane.caller()
+    echo = sentence_printer(output)
     todo = _plan(retrier, submission, manifest, index, echo)
     try:
-        done = retrier.run(todo, by, partial(_print_array, echo))
+        retried = retrier.run(todo, by, partial(_print_array, echo))
     except KeyboardInterrupt:
         step = (
             "Submitted jobs continue. Retry the rest by the same command after two passes of the reconciler (10 min)."
         )
         raise interrupted(step) from None
-    write_rows(_rows(submission, done), _ROWS, output)
-    for left, reason in sorted(done.left.items()):
-        echo(f"job {left} is not retried: {printable(reason)}")
-    count = len(done.indices)
+    write_rows(_rows(submission, retried), _ROWS, output)
+    for left_index, reason in sorted(retried.left.items()):
+        echo(f"job {left_index} is not retried: {printable(reason)}")
+    count = len(retried.indices)
     if count:
-        echo(f"{count} job{'s' * (count != 1)} retried, Batch job {', '.join(done.batch_jobs)}")
+        echo(f"{count} job{'s' * (count != 1)} retried, Batch job {', '.join(retried.batch_jobs)}")
         if manifest is None:
             echo(f"The lines and scripts are those that were submitted; others: traingrid retry {submission} MANIFEST")
         echo(f"Track it with: traingrid status {submission} --watch")
-    elif not done.late:
+    elif not retried.late:
         echo(f"Submission {submission} has nothing to retry.")
-    if done.late:
-        text = f"{len(done.late)} job{'s' * (len(done.late) != 1)} cannot be retried yet."
+    if retried.late:
+        text = f"{len(retried.late)} job{'s' * (len(retried.late) != 1)} cannot be retried yet."
         step = "The reconciler closes jobs without a child within two passes (10 minutes); other jobs state their time."
         raise TraingridError(text, f"{step} Then run the same command again.")
 

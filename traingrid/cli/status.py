@@ -70,7 +70,7 @@ def status(grid_file: Path, submission: str | None, *, watch: bool, is_complete:
     plane = ControlPlane.of(grid_file)
     submission = plane.submission_id(submission) if submission is not None else None
     if watch and submission is None:
-        submission = _newest(plane)
+        submission = _newest_submission(plane)
     if output != "table":
         if watch:
             raise UsageError(f"--output {output} excludes --watch.", "Omit one of them.")
@@ -97,7 +97,7 @@ def status(grid_file: Path, submission: str | None, *, watch: bool, is_complete:
         _print_jobs(plane, submission, out, watch=watch, is_complete=is_complete)
 
 
-def _newest(plane: ControlPlane) -> str:
+def _newest_submission(plane: ControlPlane) -> str:
     """Return the submission that was claimed last."""
     items = list(readable(plane.ledger.submissions(), print_damaged))
     if not items:
@@ -125,6 +125,7 @@ def _print_warnings(plane: ControlPlane, out: Console) -> None:
 
 
 def _print_jobs(plane: ControlPlane, submission: str, out: Console, *, watch: bool, is_complete: bool) -> None:
+    """Print the table of jobs, or only the numbers of a large submission; wait for its end with `watch`."""
     if not is_complete and plane.head(submission).jobs > _LARGE:
         overview = watch_overview(plane, submission, out) if watch else plane.overview(submission)
         print_overview(overview, out)

@@ -97,7 +97,8 @@ def _print_plan(manifest: Path, deployment: Deployment, output: Output, *, is_de
         echo(sentence)
     for sentence in cost_sentences([line.job for line in planned_jobs]):
         echo(sentence)
-    failing, unchecked = sum(line.would_fail for line in planned_jobs), sum(line.is_unchecked for line in planned_jobs)
+    failing = sum(line.would_fail for line in planned_jobs)
+    unchecked = sum(line.is_unchecked for line in planned_jobs)
     echo(
         f"{counted(len(planned_jobs), 'job')}, {counted(sum(line.job.ranks for line in planned_jobs), 'rank')}; "
         f"{failing} would fail now" + (f", {unchecked} could not be checked" if unchecked else "")
@@ -112,7 +113,7 @@ def _print_table(planned_jobs: list[Planned]) -> None:
     """Print a row for each job, and a sentence for each outcome that has a reason or a condition."""
     out = console()
     out.print(planned_table(planned_jobs, out.width))
-    outcomes = ((job.job.line, [job.outcome] * (job.outcome != job.verdict)) for job in planned_jobs)
+    outcomes = ((job.job.line, [job.outcome]) for job in planned_jobs if job.outcome != job.verdict)
     for sentence in warning_sentences(outcomes, "Outcome"):
         click.echo(printable(sentence))
     click.echo("With --details, each job has its data and its image.")

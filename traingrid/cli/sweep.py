@@ -61,8 +61,8 @@ def _live(opened: OpenSweep, progress: SweepProgress, out: Console) -> Group:
     trials = sorted(progress.state.trials.values(), key=lambda trial: trial.ended is not None)  # stable
     fitting = trials[: max(out.height - _FRAME, 1)]
     rows = trial_rows(opened.spec, fitting, progress.jobs)
-    ended = len(trials) - len(progress.state.open)
-    text = f"{ended} of {counted(opened.spec.number_of_trials, 'trial')} ended, {len(progress.state.open)} open"
+    ended_trials = len(trials) - len(progress.state.open)
+    text = f"{ended_trials} of {counted(opened.spec.number_of_trials, 'trial')} ended, {len(progress.state.open)} open"
     more = f"; {len(trials) - len(fitting)} not shown" if len(trials) > len(fitting) else ""
     return Group(sweep_table(opened.spec, rows, out.width), Text(text + more, style="italic"))
 

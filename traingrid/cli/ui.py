@@ -74,8 +74,8 @@ def _introduction(page: Page, listening: tuple[str, int]) -> list[str]:
     """Return the sentences that name the address of the page."""
     abilities = "see this grid and change it" if page.writes else "see this grid"
     if page.proxy is None:
-        first = f"Open http://127.0.0.1:{listening[1]}/?token={page.secrets.token}"
-        return [first, f"The address lets its reader {abilities}. Ctrl-C stops."]
+        address = f"Open http://127.0.0.1:{listening[1]}/?token={page.secrets.token}"
+        return [address, f"The address lets its reader {abilities}. Ctrl-C stops."]
     networks = ", ".join(str(network) for network in page.proxy.networks)
     return [
         f"Listening on {listening[0]}:{listening[1]} for requests to {page.proxy.url} from {networks}",

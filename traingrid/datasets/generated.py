@@ -32,7 +32,9 @@ def manifest_of(rule: DatasetRule, item: DatasetItem, deployment: Deployment) ->
     facts = {"dataset": item.dataset, "version": item.version, "campaign": item.campaign, "format": item.format}
     facts |= {"region": region, "uri": uri, "bytes": str(item.bytes), "objects": str(item.objects)}
     facts |= {f"attributes.{name}": _text(value) for name, value in item.attributes.items()}
-    defaults = {"region": region, "name": item.dataset} | ({} if "inputs" in rule.line else {"s3_uri": uri})
+    defaults = {"region": region, "name": item.dataset}
+    if "inputs" not in rule.line:
+        defaults["s3_uri"] = uri
     try:
         line = {**defaults, **filled(rule.line, facts)}
     except KeyError as missing:

@@ -153,10 +153,16 @@ class Headers:
         raise UsageError(message, "Upload it again. No index was written.")
 
     def _header(self, position: int, record: int) -> bytes:
+        """Return the header of a record at a byte; the next read is as long as the records so far suggest."""
         if not self._start <= position <= self._start + len(self._block) - _HEADER.size:
-            small = position < record * SMALL_RECORD
-            length = FIRST_BYTES if record == 0 else BLOCK_BYTES if small else _HEADER.size
-            self._start, self._block = position, self._read(position, min(position + length, self._size))
+            if record == 0:
+                length = FIRST_BYTES
+            elif position < record * SMALL_RECORD:
+                length = BLOCK_BYTES
+            else:
+                length = _HEADER.size
+            self._block = self._read(position, min(position + length, self._size))
+            self._start = position
         offset = position - self._start
         return self._block[offset : offset + _HEADER.size]
 
@@ -194,10 +200,14 @@ def estimate(uri: S3Uri, sample: Listed, sizes: Iterable[int], read: Read) -> Es
     mean = position / records
     requests = read_bytes = 0
     for size in sizes:
-        left = max(0, size - FIRST_BYTES)
-        more = math.ceil(left / BLOCK_BYTES) if mean < SMALL_RECORD else round(left / mean)
-        requests += 1 + more
-        read_bytes += min(size, FIRST_BYTES) + (left if mean < SMALL_RECORD else more * _HEADER.size)
+        remaining_bytes = max(0, size - FIRST_BYTES)
+        further_reads = (
+            math.ceil(remaining_bytes / BLOCK_BYTES) if mean < SMALL_RECORD else round(remaining_bytes / mean)
+        )
+        requests += 1 + further_reads
+        read_bytes += min(size, FIRST_BYTES) + (
+            remaining_bytes if mean < SMALL_RECORD else further_reads * _HEADER.size
+        )
     return Estimate(requests=requests, bytes=read_bytes)
 
 

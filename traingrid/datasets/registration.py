@@ -70,6 +70,7 @@ class Registration:
         return report
 
     def _register(self, marker: Marker, marker_object: MarkerObject, storage: Storage) -> dict[str, Any]:
+        """Record the version or its new replica, run the rules, and return the report."""
         item = self.datasets.find(marker.dataset, marker.version)
         if item:
             _check_unchanged(item, marker, marker_object)
@@ -101,16 +102,16 @@ class Registration:
         for _ in range(_TRIES):
             registered = self.datasets.find(marker.dataset, marker.version)
             if registered is None:
-                item = self._with_rules(_first(marker, marker_object.region, replica), marker_object.region)
+                item = self._with_rules(_first_item(marker, marker_object.region, replica), marker_object.region)
                 if self.datasets.add(item):
                     return item
                 continue
             _check_unchanged(registered, marker, marker_object)
             if marker_object.region in registered.replicas:
                 return registered
-            added = replace(registered, replicas={**registered.replicas, marker_object.region: replica})
-            if changed := self.datasets.change(registered, self._with_rules(added, marker_object.region)):
-                return changed
+            extended_item = replace(registered, replicas={**registered.replicas, marker_object.region: replica})
+            if changed_item := self.datasets.change(registered, self._with_rules(extended_item, marker_object.region)):
+                return changed_item
         text = f"The dataset {marker.dataset}, version {marker.version}, is being registered by other requests."
         raise TraingridError(text, "This request is retried in a minute.")
 
@@ -134,19 +135,19 @@ class Registration:
             target = S3Uri(self.deployment.manifest_bucket, _manifest_key(name, item))
             self.home.write_if_none(target, manifest, "application/jsonl")
             written_rules.add(name)
-        removed = set(item.pending) - set(rules)
-        return self._clear_pending(item, written_rules, removed), errors
+        removed_rules = set(item.pending) - set(rules)
+        return self._clear_pending(item, written_rules, removed_rules), errors
 
     def _clear_pending(self, item: DatasetItem, written_rules: set[str], removed: set[str]) -> DatasetItem:
         """Record that manifests are written, and forget pending rules that were removed from grid.yaml."""
         for _ in range(_TRIES):
-            left = tuple(name for name in item.pending if name not in written_rules | removed)
-            if left == item.pending:
+            pending_rules = tuple(name for name in item.pending if name not in written_rules | removed)
+            if pending_rules == item.pending:
                 return item
             rules = {name: region for name, region in item.rules.items() if name not in removed & {*item.pending}}
-            changed = self.datasets.change(item, replace(item, pending=left, rules=rules))
-            if changed:
-                return changed
+            changed_item = self.datasets.change(item, replace(item, pending=pending_rules, rules=rules))
+            if changed_item:
+                return changed_item
             item = self.datasets.find(item.dataset, item.version) or item
         return item  # another registration of this version will write these manifests again, which has no effect
 
@@ -156,7 +157,7 @@ class Registration:
         return self._regions[region]
 
 
-def _first(marker: Marker, region: str, replica: Replica) -> DatasetItem:
+def _first_item(marker: Marker, region: str, replica: Replica) -> DatasetItem:
     return DatasetItem(
         dataset=marker.dataset,
         version=marker.version,
@@ -187,10 +188,10 @@ def _check_unchanged(registered_item: DatasetItem, marker: Marker, marker_object
     )
     version = f"{marker.dataset}, version {marker.version},"
     next_step = "A registered version does not change: write another version into the marker, and upload it again."
-    for name, registered, marked in facts:
-        if registered != marked:
-            text = f"{version} is registered with {name} {_shown(registered)}"
-            text += f", but {marker_object.uri} has {_shown(marked)}."
+    for name, registered_value, marked_value in facts:
+        if registered_value != marked_value:
+            text = f"{version} is registered with {name} {_json_text(registered_value)}"
+            text += f", but {marker_object.uri} has {_json_text(marked_value)}."
             raise UsageError(text, next_step)
     replica = registered_item.replicas.get(marker_object.region)
     if replica and replica.uri != str(marker_object.folder):
@@ -199,7 +200,7 @@ def _check_unchanged(registered_item: DatasetItem, marker: Marker, marker_object
         raise UsageError(text, next_step)
 
 
-def _shown(value: object) -> str:
+def _json_text(value: object) -> str:
     return json.dumps(value, sort_keys=True)
 
 
@@ -211,12 +212,13 @@ def _check_objects(marker: Marker, marker_object: MarkerObject, storage: Storage
             continue
         if key.endswith("/") and not length:  # the console creates such keys for folders
             continue
-        objects, size = objects + 1, size + length
+        objects += 1
+        size += length
         if objects > MAX_OBJECTS:
             break
     if (objects, size) != (marker.objects, marker.bytes):
         more = "more than " if objects > MAX_OBJECTS else ""
         content = f"{more}{counted(objects, 'object')} with {counted(size, 'byte')}"
-        stated = f"{counted(marker.objects, 'object')} with {counted(marker.bytes, 'byte')}"
-        text = f"{marker_object.folder} has {content}, but its marker states {stated}."
+        marker_totals = f"{counted(marker.objects, 'object')} with {counted(marker.bytes, 'byte')}"
+        text = f"{marker_object.folder} has {content}, but its marker states {marker_totals}."
         raise UsageError(text, "Upload the missing objects or correct the marker, and upload the marker again, last.")

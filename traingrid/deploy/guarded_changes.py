@@ -81,7 +81,9 @@ def _encryption(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator
 
 def _roles(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[GuardedChange]:
     """Yield a change of roles: before requests had `ChildRole`, CloudFormation named the roles of one-account grids."""
-    old = before.get("ChildRole") or (None if not before.get("Elsewhere") else after.get("ChildRole"))
+    old = before.get("ChildRole")
+    if not old and before.get("Elsewhere"):
+        old = after.get("ChildRole")
     if old != after.get("ChildRole"):
         yield GuardedChange(
             what="This version cannot be deployed now",

@@ -64,7 +64,7 @@ def begin(event: Mapping[str, Any], within: float) -> None:
     try:
         _start(properties, event["RequestId"], travelling, deadline)
     except ClientError as error:
-        answer(request, "FAILED", reason=f"The build of {name} could not be started: {_why(error, properties)}")
+        answer(request, "FAILED", reason=f"The build of {name} could not be started: {_reason(error, properties)}")
 
 
 def _start(properties: Mapping[str, str], token: str, travelling: str, deadline: float) -> None:
@@ -89,7 +89,8 @@ def _start(properties: Mapping[str, str], token: str, travelling: str, deadline:
 
 def _may_pass(error: ClientError) -> bool:
     """Return True for an error that may pass within seconds, which excludes a quota of zero builds."""
-    code, message = error.response["Error"]["Code"], error.response["Error"].get("Message", "")
+    code = error.response["Error"]["Code"]
+    message = error.response["Error"].get("Message", "")
     if code == "InvalidInputException":
         return _NO_ROLE_YET in message
     return code in _NOT_YET and _limit(error) != 0
@@ -101,7 +102,7 @@ def _limit(error: ClientError) -> int | None:
     return int(match[1]) if match else None
 
 
-def _why(error: ClientError, properties: Mapping[str, str]) -> str:
+def _reason(error: ClientError, properties: Mapping[str, str]) -> str:
     """Return the reason of an error, with the next step if a quota caused it."""
     if error.response["Error"]["Code"] != _TOO_MANY or properties.get("Compute") not in CONCURRENT_BUILDS:
         return f"{error}."
@@ -122,8 +123,12 @@ def finish(event: Mapping[str, Any]) -> None:
             (https://docs.aws.amazon.com/codebuild/latest/userguide/sample-build-notifications.html).
     """
     detail = event["detail"]
-    more = detail["additional-information"]
-    _answer(detail["build-status"], more["environment"]["environment-variables"], more.get("logs", {}).get("deep-link"))
+    details = detail["additional-information"]
+    _answer(
+        detail["build-status"],
+        details["environment"]["environment-variables"],
+        details.get("logs", {}).get("deep-link"),
+    )
 
 
 def wait_for_end(event: Mapping[str, Any], within: float) -> None:
@@ -136,7 +141,8 @@ def wait_for_end(event: Mapping[str, Any], within: float) -> None:
     Raises:
         BuildRunsError: The build has not ended within that time.
     """
-    identifier, deadline = event["detail"]["build-id"], time.monotonic() + within
+    identifier = event["detail"]["build-id"]
+    deadline = time.monotonic() + within
     while True:
         builds = client("codebuild").batch_get_builds(ids=[identifier])["builds"]
         if not builds:

@@ -53,7 +53,9 @@ class Left:
         total = self.lines.total()
         lines = f"{_count(total, 'job')} of {', '.join(largest)}{more} {'has' if total == 1 else 'have'} not ended"
         runs = f"{_count(len(self.training_jobs), 'training job')} running"
-        return ", ".join([*([lines] if self.lines else []), *([runs] if self.training_jobs else [])])
+        if not self.training_jobs:
+            return lines if self.lines else ""
+        return f"{lines}, {runs}" if self.lines else runs
 
     @property
     def submission(self) -> str:
@@ -81,7 +83,8 @@ class RegionGuard:
     @classmethod
     def of(cls, deployment: Deployment) -> Self:
         """Return the guard of a deployment."""
-        grid, role = deployment.grid, names.role_arn(deployment.account, names.guard_role(deployment.grid.name))
+        grid = deployment.grid
+        role = names.role_arn(deployment.account, names.guard_role(deployment.grid.name))
         lines = OpenLines(
             ledger=Ledger(deployment.table, grid.home, periodic_client),
             storage=Storage(grid.home, periodic_client),
@@ -103,7 +106,7 @@ class RegionGuard:
         except UNREACHABLE as error:
             refusal = (
                 f"The check for unfinished jobs of {self.grid} failed: {error}. "
-                f"Try again; `traingrid status` shows the jobs.{self._by_force(event)}"
+                f"Try again; `traingrid status` shows the jobs.{self._force_sentence(event)}"
             )
         name = f"{self.grid}-{event['LogicalResourceId']}"
         request = {**event, "PhysicalResourceId": event.get("PhysicalResourceId", name)}
@@ -122,9 +125,10 @@ class RegionGuard:
         question = event["ResourceType"], event["RequestType"]
         if question == (names.REGIONS_QUESTION, "Update"):
             before, after = event["OldResourceProperties"], event["ResourceProperties"]
-            removed, changes = _removed_regions(before, after), list(guarded_changes(before, after))
-            if (removed or changes) and self._is_going_on(event):
-                return self._update_problem(removed, changes)
+            removed_regions = _removed_regions(before, after)
+            changes = list(guarded_changes(before, after))
+            if (removed_regions or changes) and self._is_going_on(event):
+                return self._update_problem(removed_regions, changes)
             return ""
         if question == (names.JOBS_QUESTION, "Delete") and self._is_going_on(event):
             return self._deletion_problem(event)
@@ -145,13 +149,13 @@ class RegionGuard:
     def _region_problems(self, removed: Collection[str], lines: Collection[OpenLine]) -> list[str]:
         """Return why Regions cannot leave the grid."""
         reasons = []
-        for region, running in running_jobs(self.inventory, removed).items():
+        for region, running_names in running_jobs(self.inventory, removed).items():
             counter = Counter(line.submission for line in lines if line.may_be_in(region))
-            if left := Left(counter, running):
+            if open_work := Left(counter, running_names):
                 reasons.append(
-                    f"{region} cannot be removed from the grid: {left}; they are in {region} or may move there. Add "
-                    f"it to grid.yaml again and wait (`traingrid status`), or cancel them (`traingrid cancel "
-                    f"{left.submission}`), and deploy again. If the Region is permanently lost, set "
+                    f"{region} cannot be removed from the grid: {open_work}; they are in {region} or may move there. "
+                    f"Add it to grid.yaml again and wait (`traingrid status`), or cancel them (`traingrid cancel "
+                    f"{open_work.submission}`), and deploy again. If the Region is permanently lost, set "
                     f"`abandoned_regions: [{region}]` in grid.yaml."
                 )
         return reasons
@@ -159,16 +163,17 @@ class RegionGuard:
     def _deletion_problem(self, event: Mapping[str, Any]) -> str:
         """Return why the grid cannot be destroyed."""
         lines = Counter(line.submission for line in self.open_lines())
-        left = Left(lines, list(chain(*running_jobs(self.inventory, self.regions).values())))
-        if not left:
+        open_work = Left(lines, list(chain(*running_jobs(self.inventory, self.regions).values())))
+        if not open_work:
             self._release(self.regions)
             return ""
         return (
-            f"{self.grid} cannot be destroyed: {left}. Nothing was removed. Wait for them (`traingrid status`), or "
-            f"cancel them (`traingrid cancel {left.submission}`), and destroy again.{self._by_force(event)}"
+            f"{self.grid} cannot be destroyed: {open_work}. Nothing was removed. Wait for them (`traingrid status`), "
+            f"or cancel them (`traingrid cancel {open_work.submission}`), and destroy again."
+            f"{self._force_sentence(event)}"
         )
 
-    def _by_force(self, event: Mapping[str, Any]) -> str:
+    def _force_sentence(self, event: Mapping[str, Any]) -> str:
         if event["ResourceType"] != names.JOBS_QUESTION:
             return ""
         return f" To destroy it despite them: {removed_by_force(names.guard_stack(self.grid), self.home)}"
@@ -189,12 +194,12 @@ def _change_problem(change: GuardedChange, lines: Iterable[OpenLine]) -> str:
     """Return why a setting of the control plane cannot change; "" if no job depends on its present value."""
     if change.always:
         return f"{change.what}: {change.reason}. {change.way_back}."
-    left = Left(Counter(line.submission for line in lines if not change.region or line.may_be_in(change.region)))
-    if not left:
+    open_work = Left(Counter(line.submission for line in lines if not change.region or line.may_be_in(change.region)))
+    if not open_work:
         return ""
     return (
-        f"{change.what}: {left}, and {change.reason}. {change.way_back} and wait (`traingrid status`), or cancel them "
-        f"(`traingrid cancel {left.submission}`), and deploy again."
+        f"{change.what}: {open_work}, and {change.reason}. {change.way_back} and wait (`traingrid status`), or cancel "
+        f"them (`traingrid cancel {open_work.submission}`), and deploy again."
     )
 
 

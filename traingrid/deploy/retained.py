@@ -79,13 +79,13 @@ def _buckets(grid: GridSettings, account: str) -> Iterator[tuple[str, str, str]]
         names.data_bucket: "uploaded data",
         names.output_bucket: "models, checkpoints and logs of training",
     }
-    called = {
+    purpose_by_pattern = {
         re.compile(re.escape(name_of(grid.name, account, "@")).replace("@", r"([a-z]{2}(?:-[a-z]+)+-\d)")): holds
         for name_of, holds in purposes.items()
     }
     for page in client("s3", grid.home).get_paginator("list_buckets").paginate():
         for bucket in page["Buckets"]:
-            for pattern, holds in called.items():
+            for pattern, holds in purpose_by_pattern.items():
                 if match := pattern.fullmatch(bucket["Name"]):
                     yield bucket["Name"], match[1], holds
 
@@ -138,13 +138,14 @@ def _size(bucket: str, region: str) -> float | None:
 
 
 def _ledger(grid: GridSettings) -> Iterable[Retained]:
+    """Return the ledger's table with its monthly cost and the command that deletes it; nothing without a table."""
     table, region = names.ledger(grid.name), grid.home
     dynamodb = client("dynamodb", region)
     try:
-        described: dict[str, Any] = dynamodb.describe_table(TableName=table)["Table"]
+        description: dict[str, Any] = dynamodb.describe_table(TableName=table)["Table"]
     except dynamodb.exceptions.ResourceNotFoundException:
         return ()
-    size = described.get("TableSizeBytes", 0) / _GB
+    size = description.get("TableSizeBytes", 0) / _GB
     command = f"aws dynamodb {{}} --region {region} --table-name {table}"
     unprotected = command.format("update-table") + " --no-deletion-protection-enabled"
     return (
@@ -162,7 +163,7 @@ def _ledger(grid: GridSettings) -> Iterable[Retained]:
 
 def _clusters(grid: GridSettings) -> Iterator[Retained]:
     """Yield the clusters of Aurora DSQL that deployments with `catalog: dsql` created."""
-    for arn in _tagged(grid, grid.home, "dsql:cluster"):
+    for arn in _tagged_arns(grid, grid.home, "dsql:cluster"):
         identifier = names.name_of_arn(arn)
         command = f"aws dsql {{}} --region {grid.home} --identifier {identifier}"
         unprotected = command.format("update-cluster") + " --no-deletion-protection-enabled"
@@ -177,20 +178,20 @@ def _clusters(grid: GridSettings) -> Iterator[Retained]:
 
 def _keys(grid: GridSettings, region: str) -> Iterator[Retained]:
     """Yield the keys that the grid's stacks created; customer keys given in grid.yaml do not belong to the grid."""
-    for arn in _tagged(grid, region, "kms:key"):
-        described = _described_key(arn, region)
-        if described and described["KeyState"] != "PendingDeletion":
+    for arn in _tagged_arns(grid, region, "kms:key"):
+        description = _described_key(arn, region)
+        if description and description["KeyState"] != "PendingDeletion":
             yield Retained(
                 region=region,
                 kind="key",
                 name=arn,
-                holds=f"encryption key: {described.get('Description') or 'the grid'}",
+                holds=f"encryption key: {description.get('Description') or 'the grid'}",
                 dollars=prices.KEY.dollars,
                 remove=f"aws kms schedule-key-deletion --region {region} --key-id {names.name_of_arn(arn)}",
             )
 
 
-def _tagged(grid: GridSettings, region: str, kind: str) -> list[str]:
+def _tagged_arns(grid: GridSettings, region: str, kind: str) -> list[str]:
     """Return the ARNs of a Region's resources of a type that have the grid's tag."""
     pages = (
         client("resourcegroupstaggingapi", region)
@@ -203,9 +204,9 @@ def _tagged(grid: GridSettings, region: str, kind: str) -> list[str]:
 def _described_key(arn: str, region: str) -> dict[str, Any] | None:
     kms = client("kms", region)
     try:
-        described: dict[str, Any] = kms.describe_key(KeyId=arn)["KeyMetadata"]
+        description: dict[str, Any] = kms.describe_key(KeyId=arn)["KeyMetadata"]
     except ClientError as error:
         if error.response["Error"]["Code"] != "NotFoundException":
             raise
         return None
-    return described
+    return description

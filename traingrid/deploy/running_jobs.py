@@ -34,9 +34,9 @@ def running_jobs(inventory: Callable[[str], Inventory], regions: Iterable[str]) 
     """
     began = time.time()
     window = Window(since=began - MAX_ACTIVE_SECONDS, deadline=began + LISTING_SECONDS)
-    running: dict[str, list[str]] = {}
+    names_by_region: dict[str, list[str]] = {}
     for region in regions:
-        names = running.setdefault(region, [])
+        names = names_by_region.setdefault(region, [])
         try:
             for state in ACTIVE_STATES:
                 for job in inventory(region).listed(state, window=window):
@@ -44,4 +44,4 @@ def running_jobs(inventory: Callable[[str], Inventory], regions: Iterable[str]) 
         except UNREACHABLE as error:
             message = "%s is checked by the ledger and %d training jobs only, because not all can be listed: %s"
             logger.error(message, region, len(names), error, extra={"event": "unreachable", "region": region})
-    return running
+    return names_by_region

@@ -15,6 +15,7 @@ DSQL_CATALOG = "dsql"
 
 
 def _catalog(text: str) -> str:
+    """Reject a URL of another database, and one with a password."""
     if text in (NO_CATALOG, DSQL_CATALOG):
         return text
     try:

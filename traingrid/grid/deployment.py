@@ -78,10 +78,10 @@ class Deployment:
             message = f"This version of traingrid cannot read the deployed grid: {error}."
             raise UsageError(message, "Deploy it with this version: npx cdk deploy --all.") from None
 
-        aliases = {alias for alias, image in deployment.grid.images.items() if image.is_of_aws}
-        if missing_images := (set(deployment.grid.targets()) - set(deployment.images)) | (
-            aliases - set(deployment.frameworks)
-        ):
+        framework_aliases = {alias for alias, image in deployment.grid.images.items() if image.is_of_aws}
+        missing_images = set(deployment.grid.targets()) - set(deployment.images)
+        missing_images |= framework_aliases - set(deployment.frameworks)
+        if missing_images:
             message = f"The environment has no image for {', '.join(sorted(missing_images))}."
             raise UsageError(message, "Deploy the grid again: npx cdk deploy --all.")
         return deployment

@@ -45,7 +45,8 @@ class Encryption(GridPart):
 
 def check_keys(keys: Mapping[str, str], regions: set[str]) -> None:
     """Raise an error unless custom keys are exactly one for each Region, including the home Region."""
-    missing, unused = sorted(regions - set(keys)), sorted(set(keys) - regions)
+    missing = sorted(regions - set(keys))
+    unused = sorted(set(keys) - regions)
     if keys and missing:
         raise broken_rule(f"no key for {', '.join(missing)}; specify one for every Region, or none", "keys")
     if keys and unused:

@@ -37,7 +37,7 @@ def load_grid(path: str | Path) -> GridSettings:
     """
     path = Path(path)
     document = _read(path)
-    problems = [(line, _repeated(path, document, key, line)) for key, line in document.duplicates]
+    problems = [(line, _repeated_key_sentence(path, document, key, line)) for key, line in document.duplicates]
     grid = None
     try:
         grid = GridSettings.model_validate(document.data, context={"regions": sagemaker_regions()})
@@ -82,9 +82,9 @@ def _read(path: Path) -> YamlDocument:
     return document
 
 
-def _repeated(path: Path, document: YamlDocument, key: KeyPath, line: int) -> str:
-    first = document.lines[key]
-    return f"{path}:{line}: {_dotted(key)}: this key is already on line {first}. Remove one of the two."
+def _repeated_key_sentence(path: Path, document: YamlDocument, key: KeyPath, line: int) -> str:
+    first_line = document.lines[key]
+    return f"{path}:{line}: {_dotted(key)}: this key is already on line {first_line}. Remove one of the two."
 
 
 def _key_path(details: ErrorDetails) -> KeyPath:
@@ -108,9 +108,9 @@ def _sentence(path: Path, document: YamlDocument, key: KeyPath, details: ErrorDe
         return f"{place} this key is missing. {_example(key, field)}"
     value = _refused_value(document, key, details)
     literal = shown(value) if isinstance(value, str) else json.dumps(value, default=str)  # YAML's true, not True
-    refused = "" if value is None or isinstance(value, dict | list) else f" {literal} is not allowed:"
+    refusal = "" if value is None or isinstance(value, dict | list) else f" {literal} is not allowed:"
     step = _next_step(key, field, value, details)
-    return f"{place}{refused} {violated_rule(details)}. {step}".rstrip()
+    return f"{place}{refusal} {violated_rule(details)}. {step}".rstrip()
 
 
 def violated_rule(details: ErrorDetails) -> str:
@@ -146,7 +146,8 @@ def _refused_value(document: YamlDocument, key: KeyPath, details: ErrorDetails) 
 
 def _next_step(key: KeyPath, field: FieldInfo | None, value: object, details: ErrorDetails) -> str:
     """Return the sentence after the violated rule; empty if the rule names the fix itself."""
-    context, is_rule = details.get("ctx", {}), details["type"] == "broken_rule"
+    context = details.get("ctx", {})
+    is_rule = details["type"] == "broken_rule"
     if "choices" in context:
         return _nearest_choice(str(value), context["choices"])
     if is_rule and not context.get("example"):
@@ -158,8 +159,8 @@ def _next_step(key: KeyPath, field: FieldInfo | None, value: object, details: Er
 
 
 def _nearest_choice(word: str, choices: tuple[str, ...]) -> str:
-    near = nearest(word, choices)
-    return f"Did you mean {near}?" if near else f"Choose from: {', '.join(choices)}."
+    near_choice = nearest(word, choices)
+    return f"Did you mean {near_choice}?" if near_choice else f"Choose from: {', '.join(choices)}."
 
 
 def _example(key: KeyPath, field: FieldInfo | None, value: object = None) -> str:

@@ -63,7 +63,8 @@ class FrameworkImage:
 
     def repository_arn(self, region: str) -> str:
         """Return the ARN of the image's repository in a Region."""
-        account, repository = self.other_registries.get(region, self.registry), self.image.partition(":")[0]
+        account = self.other_registries.get(region, self.registry)
+        repository = self.image.partition(":")[0]
         return f"arn:aws:ecr:{region}:{account}:repository/{repository}"
 
 

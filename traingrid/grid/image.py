@@ -100,6 +100,7 @@ class Image(GridPart):
 
     @model_validator(mode="after")
     def _one_form(self) -> Self:
+        """Reject an image with the keys of several forms, and combinations that do not exist."""
         fields = {name for name in type(self).model_fields if getattr(self, name) is not None}
         self._check_efa()
         if fields - {"python", "efa", "efa_sha256"} not in _FORMS or (self.python and not self.framework):
@@ -127,7 +128,8 @@ class Image(GridPart):
             if self.efa_sha256:
                 raise broken_rule("it is the checksum of a version; set efa, too", at="efa_sha256")
             return
-        version, oldest = tuple(map(int, self.efa.split("."))), ".".join(map(str, OLDEST_EFA))
+        version = tuple(map(int, self.efa.split(".")))
+        oldest = ".".join(map(str, OLDEST_EFA))
         if version < OLDEST_EFA:
             raise broken_rule(f"the oldest supported version of the EFA installer is {oldest}", at="efa")
         if HANGING_EFA[0] <= version < HANGING_EFA[1]:
@@ -166,6 +168,8 @@ def check_efa_versions(images: Iterable[Image]) -> None:
             versions.setdefault(image.target, set()).add(" ".join(image.build_arguments()) or "the default")
     for target, versions_of_target in versions.items():
         if len(versions_of_target) > 1:
-            listed = ", ".join(sorted(versions_of_target))
-            rule = f"a deployment builds the target {target} once, so its aliases need the same efa; they have {listed}"
+            targets = ", ".join(sorted(versions_of_target))
+            rule = (
+                f"a deployment builds the target {target} once, so its aliases need the same efa; they have {targets}"
+            )
             raise broken_rule(rule, at="images")

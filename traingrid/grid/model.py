@@ -195,11 +195,12 @@ class GridSettings(GridPart):
         """Reject a key in another account than the data that it encrypts, because its key policy cannot be checked."""
         for region, key in self.encryption.keys.items():
             users = {self.account} if region == self.home else set()
-            users |= {self.account_of(region, self.account or "")} if region in self.regions else set()
+            if region in self.regions:
+                users.add(self.account_of(region, self.account or ""))
             account = names.account_of_arn(key)
             if self.account and users != {account}:
-                listed = ", ".join(sorted(filter(None, users)))
-                rule = f"the key of {region} is in account {account}, but its data is in account {listed}"
+                accounts = ", ".join(sorted(filter(None, users)))
+                rule = f"the key of {region} is in account {account}, but its data is in account {accounts}"
                 raise broken_rule(f"{rule}; use a key of that account, or remove `keys` to create them", "encryption")
         return self
 

@@ -44,6 +44,7 @@ class Network(GridPart):
 
     @model_validator(mode="after")
     def _yours_or_ours(self) -> Self:
+        """Reject keys that apply only to an existing network, or only to one that traingrid creates."""
         if self.kind == "existing":
             if self.vpc is None:
                 raise broken_rule("an existing network needs its vpc and subnets", at="vpc", example=True)

@@ -33,8 +33,8 @@ def _line(line: dict[str, Any]) -> dict[str, Any]:
         raise broken_rule("the names of a line's fields and entries are text; quote them")
     for name in placeholders(line):
         if name not in _FIELDS and not (name.startswith(_ATTRIBUTE) and len(name) > len(_ATTRIBUTE)):
-            listed = ", ".join(f"{{{field}}}" for field in (*_FIELDS, f"{_ATTRIBUTE}NAME"))
-            raise broken_rule(f"{{{name}}} is no placeholder; the placeholders are {listed}")
+            valid_names = ", ".join(f"{{{field}}}" for field in (*_FIELDS, f"{_ATTRIBUTE}NAME"))
+            raise broken_rule(f"{{{name}}} is no placeholder; the placeholders are {valid_names}")
     return line
 
 

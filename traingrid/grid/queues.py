@@ -67,8 +67,8 @@ class ServiceQueue(GridPart):
         """Return the maximum number of instances of a type that one training job of a share can get."""
         if self.instances is not None:
             return self.instances
-        own = self.quota_shares.get(share, {})
-        return (self.limits() if self.lend else own).get(instance_type, 0)
+        instances_by_type = self.quota_shares.get(share, {})
+        return (self.limits() if self.lend else instances_by_type).get(instance_type, 0)
 
 
 def check_launch(

@@ -74,8 +74,8 @@ class Region(GridPart):
                     f"a VPC requires both subnets and security_groups; {missing} is missing", at=present_field
                 )
         for name in ("subnets", "security_groups"):
-            listed = getattr(self, name)
-            if len(set(listed)) < len(listed):
+            ids = getattr(self, name)
+            if len(set(ids)) < len(ids):
                 raise broken_rule("each may be listed only once", at=name)
         if self.file_systems.keys() - self._file_system_volumes() and not self.subnets:
             rule = "training jobs mount a file system through a VPC; set subnets and security_groups, too"
@@ -135,8 +135,8 @@ def check_volumes(regions: Mapping[str, Region], grid: str, home: str | None) ->
         home: The home Region's account, if it is given.
     """
     for region, settings in regions.items():
-        own = names.data_bucket(grid, settings.account or home or "[0-9]{12}", region)
+        data_bucket = names.data_bucket(grid, settings.account or home or "[0-9]{12}", region)
         for bucket in settings.eks.s3_volumes if settings.eks else ():
-            if bucket not in settings.data_buckets and not re.fullmatch(own, bucket):
+            if bucket not in settings.data_buckets and not re.fullmatch(data_bucket, bucket):
                 rule = f"s3_volumes has {bucket}, which is no data bucket of this Region; add it to data_buckets"
                 raise broken_rule(rule, region)

@@ -37,18 +37,18 @@ def channels(data: S3Uri | Inputs, defaults: JobDefaults) -> Inputs:
     if not isinstance(data, dict):
         fields = _fields(defaults.input_mode, defaults)
         return {name: Channel(uri=f"{data / name}/", **fields) for name in defaults.channels}
-    return {name: _filled(channel, defaults) for name, channel in data.items()}
+    return {name: _with_defaults(channel, defaults) for name, channel in data.items()}
 
 
-def _filled(channel: Channel, defaults: JobDefaults) -> Channel:
+def _with_defaults(channel: Channel, defaults: JobDefaults) -> Channel:
     if channel.file_system:  # the defaults are for data in S3; a file system is always mounted
         return channel
     own_fields = channel.model_fields_set
     fields = _fields(channel.input_mode if "input_mode" in own_fields else defaults.input_mode, defaults)
-    changed = {
+    completed_fields = {
         name: value for name, value in fields.items() if name not in own_fields and value != getattr(channel, name)
     }
-    return channel.model_copy(update=changed) if changed else channel
+    return channel.model_copy(update=completed_fields) if completed_fields else channel
 
 
 def _fields(mode: str, defaults: JobDefaults) -> dict[str, Any]:
@@ -74,7 +74,10 @@ def channels_split_by_rank(inputs: Inputs, streams: str) -> list[str]:
 def names_in_request(inputs: Inputs, streams: str, ranks: int) -> list[str]:
     """Return the names of the channels in the CreateTrainingJob request."""
     split = channels_split_by_rank(inputs, streams)
-    return [name for channel in inputs for name in (rank_channels(channel, ranks) if channel in split else [channel])]
+    names: list[str] = []
+    for channel in inputs:
+        names += rank_channels(channel, ranks) if channel in split else [channel]
+    return names
 
 
 def rank_channels(channel: str, ranks: int) -> list[str]:
@@ -90,7 +93,8 @@ def channels_in_request(job: Job, training_job: str) -> Inputs:
     Args:
         training_job: The training job's name, which is part of the URIs of its ManifestFiles.
     """
-    split, channels_by_name = channels_split_by_rank(job.inputs, job.streams), {}
+    split = channels_split_by_rank(job.inputs, job.streams)
+    channels_by_name = {}
     for name, channel in job.inputs.items():
         if name not in split:
             channels_by_name[name] = channel

@@ -88,10 +88,10 @@ class Layout:
 
     def __str__(self) -> str:
         """Return the channels as a sentence without its subject, the folder."""
-        used = " and ".join(f"{name} from {_words(part)}" for name, part in self.parts.items())
+        sources = " and ".join(f"{name} from {_words(part)}" for name, part in self.parts.items())
         absent = f"; no {' and no '.join(self.absent)}, because the folder has no data for it" if self.absent else ""
         unread = f"; no channel reads {' and '.join(self.unread)}" if self.unread else ""
-        return f"channel{'s' * (len(self.parts) > 1)} {used}{absent}{unread}"
+        return f"channel{'s' * (len(self.parts) > 1)} {sources}{absent}{unread}"
 
 
 def folders_of(channel_names: Sequence[str]) -> Layout:
@@ -116,26 +116,30 @@ def layout_of(objects: Listing, folder: S3Uri, channel_names: Sequence[str]) -> 
         LayoutError: The folder has no data, or several layouts at once, or no data for the first channel.
         ClientError: S3 refused a call.
     """
-    first, root = channel_names[0], S3Uri(folder.bucket, f"{folder.key}/" if folder.key else "")
+    first_channel = channel_names[0]
+    root = S3Uri(folder.bucket, f"{folder.key}/" if folder.key else "")
     folders = [name for name in channel_names if _has_data(objects, _folder_below(root, f"{name}/"))]
     matches = {name: _matches(objects, root, name) for name in channel_names if name not in folders}
     files = [name for name, entries in matches.items() if not all(entry.endswith("/") for entry in entries)]
     if folders and files:
         text = f"{root} has the folder {folders[0]}/ and files {files[0]}-*, so its channels are not certain."
         raise LayoutError(text, f"Move the files into a folder {files[0]}/, {_INPUTS}")
-    used = folders or ([] if files == [first] else files)
-    if not used:
+    names_used = folders or ([] if files == [first_channel] else files)
+    if not names_used:
         if _has_data(objects, root):
-            return _layout(channel_names, {first: ""})
+            return _layout(channel_names, {first_channel: ""})
         text = f"no data found under {root}."
         raise LayoutError(text, "Upload the data, or correct s3_uri. Names that begin with _ or . are no data.")
-    if first not in used:
-        text = f"{root} has data for {used[0]}, but none for {first}: neither a folder {first}/ nor files {first}-*."
-        raise LayoutError(text, f"Rename or upload the data for {first}, {_INPUTS}")
+    if first_channel not in names_used:
+        places = f"neither a folder {first_channel}/ nor files {first_channel}-*"
+        text = f"{root} has data for {names_used[0]}, but none for {first_channel}: {places}."
+        raise LayoutError(text, f"Rename or upload the data for {first_channel}, {_INPUTS}")
     if not folders:
-        _check_prefixes(root, {name: matches[name] for name in used})
-    layout = _layout(channel_names, {name: name + ("/" if folders else "-") for name in used})
-    return replace(layout, unread=_other_folders(objects, root, used)) if folders and layout.absent else layout
+        _check_prefixes(root, {name: matches[name] for name in names_used})
+    layout = _layout(channel_names, {name: name + ("/" if folders else "-") for name in names_used})
+    if folders and layout.absent:
+        return replace(layout, unread=_other_folders(objects, root, names_used))
+    return layout
 
 
 def agreed_layout(objects: LayoutStorage, job: Job, training_job: str, listing: Listing | None) -> Layout:
@@ -154,13 +158,15 @@ def agreed_layout(objects: LayoutStorage, job: Job, training_job: str, listing: 
         ClientError: S3 refused a call.
     """
     uri = manifest_uri(job, training_job, _AGREED)
-    stored = objects.read_if_exists(uri)
-    if stored is None:
+    stored_layout = objects.read_if_exists(uri)
+    if stored_layout is None:
         channel_names = list(job.inputs)
         layout = layout_of(listing, folder_of(job.inputs), channel_names) if listing else folders_of(channel_names)
         content = json.dumps(dict(layout.parts)).encode()
-        stored = content if objects.write_if_none(uri, content, "application/json") else objects.read_if_exists(uri)
-    return _stored(stored or b"", uri, job, training_job)
+        stored_layout = (
+            content if objects.write_if_none(uri, content, "application/json") else objects.read_if_exists(uri)
+        )
+    return _stored_layout(stored_layout or b"", uri, job, training_job)
 
 
 def layout_as_trained(objects: Reading, job: Job, training_job: str) -> Layout | None:
@@ -174,11 +180,11 @@ def layout_as_trained(objects: Reading, job: Job, training_job: str) -> Layout |
         ClientError: S3 refused a call.
     """
     uri = manifest_uri(job, training_job, _AGREED)
-    stored = objects.read_if_exists(uri) if job.by_layout else None
-    return None if stored is None else _stored(stored, uri, job, training_job)
+    stored_layout = objects.read_if_exists(uri) if job.by_layout else None
+    return None if stored_layout is None else _stored_layout(stored_layout, uri, job, training_job)
 
 
-def _stored(content: bytes, uri: S3Uri, job: Job, training_job: str) -> Layout:
+def _stored_layout(content: bytes, uri: S3Uri, job: Job, training_job: str) -> Layout:
     try:
         parts = json_object(content)
     except JsonError:

@@ -382,8 +382,8 @@ def may_try_again(failure: Failure, earlier: Sequence[str], retries: int, candid
     """
     if not failure.retried:
         return False
-    used = sum(map(_is_counted, earlier))
-    return not failure.counted or used < max(retries, candidates - 1)
+    counted_retries = sum(map(_is_counted, earlier))
+    return not failure.counted or counted_retries < max(retries, candidates - 1)
 
 
 def _is_counted(name: str) -> bool:

@@ -55,6 +55,7 @@ def conflict(
     """
     if not is_of_grid(tags, grid):
         return CONFLICT, f"The training job {training_job.arn} has this name, but this grid did not create it."
-    theirs = tags.get(names.TAG_FINGERPRINT) or training_job.fingerprint
-    ending = f"but has another request: its fingerprint is {theirs}, and this job's is {fingerprint or 'not known'}."
-    return OTHER_REQUEST, f"The training job {training_job.arn} belongs to this grid, {ending}"
+    their_fingerprint = tags.get(names.TAG_FINGERPRINT) or training_job.fingerprint
+    fingerprints = f"its fingerprint is {their_fingerprint}, and this job's is {fingerprint or 'not known'}"
+    text = f"The training job {training_job.arn} belongs to this grid, but has another request: {fingerprints}."
+    return OTHER_REQUEST, text

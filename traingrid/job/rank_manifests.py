@@ -73,11 +73,11 @@ def write_rank_manifests(objects: Objects, job: Job, training_job: str) -> None:
 def _agreed_manifests(objects: Objects, job: Job, training_job: str, channel: str) -> list[ManifestFile]:
     """Return the ManifestFile of a channel for each rank, as the first process wrote them."""
     uri = manifest_uri(job, training_job, f"{channel}{_SUFFIX}")
-    stored = objects.read_if_exists(uri)
-    if stored is None:
+    stored_manifests = objects.read_if_exists(uri)
+    if stored_manifests is None:
         content = _encoded(_manifests(objects, job, channel))
-        stored = content if objects.write_if_none(uri, content, _JSON) else objects.read_if_exists(uri)
-    return _parsed_manifests(stored or b"", uri, job.ranks)  # nothing if it was deleted meanwhile: an error
+        stored_manifests = content if objects.write_if_none(uri, content, _JSON) else objects.read_if_exists(uri)
+    return _parsed_manifests(stored_manifests or b"", uri, job.ranks)  # nothing if it was deleted meanwhile: an error
 
 
 def _parsed_manifests(content: bytes, uri: S3Uri, ranks: int) -> list[ManifestFile]:
@@ -97,11 +97,11 @@ def _parsed_manifests(content: bytes, uri: S3Uri, ranks: int) -> list[ManifestFi
 
 
 def _is_manifest_file(share: Any) -> bool:
-    return (
-        isinstance(share, list)
-        and [type(entry) for entry in share] == [dict, *[str] * (len(share) - 1)]
-        and isinstance(share[0].get("prefix"), str)
-    )
+    if not isinstance(share, list) or not share:
+        return False
+    prefix, *keys = share
+    has_prefix = type(prefix) is dict and isinstance(prefix.get("prefix"), str)
+    return has_prefix and all(type(key) is str for key in keys)
 
 
 def _manifests(objects: Objects, job: Job, name: str) -> list[ManifestFile]:

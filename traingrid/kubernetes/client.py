@@ -113,15 +113,15 @@ class Client:
         Raises:
             ApiError: The request was refused, or the server did not answer.
         """
-        content, left = json.dumps(new).encode(), self._connection.limits.tries
+        content, remaining_tries = json.dumps(new).encode(), self._connection.limits.tries
         while True:
             try:
                 self._json("POST", kind.path(self.namespace), {"fieldValidation": "Strict"}, content)
             except ApiError as error:
-                left -= 1
+                remaining_tries -= 1
                 if error.code == CONFLICT and error.reason == ALREADY_EXISTS:
                     return
-                if error.code != CONFLICT or left <= 0:
+                if error.code != CONFLICT or remaining_tries <= 0:
                     raise
                 self._connection.sleep(1.0)
             else:
@@ -168,7 +168,8 @@ class Client:
             False if it did not exist.
         """
         options: Object = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": propagation}
-        options |= {"preconditions": {"uid": uid}} if uid else {}
+        if uid:
+            options["preconditions"] = {"uid": uid}
         try:
             self._json("DELETE", kind.path(self.namespace, name), None, json.dumps(options).encode())
         except ApiError as error:
@@ -192,8 +193,11 @@ class Client:
             ApiError: The request was refused; 410 if the version is too old, after which the caller lists again.
         """
         query = {"watch": "1", "resourceVersion": version, "timeoutSeconds": str(seconds)}
-        query |= {"allowWatchBookmarks": "true"} | ({"labelSelector": labels} if labels else {})
-        query |= {"fieldSelector": fields} if fields else {}
+        query["allowWatchBookmarks"] = "true"
+        if labels:
+            query["labelSelector"] = labels
+        if fields:
+            query["fieldSelector"] = fields
         path = kind.path(self.namespace)
         with closing(self._connection.reply("GET", path, query, tries=1, silent_seconds=seconds)) as reply:
             for line in self._connection.lines(reply):
@@ -216,8 +220,11 @@ class Client:
         Raises:
             ApiError: The request was refused; 400 if the container has not started yet.
         """
-        query = {"container": container, "timestamps": "true"} | ({"sinceTime": since} if since else {})
-        query |= {"tailLines": str(tail)} if tail is not None else {}
+        query = {"container": container, "timestamps": "true"}
+        if since:
+            query["sinceTime"] = since
+        if tail is not None:
+            query["tailLines"] = str(tail)
         with closing(self._connection.reply("GET", f"{POD.path(self.namespace, pod)}/log", query)) as reply:
             for line in self._connection.lines(reply):
                 yield line.decode(errors="replace")

@@ -122,7 +122,7 @@ class Connection:
         """
         url = f"{self.cluster.endpoint}{path}" + (f"?{urlencode(query)}" if query else "")
         timeout = urllib3.Timeout(connect=self.limits.connect, read=silent_seconds + self.limits.read)
-        left, refused = tries or self.limits.tries, 0
+        remaining_tries, refusals = tries or self.limits.tries, 0
         while True:
             token = self._tokens.current()
             if method == "POST" and tries == 1:  # `Client.create`; the token was signed before
@@ -133,12 +133,12 @@ class Connection:
             except UnavailableError as error:
                 if error.code == UNAUTHORIZED:
                     self._tokens.discard(token)
-                    refused += 1
-                    if refused == 1:
+                    refusals += 1
+                    if refusals == 1:
                         continue
                 else:
-                    left -= 1
-                if left <= 0 or refused > self.limits.tries:
+                    remaining_tries -= 1
+                if remaining_tries <= 0 or refusals > self.limits.tries:
                     raise
                 self.sleep(min(error.retry_after or 1.0, _MAX_WAIT))
 

@@ -60,7 +60,7 @@ class Tokens:
         """Return a token that is valid for at least a minute."""
         with self._lock:
             if not self._token or self._clock() - self._signed_at >= _USED_SECONDS:
-                self._token, self._signed_at = self._signed(), self._clock()
+                self._token, self._signed_at = self._signed_token(), self._clock()
             return self._token
 
     def discard(self, token: str) -> None:
@@ -69,7 +69,7 @@ class Tokens:
             if token == self._token:
                 self._token = ""
 
-    def _signed(self) -> str:
+    def _signed_token(self) -> str:
         url = self._sts.generate_presigned_url(
             "get_caller_identity", Params={CLUSTER_HEADER: self._cluster}, ExpiresIn=_URL_SECONDS, HttpMethod="GET"
         )

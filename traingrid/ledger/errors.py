@@ -56,7 +56,8 @@ def errors_with_next_step(next_step: str) -> Iterator[None]:
     try:
         yield
     except ItemError as error:
-        error.next_step, error.damaged = next_step, replace(error.damaged, next_step=next_step)
+        error.next_step = next_step
+        error.damaged = replace(error.damaged, next_step=next_step)
         raise
 
 

@@ -46,7 +46,7 @@ def _is_iso(value: Any) -> bool:
     return True
 
 
-def _latest() -> float:
+def _latest_time() -> float:
     """Return the latest time that a correct clock has recorded; a later one would delay for years what waits for it."""
     return time.time() + _CLOCKS_DIFFER_SECONDS
 
@@ -54,10 +54,10 @@ def _latest() -> float:
 def is_time(value: Any) -> bool:
     """Return True for a timestamp of the ledger that is not in the future."""
     has_form = isinstance(value, str) and _TIME.fullmatch(value) is not None and _is_iso(value)
-    return has_form and value <= timestamp(_latest())
+    return has_form and value <= timestamp(_latest_time())
 
 
-def _whole(least: int, greatest: int) -> Kind:
+def _whole_number(least: int, greatest: int) -> Kind:
     name = f"a whole number from {least} to {greatest:,}"
     return name, lambda value: type(value) is int and least <= value <= greatest
 
@@ -80,17 +80,17 @@ TIME: Kind = ("a time in UTC from 1970 to the present", is_time)
 TIME_OR_EMPTY: Kind = (f"{TIME[0]}, or empty", lambda value: value == "" or is_time(value))
 ISO_TIME: Kind = ("a time in ISO 8601", _is_iso)
 ISO_TIME_OR_EMPTY: Kind = ("a time in ISO 8601, or empty", lambda value: value == "" or _is_iso(value))
-JOBS: Kind = _whole(0, MAX_JOBS)
-CHILDREN: Kind = _whole(0, MAX_ARRAY)
-ATTEMPT: Kind = _whole(1, 100_000)
+JOBS: Kind = _whole_number(0, MAX_JOBS)
+CHILDREN: Kind = _whole_number(0, MAX_ARRAY)
+ATTEMPT: Kind = _whole_number(1, 100_000)
 """The number of an attempt; an item of DynamoDB has no room for the outcomes of so many."""
-COUNT: Kind = _whole(0, 10**12)
+COUNT: Kind = _whole_number(0, 10**12)
 """A number of anything that is only compared, added and shown."""
-BYTES: Kind = _whole(0, 10**18)
+BYTES: Kind = _whole_number(0, 10**18)
 SECONDS: Kind = _number(10**9)
 EPOCH: Kind = _number(_END_OF_2099)
 """Seconds since 1970; 0 if there is no time."""
-PAST: Kind = ("seconds since 1970, not in the future", lambda value: EPOCH[1](value) and value <= _latest())
+PAST: Kind = ("seconds since 1970, not in the future", lambda value: EPOCH[1](value) and value <= _latest_time())
 """A time at which something has happened, or until which something is held for minutes; 0 if there is none."""
 DOLLARS: Kind = _number(10**20)
 """More than the most dollars that a line may have (`traingrid.manifest.values`), for the most instances."""

@@ -28,7 +28,7 @@ def _hourly(job: Job) -> Item:
     """Return the prices of an hour of all instances of a job; none for a job without a budget or price."""
     if job.budget_dollars is None or job.dollars_per_hour is None:
         return {}
-    spot = job.spot_dollars_per_hour if job.spot else None
-    running = job.dollars_per_hour if spot is None else spot
-    hourly = {"hourly_dollars": job.dollars_per_hour, "running_hourly_dollars": running}
-    return {name: dollars * job.instance_count for name, dollars in hourly.items()}
+    spot_price = job.spot_dollars_per_hour if job.spot else None
+    running_price = job.dollars_per_hour if spot_price is None else spot_price
+    price_by_field = {"hourly_dollars": job.dollars_per_hour, "running_hourly_dollars": running_price}
+    return {name: dollars * job.instance_count for name, dollars in price_by_field.items()}

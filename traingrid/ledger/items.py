@@ -414,5 +414,8 @@ def removed_regions(items: Iterable[JobItem], regions: Collection[str]) -> list[
 
 def regions_of(items: Iterable[JobItem]) -> set[str]:
     """Return the Regions of all attempts of the lines, including Regions that have left the grid."""
-    regions = {region for item in items for region in (item.region, *(previous.region for previous in item.tried))}
+    regions = set[str]()
+    for item in items:
+        regions.add(item.region)
+        regions.update(previous.region for previous in item.tried)
     return regions - {""}  # the Region of a line that could not be read is unknown

@@ -118,7 +118,9 @@ class Ledger:
             at: The new end, in seconds since 1970, which may be later than before; by default the claim ends at once.
             failed_tries: The number of failed attempts of the request.
         """
-        changes: Item = {"claim_ends_at": at} | ({"failed_tries": failed_tries} if failed_tries else {})
+        changes: Item = {"claim_ends_at": at}
+        if failed_tries:
+            changes["failed_tries"] = failed_tries
         condition, values = "#owner = :owner AND #state = :state", {":owner": claim.owner, ":state": "Submitting"}
         self._table.update((submission, SUBMISSION), changes, condition, values)
 
@@ -283,8 +285,8 @@ class Ledger:
             The submissions, and the key after which the next page begins; None after the last one.
         """
         values = {":submission": SUBMISSION, ":job": JOB_PREFIX, **_final_states()}
-        keys, last = self._table.scan_page(_UNSETTLED, values, after)
-        return {submission for submission, _ in keys}, last
+        keys, last_key = self._table.scan_page(_UNSETTLED, values, after)
+        return {submission for submission, _ in keys}, last_key
 
     def history_scan(self) -> HistoryScan:
         """Return the progress of the last scan of the whole table."""
@@ -312,7 +314,9 @@ class Ledger:
             regions: The Regions in which it may train, in order, beginning with its own; by default only its own.
             array_file: The array file whose children may launch it; by default any array's children.
         """
-        item = first_item(submission, job, regions) | ({"array_file": array_file} if array_file else {})
+        item = first_item(submission, job, regions)
+        if array_file:
+            item["array_file"] = array_file
         existing = None if self._table.put_new(item) else self.job(submission, job.index)
         return existing or JobItem.from_item(item)
 
@@ -362,12 +366,17 @@ class Ledger:
             False, without a change, if the attempt has ended, the job is at another attempt, or one of the conditions
             is not met.
         """
-        condition, values = "#attempt = :attempt AND NOT #state IN (:final0, :final1, :final2)", _final_states()
+        condition = "#attempt = :attempt AND NOT #state IN (:final0, :final1, :final2)"
+        values = _final_states()
         values |= {":attempt": key.attempt}
-        further = required.condition()
-        condition, values = f"{condition}{further[0]}", {**values, **further[1]}
-        changes: Item = {**facts, "updated_at": now()} | ({"requested_at": now()} if opens else {})
-        added, discarded = ({"open_requests": name} if name else None for name in (opens, closes))
+        further_condition, further_values = required.condition()
+        condition += further_condition
+        values |= further_values
+        changes: Item = {**facts, "updated_at": now()}
+        if opens:
+            changes["requested_at"] = now()
+        added = {"open_requests": opens} if opens else None
+        discarded = {"open_requests": closes} if closes else None
         return self._table.update(key.table_key, changes, condition, values, added=added, discarded=discarded)
 
     def record_description(
@@ -436,29 +445,37 @@ class Ledger:
         Returns:
             False, without a change, if another process was faster or the requirement is not met.
         """
-        condition, values = "#attempt = :attempt AND NOT #state IN (:final0, :final1, :final2)", _final_states()
+        condition = "#attempt = :attempt AND NOT #state IN (:final0, :final1, :final2)"
+        values = _final_states()
         if reopen:
             condition, values = "#attempt = :attempt AND #state IN (:failed, :stopped)", {}
             values |= {":failed": JobState.FAILED, ":stopped": JobState.STOPPED}
         if unrequested:
             condition += f" AND {_UNREQUESTED}"
             values |= {":refused": ""} | _placeholders("unlaunched", UNLAUNCHED_STATES)
-        entry: Item = {"attempt": key.attempt, "ended_at": now(), **tried} | ({"reopened": reopen} if reopen else {})
+        entry: Item = {"attempt": key.attempt, "ended_at": now(), **tried}
+        if reopen:
+            entry["reopened"] = reopen
         changes: Item = {"attempt": key.attempt + 1, "state": JobState.PENDING, "region": region, "batch_child": ""}
         changes |= {"opened_at": now()}
         changes |= {"reason": tried.get("reason", ""), "updated_at": now()}
-        changes |= {"array_file": array_file} if array_file else {}
-        changes |= {"on_demand": True} if on_demand else {}
+        if array_file:
+            changes["array_file"] = array_file
+        if on_demand:
+            changes["on_demand"] = True
         changes |= backend_field(backend)
-        default = ("backend",) if backend == DEFAULT_BACKEND else ()
-        removed = (*_OF_AN_ATTEMPT, *(("on_demand",) if reopen else ()), *default)
+        removed_fields = list(_OF_AN_ATTEMPT)
+        if reopen:
+            removed_fields.append("on_demand")
+        if backend == DEFAULT_BACKEND:
+            removed_fields.append("backend")
         moved = self._table.update(
             key.table_key,
             changes,
             condition,
             {":attempt": key.attempt} | values,
             appended={"tried": [entry]},
-            removed=removed,
+            removed=removed_fields,
         )
         if moved or not reopen:  # after False, a child reads the ledger again and continues from there
             return moved

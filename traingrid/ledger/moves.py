@@ -151,8 +151,8 @@ class MoveItem:
         Args:
             missing_bytes: The size of the objects that the target lacks now.
         """
-        left = missing_bytes if self.state == "copying" else 0
-        return self._with(max(self.missing_bytes - left, 0))
+        remaining_bytes = missing_bytes if self.state == "copying" else 0
+        return self._with(max(self.missing_bytes - remaining_bytes, 0))
 
     def _with(self, own: int) -> dict[str, int]:
         """Return `earlier` with the bytes of `job`."""

@@ -49,15 +49,20 @@ class Precondition:
         if self.stopped_for is not None:
             is_stopped_for = "stopped_for = :stopped_for" if self.stopped_for else "attribute_not_exists(stopped_for)"
             condition += f" AND {is_stopped_for}"
-            values |= {":stopped_for": self.stopped_for} if self.stopped_for else {}
+            if self.stopped_for:
+                values[":stopped_for"] = self.stopped_for
         if self.unless_stopping:
             condition += " AND NOT #state IN (:stopping)"
             values |= {":stopping": JobState.STOPPING}
         if self.as_read:
             read = self.as_read
             condition += " AND #state = :read_state AND "
-            condition += "#updated_at = :read_at" if read.updated_at else "attribute_not_exists(updated_at)"
-            values |= {":read_state": read.state} | ({":read_at": read.updated_at} if read.updated_at else {})
+            values[":read_state"] = read.state
+            if read.updated_at:
+                condition += "#updated_at = :read_at"
+                values[":read_at"] = read.updated_at
+            else:
+                condition += "attribute_not_exists(updated_at)"
         return condition, values
 
 

@@ -94,7 +94,8 @@ def _stop_reasons(observed: TrainingJobDescription) -> tuple[str | None, ...]:
 
 def _observed_facts(training_job: str, observed: TrainingJobDescription, required: Precondition) -> JobFacts:
     # The name is included because the child may have died between creating the training job and recording it.
-    facts, failure = observed.facts(), failure_of_end(observed, required.stopped_for or "")
+    facts = observed.facts()
+    failure = failure_of_end(observed, required.stopped_for or "")
     facts["training_job"] = training_job
     if failure or observed.has_ended:  # the failure of a refused request ends with it
         facts["failure"] = failure.name if failure else ""

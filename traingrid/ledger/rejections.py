@@ -122,6 +122,8 @@ def unresolved(rejections: Iterable[Rejection], submissions: Iterable[Submission
     for item in submissions:
         submitted_at[item.manifest] = max(item.uploaded_at or item.claimed_at, submitted_at.get(item.manifest, ""))
     ordered = sorted(rejections, key=lambda rejection: rejection.at)
-    last = {rejection.manifest: rejection for rejection in ordered}
-    open_ones = (rejection for rejection in last.values() if rejection.at >= submitted_at.get(rejection.manifest, ""))
-    return sorted(open_ones, key=lambda rejection: rejection.at, reverse=True)
+    last_by_manifest = {rejection.manifest: rejection for rejection in ordered}
+    open_rejections = (
+        rejection for rejection in last_by_manifest.values() if rejection.at >= submitted_at.get(rejection.manifest, "")
+    )
+    return sorted(open_rejections, key=lambda rejection: rejection.at, reverse=True)

@@ -133,7 +133,9 @@ def after_failure(read: Shortage | None, pool: CapacityPool, training_job: str, 
         pool: The pool of the training job.
         now: The time in seconds since 1970.
     """
-    moment, failures, since = int(now), 1, int(now)
+    moment = int(now)
+    failures = 1
+    since = int(now)
     if read and not read.is_over(now):
         if read.probe != training_job:
             return None

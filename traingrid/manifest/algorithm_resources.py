@@ -44,7 +44,8 @@ def wrong_resources(lines: Sequence[Line], deployment: Deployment) -> list[LineE
 def _errors(
     line: Line, deployment: Deployment, describe: Callable[[str, str], Algorithm | BrokenRule | None]
 ) -> Iterator[LineError]:
-    job, reported = job_of_line(line, 0, deployment, NO_SUBMISSION), set[BrokenRule]()
+    job = job_of_line(line, 0, deployment, NO_SUBMISSION)
+    reported = set[BrokenRule]()
     for region in job.regions:
         rules = describe(region, job_in_region(job, region).algorithm)
         violations = [rules] if isinstance(rules, BrokenRule) else _violations(rules, job_in_region(job, region))
@@ -74,7 +75,8 @@ def _describe(deployment: Deployment, region: str, algorithm: str) -> Algorithm 
     try:
         reply = sagemaker.describe_algorithm(AlgorithmName=algorithm)
     except ClientError as error:
-        code, message = (str(error.response["Error"].get(key, "")) for key in ("Code", "Message"))
+        code = str(error.response["Error"].get("Code", ""))
+        message = str(error.response["Error"].get("Message", ""))
         if code not in _MISSING:
             logger.info("%s in %s was not checked: %s", algorithm, region, code)
             return None

@@ -38,13 +38,14 @@ def _most_output_bytes() -> int:
 
     With the name of a bucket, it is also shorter than the S3OutputPath of a request may be.
     """
-    return MAX_KEY_BYTES - len(f"/{'n' * most('TrainingJobName')}/output/model.tar.gz")
+    name_bytes = most("TrainingJobName")
+    return MAX_KEY_BYTES - len("/") - name_bytes - len("/output/model.tar.gz")
 
 
 @lru_cache(maxsize=4096)
-def _nearest(word: str, choices: tuple[str, ...]) -> str:
-    near = difflib.get_close_matches(word.lower()[:80], choices, n=1)
-    return f"Did you mean {near[0]}? " if near else ""
+def _suggestion(word: str, choices: tuple[str, ...]) -> str:
+    similar_words = difflib.get_close_matches(word.lower()[:80], choices, n=1)
+    return f"Did you mean {similar_words[0]}? " if similar_words else ""
 
 
 @dataclass(frozen=True)
@@ -76,10 +77,10 @@ class Rules:
         """Return a training Region."""
         if isinstance(region, str) and region in self.grid.regions:
             return region
-        near = _nearest(str(region), self.regions)
+        suggestion = _suggestion(str(region), self.regions)
         raise RefusedError(
             "not a training Region of this grid",
-            f"{near}The grid has {', '.join(self.regions)}; add other Regions in grid.yaml.",
+            f"{suggestion}The grid has {', '.join(self.regions)}; add other Regions in grid.yaml.",
         )
 
     def data(self, uri: object, region: str, next_step: str) -> S3Uri:
@@ -121,10 +122,10 @@ class Rules:
             reason = f"{region} has no VPC, through which training jobs mount a file system"
             next_step = f"Set subnets, security_groups and file_systems of {region} in grid.yaml and deploy."
             raise RefusedError(reason, next_step)
-        listed = ", ".join(settings.file_systems) or "none"
+        file_systems = ", ".join(settings.file_systems) or "none"
         raise RefusedError(
             f"this grid does not allow this file system in {region}",
-            f"It allows {listed}; add others to file_systems of {region} in grid.yaml and deploy.",
+            f"It allows {file_systems}; add others to file_systems of {region} in grid.yaml and deploy.",
         )
 
     def output(self, uri: object, region: str) -> str:
@@ -136,7 +137,9 @@ class Rules:
             raise RefusedError(f"the execution role of {region} may write only to the bucket {bucket}", next_step)
         if not parsed.key:
             raise RefusedError("must name a folder in the bucket", next_step)
-        if (size := len(parsed.key.encode())) > (most_bytes := _most_output_bytes()):
+        size = len(parsed.key.encode())
+        most_bytes = _most_output_bytes()
+        if size > most_bytes:
             reason = f"the folder may have at most {most_bytes} bytes, because S3 limits the keys of results below it"
             raise RefusedError(f"{reason} to {MAX_KEY_BYTES:,}; got {size:,}", "Write a shorter folder.")
         return parsed.key
@@ -151,10 +154,10 @@ class Rules:
         """Return an instance type."""
         if isinstance(name, str) and name in self._instance_types:
             return name
-        near = _nearest(str(name), self._instance_types)
+        suggestion = _suggestion(str(name), self._instance_types)
         raise RefusedError(
             "this grid does not allow this instance type",
-            f"{near}It allows {', '.join(self._instance_types)}; add others to instance_types in grid.yaml.",
+            f"{suggestion}It allows {', '.join(self._instance_types)}; add others to instance_types in grid.yaml.",
         )
 
     def image(self, image: object, region: str) -> str:
@@ -164,15 +167,15 @@ class Rules:
         """
         aliases = tuple(self.grid.images)
         if not isinstance(image, str) or ("/" not in image and image not in aliases):
-            near = _nearest(str(image), aliases)
-            raise RefusedError("not an image of this grid", f"{near}The grid has {', '.join(aliases)}.")
+            suggestion = _suggestion(str(image), aliases)
+            raise RefusedError("not an image of this grid", f"{suggestion}The grid has {', '.join(aliases)}.")
         uri = self.deployment.image_uri(image, region)
         if image in aliases:
             return uri
-        broken = limit_problem("AlgorithmImage", uri)
-        if broken or not _IMAGE.fullmatch(image):
+        problem = limit_problem("AlgorithmImage", uri)
+        if problem or not _IMAGE.fullmatch(image):
             raise RefusedError(
-                broken or "not the URI of an image", "Write registry/repository:tag, or an alias of grid.yaml."
+                problem or "not the URI of an image", "Write registry/repository:tag, or an alias of grid.yaml."
             )
         if region not in self.grid.regions:
             return uri
@@ -202,8 +205,8 @@ class Rules:
         next_step = f"Write arn:aws:sagemaker:{region}:{self.deployment.account_of(region)}:training-plan/NAME."
         if not isinstance(arn, str):
             raise RefusedError("must be an ARN, or an object with an ARN for each Region", next_step)
-        if broken := limit_problem("TrainingPlanArn", arn):
-            raise RefusedError(f"not the ARN of a training plan: {broken}", next_step)
+        if problem := limit_problem("TrainingPlanArn", arn):
+            raise RefusedError(f"not the ARN of a training plan: {problem}", next_step)
         _, _, _, plan_region, owner, resource = arn.split(":", 5)
         if plan_region != region:
             reason = f"the plan is in {plan_region}, but the job is in {region}"
@@ -213,10 +216,10 @@ class Rules:
         allowed = self.grid.regions[region].training_plans
         name = resource.removeprefix("training-plan/")
         if name not in allowed:
-            listed = ", ".join(allowed) or "none"
+            plans = ", ".join(allowed) or "none"
             reason = f"this grid does not allow this training plan in {region}"
             raise RefusedError(
-                reason, f"{_nearest(name, allowed)}It allows {listed}; add others to training_plans in grid.yaml."
+                reason, f"{_suggestion(name, allowed)}It allows {plans}; add others to training_plans in grid.yaml."
             )
         return arn
 
@@ -233,6 +236,7 @@ class Rules:
 
 
 def _parse_uri(uri: object, next_step: str) -> S3Uri:
+    """Return an S3 URI, and refuse a version, a wildcard and encoded characters in it."""
     if not isinstance(uri, str):
         raise RefusedError("must be text", next_step)
     try:

@@ -36,9 +36,9 @@ def channel(name: str, value: object, region: str, rules: Rules) -> Channel:
     Raises:
         RefusedError: The channel is invalid.
     """
-    broken = limit_problem("ChannelName", name)
-    if broken:
-        raise RefusedError(f"the name of the channel {broken}", "Give the channel another name.")
+    problem = limit_problem("ChannelName", name)
+    if problem:
+        raise RefusedError(f"the name of the channel {problem}", "Give the channel another name.")
     fields: dict[str, Any] = value if isinstance(value, dict) else {"uri": value}
     unknown = [key for key in fields if key not in Channel.model_fields]
     if not unknown and "file_system" in fields:

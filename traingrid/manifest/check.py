@@ -117,7 +117,7 @@ class _Reading:
         data, inputs = self._data()
         settings = self._settings() if len(values) > 2 else NO_SETTINGS
         replicas = self._replicas(inputs, settings) if "replicas" in values else {}
-        copied = partial(copy_source, region=self._region, row=values, rules=rules)
+        read_copy_source = partial(copy_source, region=self._region, row=values, rules=rules)
         return Line(
             number=self._row.number,
             region=region or self._region,  # so that one invalid Region causes one error
@@ -126,7 +126,7 @@ class _Reading:
             inputs=inputs,
             settings=settings,
             replicas=replicas,
-            copy_from=self._read("copy_from", copied) if "copy_from" in values else None,
+            copy_from=self._read("copy_from", read_copy_source) if "copy_from" in values else None,
             fields=_field_names(tuple(name for name, value in values.items() if value not in (None, "", {}))),
         )
 
@@ -170,8 +170,8 @@ class _Reading:
             self._refuse("s3_uri", values["s3_uri"], "s3_uri and inputs cannot be combined", "Remove one of them.")
             return None, {}
         if data_fields == ["inputs"]:
-            read = partial(channel, region=self._region, rules=self._rules)
-            return None, self._entries("inputs", read)
+            read_channel = partial(channel, region=self._region, rules=self._rules)
+            return None, self._entries("inputs", read_channel)
         uri = values.get("s3_uri")
         if uri is None:
             self._refuse("s3_uri", "", "s3_uri or inputs is required", _FOLDER)
@@ -179,6 +179,7 @@ class _Reading:
         return self._entry("s3_uri", "", uri, lambda uri: self._rules.data(uri, self._region, _FOLDER)), {}
 
     def _settings(self) -> LineSettings:
+        """Return the fields of the line that have a value; the problems of wrong values are added to `problems`."""
         settings: dict[str, Any] = {}
         for name, field in SETTINGS.items():
             if self._row.values.get(name) in (None, "", {}):
@@ -209,7 +210,9 @@ class _Reading:
 
     def _training_plan(self, region: str, arn: object) -> str:
         replicas = self._row.values.get("replicas")
-        regions = (self._region, *(replicas if isinstance(replicas, dict) else ()))
+        regions = [self._region]
+        if isinstance(replicas, dict):
+            regions += replicas
         if region not in regions:
             next_step = f"Write {' or '.join(regions)}, or add the data of that Region to replicas."
             raise RefusedError("the line has no data in this Region", next_step)
@@ -219,6 +222,7 @@ class _Reading:
         return self._entries("replicas", partial(self._replica, inputs=inputs, settings=settings))
 
     def _replica(self, region: str, value: object, inputs: Inputs, settings: LineSettings) -> S3Uri | Inputs:
+        """Return the data of a replica: its folder, or its channels with their URIs."""
         rules = self._rules
         rules.region(region)
         if region == self._region:
@@ -229,8 +233,8 @@ class _Reading:
             rules.image(settings.image, region)
         if not inputs:
             return rules.data(value, region, _FOLDER)
-        if mounted := [name for name, original in inputs.items() if original.file_system]:
-            reason = f"the channel {mounted[0]} is on a file system, which is in one Region only"
+        if mounted_channels := [name for name, original in inputs.items() if original.file_system]:
+            reason = f"the channel {mounted_channels[0]} is on a file system, which is in one Region only"
             raise RefusedError(reason, "Remove the replicas.")
         uris = value if isinstance(value, dict) else dict.fromkeys(inputs, value)
         if uris.keys() != inputs.keys() or (len(inputs) > 1 and not isinstance(value, dict)):

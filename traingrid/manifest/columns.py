@@ -96,7 +96,8 @@ def _unclear_name(number: int, position: int, cell: str) -> LineError | None:
         reason = f"the name of column {position} has {character_name(separator)}, and commas separate the columns"
         next_step = "Save the file with commas between cells, or give the entry another name."
     elif hidden := invisible_in_name(cell):
-        reason, next_step = f"the name of column {position} has {hidden}", "Type the name again."
+        reason = f"the name of column {position} has {hidden}"
+        next_step = "Type the name again."
     else:
         return None
     return LineError(line=number, field="field", value=shown(cell), reason=reason, next_step=next_step)
@@ -113,12 +114,14 @@ def unknown_field(number: int, name: str, *, csv_form: bool) -> LineError:
     elif csv_form and name.startswith("Unnamed:"):  # as pandas reads a column without a name
         reason, next_step = "unknown field", INDEX_STEP
     elif prefix and csv_form:
-        reason, next_step = "a column holds only one entry of it", f"Write a column {prefix}NAME for each entry."
+        reason = "a column holds only one entry of it"
+        next_step = f"Write a column {prefix}NAME for each entry."
     else:
         names = [*(name for name in FIELDS if not csv_form or name not in MAPPINGS.values())]
-        names += MAPPINGS if csv_form else ()
+        if csv_form:
+            names += MAPPINGS
         first, dot, _ = name.lower()[:40].partition(".")  # `hp.` of `hp.rate` is a prefix of columns
-        near = difflib.get_close_matches(f"{first}{dot}", names, n=1)
+        similar_names = difflib.get_close_matches(f"{first}{dot}", names, n=1)
         reason = "unknown field"
-        next_step = f"Did you mean {near[0]}?" if near else f"The fields are {', '.join(names)}."
+        next_step = f"Did you mean {similar_names[0]}?" if similar_names else f"The fields are {', '.join(names)}."
     return LineError(line=number, field="field", value=shown(name), reason=reason, next_step=next_step)

@@ -41,7 +41,8 @@ def comment_of(text: str) -> str:
     comment = text.lstrip().removeprefix('"').lstrip()
     if not comment.startswith("#"):
         return ""
-    first_cell, comment = comment.partition(",")[0].rstrip(_PADDING), comment.rstrip(_PADDING)
+    first_cell = comment.partition(",")[0].rstrip(_PADDING)
+    comment = comment.rstrip(_PADDING)
     if is_error_value(first_cell) and not is_too_narrow(comment):  # a line of data, whose first cell is `#N/A`
         return ""
     return comment
@@ -57,9 +58,10 @@ def has_cells_of_job(text: str, columns: Sequence[str]) -> bool:
         columns: The names of the columns.
     """
     cells = _cells(text)
-    first, other_cells = cells[0].lstrip("# "), [cell for cell in cells[1:] if cell]
+    first_cell = cells[0].lstrip("# ")
+    other_cells = [cell for cell in cells[1:] if cell]
     if columns[0] in _PLACES:
-        return not _is_place(first) and any(cell.startswith("s3://") for cell in other_cells)
+        return not _is_place(first_cell) and any(cell.startswith("s3://") for cell in other_cells)
     return any(map(_is_place, other_cells)) or (len(cells) == len(columns) and len(other_cells) > 1)
 
 

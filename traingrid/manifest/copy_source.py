@@ -50,6 +50,7 @@ def _check_target(uri: object, region: str, rules: Rules) -> None:
 
 
 def _source(uri: object, region: str, rules: Rules) -> S3Uri:
+    """Return a folder in another Region whose data may be copied to this one."""
     parsed = rules.data(uri, "", _FOLDER)  # without a Region: any bucket
     source = rules.buckets.get(parsed.bucket)
     if source is None:

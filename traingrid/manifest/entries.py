@@ -36,7 +36,7 @@ def hyperparameter(name: str, value: object) -> str:
     _check_name(name, "HyperParameterKey", "Give the hyperparameter another name.")
     if name in OURS:
         raise RefusedError("traingrid sets this hyperparameter", OURS[name])
-    return text(_checked(name, scalar(value)), "HyperParameterValue", next_step)
+    return text(_checked_value(name, scalar(value)), "HyperParameterValue", next_step)
 
 
 def variable(name: str, value: object) -> str:
@@ -44,7 +44,7 @@ def variable(name: str, value: object) -> str:
     _check_name(name, "TrainingEnvironmentKey", "Write letters, digits and underscores.")
     if _RESERVED_VARIABLES.fullmatch(name):
         raise RefusedError("reserved for the platform or the loader", "Remove it, or set it in the image.")
-    return text(_checked(name, scalar(value)), "TrainingEnvironmentValue", "Shorten it.")
+    return text(_checked_value(name, scalar(value)), "TrainingEnvironmentValue", "Shorten it.")
 
 
 def tag(name: str, value: object) -> str:
@@ -52,20 +52,20 @@ def tag(name: str, value: object) -> str:
     _check_name(name, "TagKey", "Write letters, digits, spaces and _.:/=+-@.")
     if name.lower().startswith(("aws:", "traingrid:")):
         raise RefusedError("this prefix is reserved for AWS or traingrid", "Give the tag another name.")
-    return text(_checked(name, scalar(value)), "TagValue", "Write letters, digits, spaces and _.:/=+-@.")
+    return text(_checked_value(name, scalar(value)), "TagValue", "Write letters, digits, spaces and _.:/=+-@.")
 
 
 def _check_name(name: str, shape: str, next_step: str) -> None:
     """Refuse a name that breaks SageMaker's limits, or that differs from its appearance."""
-    if broken := limit_problem(shape, name):
-        raise RefusedError(broken, next_step)
+    if problem := limit_problem(shape, name):
+        raise RefusedError(problem, next_step)
     if hidden := invisible_in_name(name):
         raise RefusedError(f"the name has {hidden}", "Remove the character, or type the name again.")
     if name != name.strip():
         raise RefusedError("the name begins or ends with a blank", "Remove the blank.")
 
 
-def _checked(name: str, value: str) -> str:
+def _checked_value(name: str, value: str) -> str:
     """Return a value that is no secret, and not a number with a character that is none of a number."""
     if is_secret(name, value):
         reason = "looks like a secret, and any user who may describe the training job could read it"

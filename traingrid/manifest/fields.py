@@ -240,10 +240,10 @@ class LineSettings:
         """
         if self is NO_SETTINGS:
             return defaults
-        changed = {name: value for name in _WITH_DEFAULTS if (value := getattr(self, name)) is not None}
+        set_values = {name: value for name in _WITH_DEFAULTS if (value := getattr(self, name)) is not None}
         if self.algorithm:
-            changed["streams"] = "host"
-        return defaults.model_copy(update=changed) if changed else defaults
+            set_values["streams"] = "host"
+        return defaults.model_copy(update=set_values) if set_values else defaults
 
     def job_attributes(self) -> dict[str, Any]:
         """Return the attributes of a job that are a field of the line, as far as the line sets them."""

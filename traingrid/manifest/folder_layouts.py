@@ -77,8 +77,13 @@ def _errors(deployment: Deployment, layouts: FolderLayouts, line: Line) -> list[
 
 
 def _errors_in_each_region(layouts: FolderLayouts, line: Line, job: Job) -> Iterator[LineError]:
-    for region in job.regions if job.by_layout else ():
-        field = "copy_from" if job.copy_from else "s3_uri" if region == job.region else f"replicas.{region}"
+    """Yield an error for each Region in which the folder of a job does not show its channels."""
+    if not job.by_layout:
+        return
+    for region in job.regions:
+        field = "s3_uri" if region == job.region else f"replicas.{region}"
+        if job.copy_from:
+            field = "copy_from"
         regional = job_in_region(job, region)
         try:
             layouts.of(regional)

@@ -153,14 +153,14 @@ def warning_sentences(warnings: Iterable[tuple[int, Iterable[str]]], label: str 
         for text in texts:
             lines[text].append(number)
     for text, numbers in lines.items():
-        yield f"{label}: {_named(sorted(numbers))}: {text}"
+        yield f"{label}: {_line_numbers(sorted(numbers))}: {text}"
 
 
 def _is_tensorflow(image: Image) -> bool:
     return image.build is not None and image.target == "gpu"
 
 
-def _named(numbers: list[int]) -> str:
+def _line_numbers(numbers: list[int]) -> str:
     first_numbers = ", ".join(map(str, numbers[:_SHOWN_LINES]))
     more = len(numbers) - _SHOWN_LINES
     return f"line{'s' * (len(numbers) > 1)} {first_numbers}" + (f" and {more:,} more" if more > 0 else "")

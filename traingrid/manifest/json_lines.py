@@ -22,7 +22,7 @@ def json_lines(jobs: Sequence[Mapping[str, Any]]) -> str:
         TypeError: JSON has no form of a value.
         ValueError: A number is not finite.
     """
-    return declared(len(jobs)) + "".join(json.dumps(_nested(job), allow_nan=False) + "\n" for job in jobs)
+    return declared(len(jobs)) + "".join(json.dumps(_nested_fields(job), allow_nan=False) + "\n" for job in jobs)
 
 
 def declared(number: int) -> str:
@@ -30,7 +30,7 @@ def declared(number: int) -> str:
     return f"# jobs: {number}\n"
 
 
-def _nested(job: Mapping[str, Any]) -> dict[str, Any]:
+def _nested_fields(job: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a job without None and empty mappings, with the entries in their mappings."""
     fields = {name: value for name, value in job.items() if f"{name.partition('.')[0]}." not in MAPPINGS}
     for name, value in job.items():

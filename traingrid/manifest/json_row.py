@@ -40,19 +40,19 @@ def json_row(number: int, text: str) -> Row | list[LineError]:
     if not isinstance(values, dict):
         return [unreadable(number, text, "the line must be a JSON object", _EXAMPLE)]
     row = Row(number=number, values={name: _entries(name, value) for name, value in values.items()}, csv=False)
-    return _quoted(number, text, values) or row
+    return _quote_errors(number, text, values) or row
 
 
-def _quoted(number: int, text: str, values: dict[str, Any]) -> list[LineError]:
+def _quote_errors(number: int, text: str, values: dict[str, Any]) -> list[LineError]:
     """Return the error of the first field with a typographic quote around a text; none for almost all lines."""
     if text.isascii() and "\\u" not in text:
         return []
-    quotes = ((name, _quote_around_a_text(name, value)) for name, value in values.items())
-    return [
-        unreadable(number, text, f"{shown(name, 40)} has a text with {quote} around it", QUOTE_STEP)
-        for name, quote in quotes
-        if quote
-    ][:1]
+    for name, value in values.items():
+        quote = _quote_around_a_text(name, value)
+        if quote:
+            reason = f"{shown(name, 40)} has a text with {quote} around it"
+            return [unreadable(number, text, reason, QUOTE_STEP)]
+    return []
 
 
 def _quote_around_a_text(*values: object) -> str:

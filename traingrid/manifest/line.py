@@ -103,7 +103,10 @@ def job_of_line(line: Line, index: int, deployment: Deployment, submission: str)
     grid, settings = deployment.grid, line.settings
     defaults = settings.applied_to(grid.job)
     algorithm = is_algorithm(settings, grid)
-    sites = {region: _site(line, region, data, deployment, (submission, index)) for region, data in line.places.items()}
+    sites = {
+        region: _fields_of_region(line, region, data, deployment, (submission, index))
+        for region, data in line.places.items()
+    }
     backends = [name for site in sites.values() for name in site["backends"]]
     own_site = sites.pop(line.region)
     attributes: dict[str, Any] = {
@@ -182,12 +185,15 @@ def default_metrics(defaults: JobDefaults) -> dict[str, str]:
     return {name: metric_regex(name) for name in defaults.metrics}
 
 
-def _site(
+def _fields_of_region(
     line: Line, region: str, data: S3Uri | Inputs, deployment: Deployment, identity: tuple[str, int]
 ) -> dict[str, Any]:
     """Return the attributes of a job that depend on its Region, which are those of `JobReplica`."""
-    grid, account, settings = deployment.grid, deployment.account_of(region), line.settings
-    folder = output = names.output_prefix(grid.name, account, region, *identity)
+    grid = deployment.grid
+    account = deployment.account_of(region)
+    settings = line.settings
+    output = names.output_prefix(grid.name, account, region, *identity)
+    folder = output
     bucket = names.output_bucket(grid.name, account, region)
     if settings.output:
         output = f"s3://{bucket}/{settings.output}/"

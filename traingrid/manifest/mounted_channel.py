@@ -92,8 +92,8 @@ def _path(value: object, kind: str) -> str:
     parts = value.rstrip("/").split("/")[1:]
     if any(part in ("", ".", "..") for part in parts):
         raise RefusedError(f"the path {literal(value)} must not contain //, . or ..", _EXAMPLE)
-    if broken := limit_problem("DirectoryPath", value):
-        raise RefusedError(f"the path {broken}", _EXAMPLE)
+    if problem := limit_problem("DirectoryPath", value):
+        raise RefusedError(f"the path {problem}", _EXAMPLE)
     if kind == "FSxLustre" and not parts:
         raise RefusedError("the path of an FSx for Lustre file system begins with its mount name", _LUSTRE_PATH)
     return "/" + "/".join(parts)

@@ -82,9 +82,10 @@ def _check_whole_file(rows: Rows, lines: list[Line], grid: GridSettings, *, to_p
         incomplete = "" if rows.ended else ", and its last line is incomplete"
         reason = f"the file declares {rows.declared} jobs and has {len(lines)}{incomplete}"
         return file_error(reason, "Upload the complete file, or correct the number.").errors
-    if errors := different_shares(lines, grid) or different_budgets(lines):
-        return errors
-    if not to_plan and (errors := unenforceable_budget(lines, grid)):
+    errors = different_shares(lines, grid) or different_budgets(lines)
+    if not errors and not to_plan:
+        errors = unenforceable_budget(lines, grid)
+    if errors:
         return errors
     jobs = [line.settings.applied_to(grid.job) for line in lines]
     totals = {
@@ -93,12 +94,10 @@ def _check_whole_file(rows: Rows, lines: list[Line], grid: GridSettings, *, to_p
             job.instance_count * accelerators(job.instance_type, job.processes_per_host) for job in jobs
         ),
     }
-    return [
-        error
-        for name, number in totals.items()
-        if (most := getattr(grid.limits, name)) is not None and number > most
-        for error in file_error(
-            f"its jobs use {number:,} {name} in total, and a submission may use at most {most:,}",
-            f"Split it, or raise limits.{name} in grid.yaml and deploy.",
-        ).errors
-    ]
+    errors = []
+    for name, number in totals.items():
+        limit = getattr(grid.limits, name)
+        if limit is not None and number > limit:
+            reason = f"its jobs use {number:,} {name} in total, and a submission may use at most {limit:,}"
+            errors += file_error(reason, f"Split it, or raise limits.{name} in grid.yaml and deploy.").errors
+    return errors

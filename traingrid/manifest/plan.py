@@ -69,11 +69,12 @@ class Planned:
             share = f" of {self.job.share}" if self.job.share else ""
             return f"{self.verdict} in the queue of {self.job.region}{share}, with priority {self.job.priority}"
         model = self.job.init_from
-        copied = f" after a copy of the model from {model.region}" if model and needs_model_copy(self.job) else ""
+        copy_text = f" after a copy of the model from {model.region}" if model and needs_model_copy(self.job) else ""
         first, *alternatives = candidates_of(self.job)
-        service = f" on {TRAITS[first.backend].title}" * (first.backend != DEFAULT_BACKEND)
+        service = "" if first.backend == DEFAULT_BACKEND else f" on {TRAITS[first.backend].title}"
         next_places = ", ".join(place(*candidate) for candidate in alternatives)
-        return f"{self.verdict}{service}" + copied + (f"; without capacity there: {next_places}" if next_places else "")
+        otherwise = f"; without capacity there: {next_places}" if next_places else ""
+        return f"{self.verdict}{service}{copy_text}{otherwise}"
 
 
 def planned(

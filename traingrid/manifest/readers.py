@@ -41,7 +41,8 @@ def name(value: object) -> str:
 
 def attribute_names(value: object) -> tuple[str, ...]:
     """Return the names of attributes of an augmented manifest, in the order in which they are streamed."""
-    next_step, longest = 'Write a list, for example ["source-ref", "label"].', most("AttributeNames")
+    next_step = 'Write a list, for example ["source-ref", "label"].'
+    longest = most("AttributeNames")
     if not isinstance(value, list | tuple) or not value:
         raise RefusedError("attributes must be a list of names", next_step)
     if len(value) > longest:
@@ -90,7 +91,7 @@ def algorithm(value: object, rules: Rules, region: str) -> Any:
 
 def instance_types(value: object, rules: Rules, _: str) -> tuple[str, ...]:
     """Return a list of instance types."""
-    return tuple(rules.instance_type(listed) for listed in words(value, "Write a list of instance types."))
+    return tuple(rules.instance_type(name) for name in words(value, "Write a list of instance types."))
 
 
 def checkpoints(value: object, rules: Rules, region: str) -> bool | str:
@@ -119,10 +120,11 @@ def share(value: object) -> str:
 def backends(value: object) -> tuple[BackendName, ...]:
     """Return the backends of a line, in order of preference."""
     next_step = "Write sagemaker or eks, or both in order of preference: [eks, sagemaker], or in CSV eks sagemaker."
-    listed, names = words(value, next_step), get_args(BackendName)
-    if unknown := [word for word in listed if word not in names]:
+    entries = words(value, next_step)
+    names = get_args(BackendName)
+    if unknown := [word for word in entries if word not in names]:
         raise RefusedError(f"{unknown[0][:40]!r} is not a backend", next_step)
-    return tuple(backend for word in listed for backend in names if backend == word)
+    return tuple(backend for word in entries for backend in names if backend == word)
 
 
 def local_queue(value: object) -> str:

@@ -55,7 +55,7 @@ class _Resource:
     trouble: str = ""  # of a file system: why a job cannot mount it; of data: why it cannot read them
 
 
-def _found(look: Callable[[], Any]) -> _Resource:
+def _resource(look: Callable[[], Any]) -> _Resource:
     """Return whether a resource exists, or why the caller cannot find out."""
     try:
         return _Resource(is_missing=not look())
@@ -79,11 +79,14 @@ class Resources:
         self._indices = cache(self._look_up_index)
         self._objects = cache(self._count_objects)
         self._mounts = cache(lambda region, channel: _mount(region, channel, deployment))
-        self._layouts, self._regions = FolderLayouts(deployment), deployment.bucket_regions()
+        self._layouts = FolderLayouts(deployment)
+        self._regions = deployment.bucket_regions()
 
     def check(self, job: Job) -> ResourceCheck:
         """Check the resources of a job in all of its Regions."""
-        troubles, unchecked, layouts = list[str](), list[str](), []
+        troubles = list[str]()
+        unchecked = list[str]()
+        layouts = []
         for region in job.regions:
             regional, layout, trouble = self._with_channels(job_in_region(job, region))
             layouts.append(layout)
@@ -107,20 +110,20 @@ class Resources:
 
     def _check_in(self, region: str, job: Job) -> tuple[str, Iterator[str]]:
         """Return the trouble of a job in one Region, and the resources that could not be checked."""
-        own = job.image and not is_known_image(job.image)  # SageMaker pulls images of algorithms itself
-        images = {job.image: self._images(region, job.image)} if own else {}
-        data = {uri: self._data(place, uri) for uri, place in self._places(job, region).items()}
-        mounted = [channel for channel in job.inputs.values() if channel.file_system]
-        mounts = {channel.location: self._mounts(region, channel) for channel in mounted}
+        has_foreign_image = job.image and not is_known_image(job.image)  # SageMaker pulls images of algorithms itself
+        images = {job.image: self._images(region, job.image)} if has_foreign_image else {}
+        data = {uri: self._data(place, uri) for uri, place in self._region_by_uri(job, region).items()}
+        mounted_channels = [channel for channel in job.inputs.values() if channel.file_system]
+        mounts = {channel.location: self._mounts(region, channel) for channel in mounted_channels}
         streamed = [channel.uri for channel in job.inputs.values() if _streams_all_objects(channel, job)]
         indices = {uri: self._indices(region, uri) for uri in streamed}
         shared = [job.inputs[name].uri for name in channels_split_by_rank(job.inputs, job.streams)]
         many = {uri: self._objects(region, uri, job.ranks) for uri in shared}
-        trouble = _trouble(images, data, many, job.ranks) or _first_problem(mounts) or _first_problem(indices)
+        trouble = _missing_resources(images, data, many, job.ranks) or _first_problem(mounts) or _first_problem(indices)
         resources = {**many, **data, **mounts, **images}
         return trouble, (f"{name} ({resource.unknown})" for name, resource in resources.items() if resource.unknown)
 
-    def _places(self, job: Job, region: str) -> dict[str, str]:
+    def _region_by_uri(self, job: Job, region: str) -> dict[str, str]:
         """Return the Region of each data set that a job reads or copies, and of the model that it begins with."""
         if job.copy_from:
             region_by_uri = {f"{job.copy_from}/": self._regions.get(S3Uri.parse(job.copy_from).bucket, region)}
@@ -132,15 +135,15 @@ class Resources:
 
     def _look_up_data(self, region: str, uri: str) -> _Resource:
         keys = (key for key, _ in self._storages(region).sizes(prefix_of(uri)))
-        return _found(lambda: not all(names.is_record_index(key) for key in keys))
+        return _resource(lambda: not all(names.is_record_index(key) for key in keys))
 
     def _look_up_image(self, region: str, uri: str) -> _Resource:
-        return _found(lambda: self._clients("ecr", region).describe_images(**image_request(uri))["imageDetails"])
+        return _resource(lambda: self._clients("ecr", region).describe_images(**image_request(uri))["imageDetails"])
 
     def _look_up_index(self, region: str, uri: str) -> _Resource:
         target = S3Uri.parse(uri) / names.RECORD_INDEX
         request = {"Bucket": target.bucket, "Prefix": target.key, "MaxKeys": 1}
-        exists = _found(lambda: self._clients("s3", region).list_objects_v2(**request)["KeyCount"])
+        exists = _resource(lambda: self._clients("s3", region).list_objects_v2(**request)["KeyCount"])
         trouble = f"SageMaker would stream the index of records {target} as data; delete it, or use FastFile mode"
         return _Resource(trouble="" if exists.is_missing or exists.unknown else trouble)
 
@@ -149,7 +152,7 @@ class Resources:
             objects = data_objects(self._storages(region), prefix_of(uri))
             return len(list(islice(objects, number))) == number
 
-        return _found(has_enough)
+        return _resource(has_enough)
 
 
 def image_request(uri: str) -> dict[str, Any]:
@@ -160,7 +163,7 @@ def image_request(uri: str) -> dict[str, Any]:
     return {"registryId": registry.partition(".")[0], "repositoryName": repository, "imageIds": [image_id]}
 
 
-def _trouble(
+def _missing_resources(
     images: Mapping[str, _Resource], data: Mapping[str, _Resource], many: Mapping[str, _Resource], ranks: int
 ) -> str:
     """Return a description of the job's missing resources in one Region."""
@@ -184,7 +187,8 @@ def _first_problem(mounts: Mapping[str, _Resource]) -> str:
 
 def _mount(region: str, channel: Channel, deployment: Deployment) -> _Resource:
     """Return whether training jobs can mount the file system of a channel, or why the caller cannot find out."""
-    role, settings = deployment.acting_role_in(region), deployment.grid.regions[region]
+    role = deployment.acting_role_in(region)
+    settings = deployment.grid.regions[region]
     problems: list[str] = []
 
     def look() -> bool:
@@ -192,13 +196,14 @@ def _mount(region: str, channel: Channel, deployment: Deployment) -> _Resource:
         subnets = file_systems.subnets(settings.subnets, region, role) if settings.subnets else None
         if file_system is None:
             problems.append(f"{channel.file_system} of type {channel.type} does not exist in {region}")
-        elif subnets is not None and (reason := file_systems.mount_problem(file_system, subnets)):
+            return False
+        if subnets is not None and (reason := file_systems.mount_problem(file_system, subnets)):
             problems.append(reason)
-        elif not f"{channel.path}/".startswith(f"/{file_system.mount_name}/" if file_system.mount_name else "/"):
-            problems.append(
-                f"{channel.location} does not begin with the mount name of the file system, /{file_system.mount_name}"
-            )
+            return False
+        mount_name = file_system.mount_name
+        if mount_name and not f"{channel.path}/".startswith(f"/{mount_name}/"):
+            problems.append(f"{channel.location} does not begin with the mount name of the file system, /{mount_name}")
         return not problems
 
-    resource = _found(look)
+    resource = _resource(look)
     return _Resource(trouble="the file system " + problems[0]) if problems else resource

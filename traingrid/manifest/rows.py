@@ -61,25 +61,25 @@ class Rows:
         Raises:
             ManifestError: The file is too large, is not text, or has another separator.
         """
-        read: _Reader | None = None
+        reader: _Reader | None = None
         for number, line in enumerate(self._lines(), start=1):
             text = line_text(number, line)
             if isinstance(text, LineError):
                 yield [text]
                 continue
-            if not text.strip() or (read is not json_row and is_empty(text)):
+            if not text.strip() or (reader is not json_row and is_empty(text)):
                 continue
             if comment := comment_of(text):
-                if error := self._comment_error(number, comment) or self._dropped_job(number, text, read):
+                if error := self._comment_error(number, comment) or self._dropped_job(number, text, reader):
                     yield [error]
                 continue
-            if read is None:
-                read = self._reader(number, text)
+            if reader is None:
+                reader = self._reader(number, text)
                 if self.header:
                     continue
-                if read is plain_row and self._commented_header:
+                if reader is plain_row and self._commented_header:
                     yield [self._commented_header]
-            yield read(number, text)
+            yield reader(number, text)
 
     def _reader(self, number: int, text: str) -> _Reader:
         """Return the reader of the file's form, from its first line that is not empty or a comment.

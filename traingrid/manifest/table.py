@@ -82,9 +82,10 @@ def plain_row(number: int, text: str) -> Row | list[LineError]:
         reason = f"a line must have 2 or 3 fields, and this one has {len(cells)}"
         return [wrong_separator(number, text) or unreadable(number, text, reason, _PLAIN_FORM)]
     region, uri, *name = cells
-    return Row(
-        number=number, values={"region": region, "s3_uri": uri} | ({"name": name[0]} if name and name[0] else {})
-    )
+    values = {"region": region, "s3_uri": uri}
+    if name and name[0]:
+        values["name"] = name[0]
+    return Row(number=number, values=values)
 
 
 class CsvTable:
@@ -106,7 +107,7 @@ class CsvTable:
         self._number = number
         self.names = header
         self._columns, self.errors = columns_of(number, header)
-        self._unnamed = {position for position, name in enumerate(header) if not name}
+        self._unnamed_positions = {position for position, name in enumerate(header) if not name}
 
     def row(self, number: int, text: str) -> Row | list[LineError]:
         """Return the row of a line, or its error."""
@@ -131,8 +132,8 @@ class CsvTable:
 
     def _check_unnamed(self, number: int, cells: list[str]) -> None:
         """Record the first value of each column without a name; such a column is padding if it has none."""
-        for position in [position for position in self._unnamed if cells[position]]:
-            self._unnamed.remove(position)
+        for position in [position for position in self._unnamed_positions if cells[position]]:
+            self._unnamed_positions.remove(position)
             reason = f"column {position + 1} has no name, and line {number} has {shown(cells[position], 40)} in it"
             self.errors.append(unreadable(self._number, "", reason, INDEX_STEP))
 

@@ -31,9 +31,9 @@ def text(value: object, shape: str, next_step: str) -> str:
     """Return a text that satisfies the limits of a shape of the service model."""
     if not isinstance(value, str):
         raise RefusedError("must be text", next_step)
-    broken = limit_problem(shape, value)
-    if broken:
-        raise RefusedError(broken, next_step)
+    problem = limit_problem(shape, value)
+    if problem:
+        raise RefusedError(problem, next_step)
     if hidden := invisible(value):
         raise RefusedError(f"has {hidden}, which cannot be seen", "Remove the character, or type the value again.")
     return value
@@ -90,7 +90,8 @@ def duration(longest: int) -> Callable[[object], int]:
     """Return a reader that converts durations such as "24h" to seconds."""
 
     def read(value: object) -> int:
-        days, minutes = f"90m, 24h or 2d; at most {longest // _DAY}d", f"10m; at most {longest // 60}m"
+        days = f"90m, 24h or 2d; at most {longest // _DAY}d"
+        minutes = f"10m; at most {longest // 60}m"
         next_step = f"Write for example {days if longest >= _DAY else minutes}."
         try:
             seconds = parse_duration(value)

@@ -85,7 +85,7 @@ def compare(
         for submission in ids
     }
     varying = differing([hyperparameters for jobs in fields.values() for hyperparameters in jobs.values()])
-    compared = [
+    compared_jobs = [
         ComparedJob(
             submission=submission,
             status=job,
@@ -102,8 +102,8 @@ def compare(
     return Comparison(
         metric=name,
         lowest=lowest,
-        jobs=sorted(compared, key=lambda job: (ranked(job.status, name).order(lowest=lowest), job.submission)),
-        explanation=explanation([ranked(job.status, name) for job in compared]),
+        jobs=sorted(compared_jobs, key=lambda job: (ranked(job.status, name).order(lowest=lowest), job.submission)),
+        explanation=explanation([ranked(job.status, name) for job in compared_jobs]),
     )
 
 
@@ -145,8 +145,8 @@ def _histories(plane: ControlPlane, submission: str, metric: str) -> dict[int, l
         return {}
     points = MetricHistory(plane.deployment, plane.ledger, plane.storage, submission).read()
     return {
-        index: [point.value for point in last_curves(of_job).get(metric, ())]
-        for index, of_job in group_by_job(points).items()
+        index: [point.value for point in last_curves(points_of_job).get(metric, ())]
+        for index, points_of_job in group_by_job(points).items()
     }
 
 

@@ -20,10 +20,10 @@ def last_curves(points: Sequence[MetricPoint]) -> dict[str, list[MetricPoint]]:
     Args:
         points: The points of one job, oldest first.
     """
-    last = max((point.attempt for point in points), default=0)
+    last_attempt = max((point.attempt for point in points), default=0)
     curves: dict[str, list[MetricPoint]] = defaultdict(list)
     for point in points:
-        if point.attempt == last and point.metric not in _POSITIONS:
+        if point.attempt == last_attempt and point.metric not in _POSITIONS:
             curves[point.metric].append(point)
     return dict(sorted(curves.items()))
 

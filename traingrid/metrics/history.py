@@ -76,8 +76,8 @@ class _Attempt:
         return self.log is not None and not self.runs and (self.has_ended or not self.has_parts)
 
     def points(self) -> Iterator[MetricPoint]:
-        of_log = sorted(self.from_log, key=lambda record: record.time)
-        runs = [self.runs[run] for run in sorted(self.runs)] if self.runs else [of_log]
+        log_records = sorted(self.from_log, key=lambda record: record.time)
+        runs = [self.runs[run] for run in sorted(self.runs)] if self.runs else [log_records]
         for record in drop_superseded(runs):
             for metric, value in record.values.items():
                 yield MetricPoint(
@@ -127,18 +127,18 @@ class MetricHistory:
             TraingridError: A Region does not return the data of a job.
         """
         attempts = self._known_attempts(index)
-        open_ones = [attempt for attempt in attempts if not attempt.complete]
-        for region in {attempt.recorded.region for attempt in open_ones}:
+        open_attempts = [attempt for attempt in attempts if not attempt.complete]
+        for region in {attempt.recorded.region for attempt in open_attempts}:
             self._connect(region)
-        listed = map_in_order(self._listed, open_ones, CALLS_AT_ONCE)
-        parts = [(attempt, uri) for attempt, uris in zip(open_ones, listed, strict=True) for uri in uris]
+        uris_by_attempt = map_in_order(self._new_parts, open_attempts, CALLS_AT_ONCE)
+        parts = [(attempt, uri) for attempt, uris in zip(open_attempts, uris_by_attempt, strict=True) for uri in uris]
         contents = list(map_in_order(lambda part: self._records(*part), parts, CALLS_AT_ONCE))
         for (attempt, uri), (prefix, run, records) in zip(parts, contents, strict=True):
             attempt.runs.setdefault(run, []).extend(records)
             attempt.last[prefix] = uri.key
-        for attempt in open_ones:
+        for attempt in open_attempts:
             attempt.complete = attempt.has_ended and bool(attempt.runs or attempt.log is None)
-        with_log = [attempt for attempt in open_ones if attempt.uses_log]
+        with_log = [attempt for attempt in open_attempts if attempt.uses_log]
         list(map_in_order(self._read_log, with_log, CALLS_AT_ONCE))
         return [point for attempt in attempts for point in attempt.points()]
 
@@ -151,7 +151,8 @@ class MetricHistory:
             text = f"Submission {self._submission} has no job with index {index}."
             raise UsageError(text, f"Its indexes are 0 to {submission_item.jobs - 1}.")
         if len(submission_item.arrays) != self._arrays:
-            self._jobs, self._arrays = self._definitions(submission_item), len(submission_item.arrays)
+            self._jobs = self._definitions(submission_item)
+            self._arrays = len(submission_item.arrays)
         if isinstance(index, int):
             item = self._ledger.job(self._submission, index)
             items = [item] if item else []
@@ -159,7 +160,7 @@ class MetricHistory:
             jobs = readable(self._ledger.jobs(self._submission), warn)
             items = [item for item in jobs if index is None or item.index in index]
         return [
-            self._followed(item.index, number, recorded)
+            self._attempt_state(item.index, number, recorded)
             for item in items
             for number, recorded in sorted(item.attempts().items())
             if recorded.training_job
@@ -174,18 +175,19 @@ class MetricHistory:
             jobs.setdefault(index, []).append(job)
         return jobs
 
-    def _followed(self, index: int, number: int, recorded: RecordedAttempt) -> _Attempt:
+    def _attempt_state(self, index: int, number: int, recorded: RecordedAttempt) -> _Attempt:
         """Return the state of an attempt with its current item."""
         attempt = self._attempts.get((index, number))
         if attempt is None:
             jobs = self._jobs.get(index, [])
-            attempt = self._attempts[index, number] = _Attempt(
+            attempt = _Attempt(
                 index=index,
                 recorded=recorded,
                 prefixes=tuple(self._prefixes(index, recorded, jobs)),
                 has_parts=any(job.metric_history for job in jobs) and not self._is_isolated,
                 log=MetricLog.of(recorded.training_job, jobs[-1].metrics) if jobs and jobs[-1].metrics else None,
             )
+        self._attempts[index, number] = attempt
         attempt.recorded = recorded
         if attempt.log:  # AWS Batch adds an id to the name of a queued training job when it creates it
             attempt.log.training_job = recorded.training_job
@@ -213,10 +215,10 @@ class MetricHistory:
             self._storages[region] = Storage(region, self._make_client, role)
             self._logs[region] = self._make_client("logs", region, role)
 
-    def _listed(self, attempt: _Attempt) -> list[S3Uri]:
+    def _new_parts(self, attempt: _Attempt) -> list[S3Uri]:
         """Return the URIs of the attempt's new parts, in the order of their names."""
         storage = self._storages[attempt.recorded.region]
-        return _answered(
+        return _reply(
             attempt,
             lambda: [
                 S3Uri(prefix.bucket, key)
@@ -230,19 +232,20 @@ class MetricHistory:
         """Return a part's prefix, its run and its records."""
         folder, _, name = part.key.rpartition("/")
         storage = self._storages[attempt.recorded.region]
-        content = _answered(attempt, lambda: storage.read(part, limit=_MAX_BYTES))
+        content = _reply(attempt, lambda: storage.read(part, limit=_MAX_BYTES))
         return S3Uri(part.bucket, f"{folder}/"), name.partition("-")[0], list(records_of_part(content))
 
     def _read_log(self, attempt: _Attempt) -> None:
         """Read the new lines of the attempt's log. CloudWatch Logs may return the last ones after the attempt's end."""
         assert attempt.log  # noqa: S101  # for the type checker: `uses_log` is only true with a log
-        before, logs = len(attempt.from_log), self._logs[attempt.recorded.region]
+        before = len(attempt.from_log)
+        logs = self._logs[attempt.recorded.region]
         new = attempt.log.new_records(logs)
-        _answered(attempt, lambda: attempt.from_log.extend(new))
+        _reply(attempt, lambda: attempt.from_log.extend(new))
         attempt.complete = attempt.has_ended and len(attempt.from_log) == before
 
 
-def _answered(attempt: _Attempt, ask: Callable[[], Answer]) -> Answer:
+def _reply(attempt: _Attempt, ask: Callable[[], Answer]) -> Answer:
     """Return the answer to a request for the data of an attempt."""
     try:
         return ask()

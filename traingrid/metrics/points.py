@@ -83,13 +83,13 @@ def records_of_part(content: bytes) -> Iterator[Record]:
             values_of_line = json_object(line)
             values = {name: float(value) for name, value in islice(values_of_line["metrics"].items(), _MAX_METRICS)}
             time = datetime.fromisoformat(values_of_line["time"]).astimezone(UTC)
-            step, epoch = _whole(values_of_line.get("step")), _whole(values_of_line.get("epoch"))
+            step, epoch = _whole_position(values_of_line.get("step")), _whole_position(values_of_line.get("epoch"))
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
             continue
         yield Record(time=time, step=step, epoch=epoch, values=_bounded(values))
 
 
-def _whole(value: Any) -> int | None:
+def _whole_position(value: Any) -> int | None:
     return value if type(value) is int and 0 <= value < _MAX_POSITION else None
 
 
@@ -150,14 +150,15 @@ def drop_superseded(runs: Iterable[list[Record]]) -> Iterator[Record]:
     Args:
         runs: The records of each run, oldest first.
     """
-    first: dict[tuple[str, str], int] = {}
+    first_positions: dict[tuple[str, str], int] = {}
     remaining: list[list[Record]] = []
     for run in reversed(list(runs)):
-        remaining.append([left for record in run if (left := _without_repeated_values(record, first)).values])
+        shortened = [_without_repeated_values(record, first_positions) for record in run]
+        remaining.append([record for record in shortened if record.values])
         for record in run:
             for kind, position in _positions(record):
                 for name in record.values:
-                    first[name, kind] = min(position, first.get((name, kind), position))
+                    first_positions[name, kind] = min(position, first_positions.get((name, kind), position))
     for records in reversed(remaining):
         yield from records
 

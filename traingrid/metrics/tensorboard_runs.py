@@ -85,25 +85,26 @@ class TensorBoardRuns:
         for region in {folder.region for folder in folders}:
             if region not in self._storages:  # in this thread, because making clients is not thread-safe
                 self._storages[region] = Storage(region, role=self.plane.deployment.acting_role_in(region))
-        listed = map_in_order(self._list_files, folders, CALLS_AT_ONCE)
-        return sum(map_in_order(self._update, [file for files in listed for file in files], CALLS_AT_ONCE))
+        files_by_folder = map_in_order(self._list_files, folders, CALLS_AT_ONCE)
+        return sum(map_in_order(self._update, [file for files in files_by_folder for file in files], CALLS_AT_ONCE))
 
     def _event_folders(self, submission: str) -> Iterator[_EventFolder]:
         """Yield the folder of each job that writes TensorBoard data."""
-        jobs = self._submitted(submission)
+        jobs = self._submitted_jobs(submission)
         for status in self.plane.status(submission).jobs:
             job = jobs.get(status.index)
             if job and status.training_job and (source := _event_folder(job, status.region)):
                 target = self.folder / _folder_name(submission, status)
                 yield _EventFolder(region=status.region, source=source, target=target)
 
-    def _submitted(self, submission: str) -> dict[int, Job]:
+    def _submitted_jobs(self, submission: str) -> dict[int, Job]:
         """Return the jobs as they were submitted last, read again only after a retry."""
         submission_item = self.plane.head(submission)
         cached = self._jobs.get(submission)
         if cached is None or cached[0] != len(submission_item.arrays):
             jobs = last_submitted_jobs(self.plane.storage, self.plane.deployment.manifest_bucket, submission_item, warn)
-            self._jobs[submission] = cached = (len(submission_item.arrays), jobs)
+            cached = (len(submission_item.arrays), jobs)
+        self._jobs[submission] = cached
         return cached[1]
 
     def _list_files(self, folder: _EventFolder) -> list[_EventFile]:

@@ -58,10 +58,11 @@ class ModelArchives:
             ClientError: S3 refused the call for another reason.
         """
         if uri not in self._archives:
-            self._archives[uri] = self._look(S3Uri.parse(uri), region)
+            self._archives[uri] = self._read_head(S3Uri.parse(uri), region)
         return self._archives[uri]
 
-    def _look(self, uri: S3Uri, region: str) -> Archive:
+    def _read_head(self, uri: S3Uri, region: str) -> Archive:
+        """Return the archive's size, its refusal, or neither if it cannot be checked."""
         s3 = client("s3", region, self.deployment.acting_role_in(region))
         try:
             return Archive(size=int(s3.head_object(Bucket=uri.bucket, Key=uri.key)["ContentLength"]))

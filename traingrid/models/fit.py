@@ -69,7 +69,7 @@ def _algorithm(line: Line, mine: Mapping[str, str], trained: Job, deployment: De
         yield RefusedError(reason, "Name a job of the same algorithm.")
         return
     step = "Write the same value: these hyperparameters define the network"
-    yield from _changed(_NETWORK.get(_program(image_or_algorithm), ()), mine, trained, step)
+    yield from _changed_values(_NETWORK.get(_program(image_or_algorithm), ()), mine, trained, step)
 
 
 def _trainer(mine: Mapping[str, str], trained: Job) -> Iterator[RefusedError]:
@@ -85,12 +85,13 @@ def _trainer(mine: Mapping[str, str], trained: Job) -> Iterator[RefusedError]:
             return
     new_head = mine.get(NEW_HEAD, "").lower() == "true"
     step = "Write the same value" if new_head else f"Write the same value, or for other classes {NEW_HEAD} true"
-    yield from _changed(("model",) if new_head else ("model", "classes"), mine, trained, step)
+    yield from _changed_values(("model",) if new_head else ("model", "classes"), mine, trained, step)
 
 
-def _changed(names: tuple[str, ...], mine: Mapping[str, str], trained: Job, step: str) -> Iterator[RefusedError]:
+def _changed_values(names: tuple[str, ...], mine: Mapping[str, str], trained: Job, step: str) -> Iterator[RefusedError]:
     for name in names:
-        old, new = (_value(name, hyperparameters) for hyperparameters in (trained.hyperparameters, mine))
+        old = _value(name, trained.hyperparameters)
+        new = _value(name, mine)
         if old != new:
             reason = f"the hyperparameter {name} is {new}, and the model was trained with {old}"
             yield RefusedError(reason, f"{step}.")

@@ -85,6 +85,7 @@ class InitialModels:
         return resolved_lines
 
     def _line(self, line: Line, model: InitialModel, errors: list[LineError]) -> Line:
+        """Return a line with the URI of its initial model; append the first problem of the model to `errors`."""
         source = self._source(model)
         if isinstance(source, RefusedError):
             errors.append(_line_error(line, "init_from", str(model), source))
@@ -147,11 +148,13 @@ class InitialModels:
         yield from self._bucket_problems(source.item)
         if self.archives is None:
             return
-        archive, trained = self.archives.look(source.item.artifact, source.item.region), source.item.region
-        is_copied = any(region != trained for region in regions)
-        refused = archive.refused or (copy_size_problem(archive.size or 0, trained) if is_copied else None)
-        if refused:
-            yield refused
+        archive = self.archives.look(source.item.artifact, source.item.region)
+        home_of_model = source.item.region
+        problem = archive.refused
+        if not problem and any(region != home_of_model for region in regions):
+            problem = copy_size_problem(archive.size or 0, home_of_model)
+        if problem:
+            yield problem
 
     def _bucket_problems(self, item: JobItem) -> Iterator[RefusedError]:
         """Yield an error for a model in a bucket that is not the output bucket of its Region any more.
@@ -160,7 +163,8 @@ class InitialModels:
         """
         if item.region not in self.deployment.grid.regions:
             return
-        account, bucket = self.deployment.account_of(item.region), S3Uri.parse(item.artifact).bucket
+        account = self.deployment.account_of(item.region)
+        bucket = S3Uri.parse(item.artifact).bucket
         if bucket != names.output_bucket(self.deployment.grid.name, account, item.region):
             reason = f"its archive is in {bucket}, which is not the output bucket of {item.region} in {account}"
             yield RefusedError(f"{reason}, the account that grid.yaml has now", _OTHER)

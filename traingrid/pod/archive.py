@@ -18,7 +18,9 @@ from traingrid.aws.s3_uri import S3Uri
 from traingrid.pod.gzip_stream import compressed
 
 _READ_BYTES = 1024 * 1024
-_PART_BYTES, _PARTS_BYTES, _PARTS_AT_ONCE = 8 * 2**20, 128 * 2**20, 8
+_PART_BYTES = 8 * 2**20
+_PARTS_BYTES = 128 * 2**20
+_PARTS_AT_ONCE = 8
 _MAX_PARTS = 9000
 """Below S3's limit of 10,000 parts (https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html), because the
 archive has headers, too."""
@@ -77,14 +79,14 @@ class _Stream(io.RawIOBase):
     """
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
-        self._pieces, self._rest = pieces, b""
+        self._pieces, self._remainder = pieces, b""
 
     def readable(self) -> bool:
         return True
 
     def read(self, size: int = -1) -> bytes:
         """Return the next bytes."""
-        pieces, length = [self._rest], len(self._rest)
+        pieces, length = [self._remainder], len(self._remainder)
         for piece in self._pieces:
             pieces.append(piece)
             length += len(piece)
@@ -93,19 +95,19 @@ class _Stream(io.RawIOBase):
         joined = b"".join(pieces)
         if size < 0:
             size = length
-        self._rest = joined[size:]
+        self._remainder = joined[size:]
         return joined[:size]
 
 
 def _content(path: Path, size: int) -> Iterator[bytes]:
     """Yield the content of a file, which has the size of its header, and the padding after it."""
-    left = size
+    remaining_bytes = size
     with path.open("rb") as file:
-        while left:
-            piece = file.read(min(left, _READ_BYTES))
+        while remaining_bytes:
+            piece = file.read(min(remaining_bytes, _READ_BYTES))
             if not piece:
                 raise OSError(f"{path} became shorter while it was read")
-            left -= len(piece)
+            remaining_bytes -= len(piece)
             yield piece
     if padding := -size % tarfile.BLOCKSIZE:
         yield bytes(padding)

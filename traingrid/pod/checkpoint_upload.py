@@ -74,8 +74,8 @@ class CheckpointRecord:
     def load(self) -> None:
         """Read the file. Without it, all files are copied, and none is deleted."""
         try:
-            stored = json_object(self._file.read_bytes(), self._file)
-            self.copied = {path: CopiedFile(**fields) for path, fields in stored.items()}
+            document = json_object(self._file.read_bytes(), self._file)
+            self.copied = {path: CopiedFile(**fields) for path, fields in document.items()}
         except FileNotFoundError:
             return
         except (JsonError, TypeError) as error:
@@ -121,18 +121,18 @@ class CheckpointUpload:
         except OSError as error:  # without a complete list, nothing may be deleted
             logger.warning("%s cannot be listed: %s", self.folder, error)
             return error
-        changed = [path for path, stamp in stamp_by_path.items() if self._is_changed(path, stamp, final=final)]
-        changed.sort(key=lambda path: stamp_by_path[path].modified)  # the last file may refer to earlier ones
-        errors = [error for error in map_in_order(self._copy, changed, _FILES_AT_ONCE) if error]
-        removed = [
+        changed_paths = [path for path, stamp in stamp_by_path.items() if self._is_changed(path, stamp, final=final)]
+        changed_paths.sort(key=lambda path: stamp_by_path[path].modified)  # the last file may refer to earlier ones
+        errors = [error for error in map_in_order(self._copy, changed_paths, _FILES_AT_ONCE) if error]
+        removed_paths = [
             path for path in self.record.copied if path not in stamp_by_path and not (self.folder / path).exists()
         ]
-        for path in removed:
+        for path in removed_paths:
             self._delete(path)
-        if changed or removed:
+        if changed_paths or removed_paths:
             self.record.save()
-            copied = counted(len(changed) - len(errors), "file")
-            logger.info("Copied %s of %s to %s, %d deleted", copied, self.folder, self.target, len(removed))
+            copied_files = counted(len(changed_paths) - len(errors), "file")
+            logger.info("Copied %s of %s to %s, %d deleted", copied_files, self.folder, self.target, len(removed_paths))
         return errors[0] if errors else None
 
     def _is_changed(self, path: str, stamp: _Stamp, *, final: bool) -> bool:
@@ -144,7 +144,8 @@ class CheckpointUpload:
 
     def _copy(self, path: str) -> Exception | None:
         """Upload a file. If it changed meanwhile, it counts as not copied."""
-        file, uri = self.folder / path, self._uri(path)
+        file = self.folder / path
+        uri = self._uri(path)
         try:
             before = _stamp(file)
             self.s3.upload_file(str(file), uri.bucket, uri.key, Config=_CONFIG)

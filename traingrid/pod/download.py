@@ -59,7 +59,10 @@ class Downloads:
             ClientError: S3 refused a call.
             OSError: A file cannot be written.
         """
-        started, objects_before, size_before, stop = time.monotonic(), self.objects, self.size, Event()
+        started = time.monotonic()
+        objects_before = self.objects
+        size_before = self.size
+        stop = Event()
 
         def downloaded() -> tuple[str, str]:
             return counted(self.objects - objects_before, "object"), byte_size(self.size - size_before)
@@ -75,23 +78,28 @@ class Downloads:
 
     def _pieces(self, objects: Iterable[StoredObject], folder: Path) -> Iterator[ObjectRange]:
         """Create the file of each object, and yield its pieces; none for an empty object."""
-        for stored in objects:
-            self._reserve(stored.size)
-            file = folder / stored.path
+        for stored_object in objects:
+            self._reserve(stored_object.size)
+            file = folder / stored_object.path
             try:
                 file.parent.mkdir(parents=True, exist_ok=True)
                 with file.open("wb") as opened:
-                    opened.truncate(stored.size)
+                    opened.truncate(stored_object.size)
             except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
                 text = (
-                    f"The S3 object {stored.uri} cannot be a file here: one key is both an object and the folder of "
-                    "other objects. Rename the object or the folder."
+                    f"The S3 object {stored_object.uri} cannot be a file here: one key is both an object and the "
+                    "folder of other objects. Rename the object or the folder."
                 )
                 raise download_error(text) from error
-            for start in range(0, stored.size, PIECE_BYTES):
-                end = min(start + PIECE_BYTES, stored.size)
+            for start in range(0, stored_object.size, PIECE_BYTES):
+                end = min(start + PIECE_BYTES, stored_object.size)
                 yield ObjectRange(
-                    source=stored.uri, etag=stored.etag, size=stored.size, file=file, start=start, end=end
+                    source=stored_object.uri,
+                    etag=stored_object.etag,
+                    size=stored_object.size,
+                    file=file,
+                    start=start,
+                    end=end,
                 )
 
     def _reserve(self, size: int) -> None:
@@ -99,7 +107,8 @@ class Downloads:
 
         https://kubernetes.io/docs/concepts/storage/volumes/#emptydir (sizeLimit)
         """
-        self.objects, self.size = self.objects + 1, self.size + size
+        self.objects += 1
+        self.size += size
         limit = self.request.get("ResourceConfig", {}).get("VolumeSizeInGB")
         if limit and self.size > limit * 2**30:
             raise download_error(disk_full(self.request, byte_size(self.size)))

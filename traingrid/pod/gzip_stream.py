@@ -33,7 +33,8 @@ def compressed(pieces: Iterable[bytes], threads: int = 0) -> Iterator[bytes]:
     def measured() -> Iterator[bytes]:
         nonlocal checksum, size
         for block in blocks(pieces, BLOCK_BYTES):
-            checksum, size = zlib.crc32(block, checksum), size + len(block)
+            checksum = zlib.crc32(block, checksum)
+            size = size + len(block)
             yield block
 
     yield _HEADER

@@ -48,10 +48,10 @@ class Host:
         except (OSError, JsonError) as error:
             raise description_error(f"The request of the training job cannot be read: {error}.") from error
         hosts = tuple(name.strip() for name in environment.get(HOSTS, "").split(",") if name.strip())
-        own = (environment.get("HOSTNAME") or socket.gethostname()).partition(".")[0]
-        name = next((name for name in hosts if name.partition(".")[0] == own), None)
+        own_name = (environment.get("HOSTNAME") or socket.gethostname()).partition(".")[0]
+        name = next((name for name in hosts if name.partition(".")[0] == own_name), None)
         if name is None:
-            raise description_error(f"The pod {own!r} is not in {HOSTS} ({', '.join(hosts)}).")
+            raise description_error(f"The pod {own_name!r} is not in {HOSTS} ({', '.join(hosts)}).")
         if hosts[0] != min(hosts):  # containers take the first name in sorted order as the main host
             raise description_error(
                 f"The first name in {HOSTS} ({', '.join(hosts)}) must be the first in sorted order."

@@ -61,9 +61,9 @@ def objects_of(s3: Any, source: Mapping[str, Any]) -> Iterator[StoredObject]:
     """
     prefix, count = split_uri(source["S3Uri"]), 0
     manifest = source.get("S3DataType", "S3Prefix") == "ManifestFile"
-    for stored in _list_manifest(s3, prefix) if manifest else list_below(s3, prefix):
+    for stored_object in _list_manifest(s3, prefix) if manifest else list_below(s3, prefix):
         count += 1
-        yield stored
+        yield stored_object
     if not count:
         raise no_objects(source["S3Uri"])
 
@@ -106,10 +106,10 @@ def _list_manifest(s3: Any, manifest: S3Uri) -> Iterator[StoredObject]:
 
     content = patiently(read)
     try:
-        first, *suffixes = json_list(content)
+        prefix_entry, *suffixes = json_list(content)
         if not all(isinstance(suffix, str) for suffix in suffixes):
             raise JsonError("a list of texts after the prefix")
-        prefix = first["prefix"]
+        prefix = prefix_entry["prefix"]
         uris = [(split_uri(f"{prefix}{suffix}"), suffix) for suffix in suffixes]
     except (ValueError, TypeError, KeyError) as error:
         raise download_error(f"The manifest {manifest} in S3 is malformed: {error!r}.") from error

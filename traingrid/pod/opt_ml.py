@@ -42,7 +42,8 @@ def write(host: Host) -> None:
 
 def resource_config(host: Host) -> dict[str, Any]:
     """Return the content of resourceconfig.json; the names of the hosts are sorted, as the guide specifies."""
-    hosts, instance_type = sorted(host.hosts), host.request["ResourceConfig"]["InstanceType"]
+    hosts = sorted(host.hosts)
+    instance_type = host.request["ResourceConfig"]["InstanceType"]
     return {
         "current_host": host.name,
         "current_instance_type": instance_type,

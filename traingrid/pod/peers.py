@@ -44,41 +44,42 @@ class Peers:
     """
 
     def __init__(self, host: Host, resolves: Callable[[str], bool] | None = None) -> None:
-        self._missing = [name for name in host.hosts if name != host.name]
-        self._resolves, self._limit = resolves or resolves_now, wait_limit(host)
-        self._all_seen = threading.Event()
+        self._missing_hosts = [name for name in host.hosts if name != host.name]
+        self._resolves = resolves or resolves_now
+        self._limit = wait_limit(host)
+        self._all_present = threading.Event()
         threading.Thread(target=self._look, name="peers", daemon=True).start()
 
     def wait(self) -> None:
         """Wait until every host has been seen, within the limit of the launcher."""
         started = time.monotonic()
-        while not self._all_seen.is_set():
+        while not self._all_present.is_set():
             waited = time.monotonic() - started
             if self._limit is not None and waited >= self._limit:
                 logger.warning("Start without %s after %d s", self._names(), waited)
                 return
             logger.info("The data is complete. Waiting for the start of %s", self._names())
             pause = _LOG_SECONDS if self._limit is None else min(_LOG_SECONDS, self._limit - waited)
-            self._all_seen.wait(pause)
+            self._all_present.wait(pause)
 
     def _names(self) -> str:
-        missing = list(self._missing)
+        missing = list(self._missing_hosts)
         more = f" and {len(missing) - MISSING_PER_LOOK} more" if len(missing) > MISSING_PER_LOOK else ""
         return ", ".join(missing[:MISSING_PER_LOOK]) + more
 
     def _look(self) -> None:
-        while self._missing:
+        while self._missing_hosts:
             missing = 0
-            for name in list(self._missing):
+            for name in list(self._missing_hosts):
                 if self._resolves(name):
-                    self._missing.remove(name)
+                    self._missing_hosts.remove(name)
                 else:
                     missing += 1
                     if missing == MISSING_PER_LOOK:
                         break
-            if self._missing:
+            if self._missing_hosts:
                 time.sleep(INTERVAL_SECONDS)
-        self._all_seen.set()
+        self._all_present.set()
 
 
 def wait_limit(host: Host) -> float | None:

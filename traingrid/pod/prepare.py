@@ -37,7 +37,8 @@ def prepare(host: Host, s3: Any) -> None:
     logger.info("Host %s of %s: wrote %s", host.name, ", ".join(host.hosts), host.base / "input" / "config")
     downloads = Downloads(s3, host.request)
     for channel in host.request.get("InputDataConfig") or []:
-        name, source = channel["ChannelName"], channel["DataSource"].get("S3DataSource")
+        name = channel["ChannelName"]
+        source = channel["DataSource"].get("S3DataSource")
         try:
             if source and channel.get("InputMode", "File") == "File":
                 _download(host, s3, downloads, name, source)
@@ -56,7 +57,8 @@ def prepare(host: Host, s3: Any) -> None:
 
 def _download(host: Host, s3: Any, downloads: Downloads, name: str, source: Mapping[str, Any]) -> None:
     """Download a channel, or this host's part of it."""
-    objects, title = objects_of(s3, source), f"Channel {name}"
+    objects = objects_of(s3, source)
+    title = f"Channel {name}"
     if source.get("S3DataDistributionType") == "ShardedByS3Key":
         objects = shard(objects, host.number, len(host.hosts))
         title += f" (part {host.number + 1} of {len(host.hosts)})"
@@ -82,13 +84,14 @@ def _restore(host: Host, s3: Any, downloads: Downloads, uri: str, folder: Path) 
     SageMaker restores them to each instance
     (https://docs.aws.amazon.com/sagemaker/latest/dg/model-checkpoints-resume.html).
     """
-    prefix, etags = split_uri(uri if uri.endswith("/") else f"{uri}/"), dict[str, str]()
-    downloads.fetch(_remembered(list_below(s3, prefix), etags), folder, "Checkpoints")
+    prefix = split_uri(uri if uri.endswith("/") else f"{uri}/")
+    etags = dict[str, str]()
+    downloads.fetch(_remember_etags(list_below(s3, prefix), etags), folder, "Checkpoints")
     record_restored(folder, etags, checkpoint_record(host.base))
 
 
-def _remembered(objects: Iterable[StoredObject], etags: dict[str, str]) -> Iterator[StoredObject]:
+def _remember_etags(objects: Iterable[StoredObject], etags: dict[str, str]) -> Iterator[StoredObject]:
     """Yield objects, and remember their ETags."""
-    for stored in objects:
-        etags[stored.path] = stored.etag
-        yield stored
+    for stored_object in objects:
+        etags[stored_object.path] = stored_object.etag
+        yield stored_object

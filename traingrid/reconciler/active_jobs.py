@@ -38,7 +38,9 @@ class ActiveJobs:
         """Return the active training jobs of the Regions that answer, in the order of the Regions."""
         self._create_clients(regions)
         reached_regions = [region for region in regions if not self.reach.is_given_up(region)]
-        return [job for listed in self.map_regions(self._list_region, reached_regions) for job in listed]
+        return [
+            job for jobs_of_region in self.map_regions(self._list_region, reached_regions) for job in jobs_of_region
+        ]
 
     def _create_clients(self, regions: Collection[str]) -> None:
         """Create the clients of the Regions one after the other, because boto3 cannot do that in several threads."""

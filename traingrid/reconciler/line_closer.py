@@ -142,15 +142,16 @@ class Closer:
 
 def _end(line: UnendedLine, item: JobItem | None = None, training_job: str = "") -> JobFacts:
     """Return the outcome of a line that has no training job (any longer) and will never have one."""
-    child, deletion = line.child, facts_of_deleted(training_job, item.backend) if item and item.was_seen else None
+    child = line.child
+    deletion = facts_of_deleted(training_job, item.backend) if item and item.was_seen else None
     if cancel := cancel_of(line.cancels, line.index, line.region):
         reason = deletion["reason"] if deletion else cancel.before_creation
         return {"state": JobState.STOPPED, "reason": reason}
     if deletion:
         return deletion
-    recorded = item.reason if item else ""
-    waited = recorded if item and item.state == JobState.WAITING else ""
-    cause = line.lost or ("" if waited else recorded) or child.reason or "no reason was recorded"
+    recorded_reason = item.reason if item else ""
+    waited = recorded_reason if item and item.state == JobState.WAITING else ""
+    cause = line.lost or ("" if waited else recorded_reason) or child.reason or "no reason was recorded"
     child_text = f"Its Batch child {child.id} is {child.status}" if child.id else "It has no Batch child"
     if waited:
         cause = f"{cause.rstrip('.')}. Until then, it waited: {waited}"

@@ -164,14 +164,16 @@ def _counts(submission: SubmissionState) -> str:
     unfinished = len(submission.live) + len(submission.unopened)
     ended = {state: submission.ended[state] for state in (JobState.COMPLETED, JobState.FAILED, JobState.STOPPED)}
     counts = [f"{number} {state.lower()}" for state, number in ended.items() if number]
-    return ", ".join([*counts, *([f"{unfinished} running or waiting"] if unfinished else [])])
+    if unfinished:
+        counts.append(f"{unfinished} running or waiting")
+    return ", ".join(counts)
 
 
 def _commands(name: str, failed: JobItem | None) -> Iterator[str]:
     yield f"traingrid status {name}"
     if failed:
         yield f"traingrid describe {name} {failed.index}"
-        yield f"traingrid logs {name} {failed.index}" + " --child" * (not failed.training_job)
+        yield f"traingrid logs {name} {failed.index}" + ("" if failed.training_job else " --child")
 
 
 def _with_training_job(submission: SubmissionState) -> JobItem | None:

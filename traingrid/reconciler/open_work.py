@@ -77,16 +77,19 @@ class OpenWork:
         done.history = f"{state}: {progress.pages} pages, {progress.added} submissions added, begun at {began}"
 
     def _scanned(self, progress: HistoryScan, deadline: float) -> HistoryScan:
-        marked, after = set(self.ledger.open_marks()), dict(progress.after) or None
-        pages = added = 0
+        marked_submissions = set(self.ledger.open_marks())
+        after = dict(progress.after) or None
+        pages = added_marks = 0
         while True:
             unsettled, after = self.ledger.unsettled(after)
-            for submission in sorted(unsettled - marked):
+            for submission in sorted(unsettled - marked_submissions):
                 self.ledger.mark_unsettled(submission)
-            pages, added, marked = pages + 1, added + len(unsettled - marked), marked | unsettled
+            pages = pages + 1
+            added_marks = added_marks + len(unsettled - marked_submissions)
+            marked_submissions = marked_submissions | unsettled
             if after is None or time.time() >= deadline:
                 break
-        totals = replace(progress, pages=progress.pages + pages, added=progress.added + added, after=after or {})
+        totals = replace(progress, pages=progress.pages + pages, added=progress.added + added_marks, after=after or {})
         return totals if after else replace(totals, completed_at=int(time.time()))
 
     def read(self, deadline: float, reach: Reach) -> tuple[dict[str, SubmissionState], Mapping[str, OpenMark]]:
@@ -98,7 +101,8 @@ class OpenWork:
             deadline: The time at which no more submissions are read, after at least one.
             reach: Records submissions for which there was no time, and damaged marks, which are written again.
         """
-        marks, submissions = self.ledger.open_marks(), dict[str, SubmissionState]()
+        marks = self.ledger.open_marks()
+        submissions = dict[str, SubmissionState]()
         for name, mark in marks.items():
             if mark.damage:
                 reach.record_damage(mark.damage)

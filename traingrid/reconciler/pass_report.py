@@ -69,6 +69,6 @@ class PassReport:
 
     def sentence(self) -> str:
         """Return a summary of the pass for the log."""
-        done = {"recorded": self.recorded, "closed": self.closed, "stopped": self.stopped}
-        counts = ", ".join(f"{len(names)} {word}" for word, names in done.items())
+        effects = {"recorded": self.recorded, "closed": self.closed, "stopped": self.stopped}
+        counts = ", ".join(f"{len(names)} {word}" for word, names in effects.items())
         return f"swept: {counts}, {len(self.unreachable)} unreachable, {self.left} lines left to the next pass"

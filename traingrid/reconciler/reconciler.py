@@ -79,7 +79,8 @@ class Reconciler:
     @classmethod
     def of(cls, deployment: Deployment, grace_seconds: float = GRACE_SECONDS) -> Self:
         """Return the reconciler of a deployment."""
-        grid, storage = deployment.grid, Storage(deployment.grid.home, periodic_client)
+        grid = deployment.grid
+        storage = Storage(deployment.grid.home, periodic_client)
         ledger = Ledger(deployment.table, grid.home, periodic_client)
         return cls(
             grid=grid.name,

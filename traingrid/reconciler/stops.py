@@ -75,10 +75,11 @@ class Stops:
 
         A list by state has no position at which the next pass could continue, so all of them are listed.
         """
-        progress, oldest = self.ledger.history_scan(), time.time() - MAX_ACTIVE_SECONDS
-        listed = dict(progress.listed)
+        progress = self.ledger.history_scan()
+        oldest = time.time() - MAX_ACTIVE_SECONDS
+        scan_positions = dict(progress.listed)
         for region in regions:
-            before = listed.get(region, int(since))
+            before = scan_positions.get(region, int(since))
             if before <= oldest or time.time() >= self.deadline or self.reach.is_given_up(region):
                 continue
             older: list[TrainingJob] = []
@@ -87,13 +88,13 @@ class Stops:
                     window=Window(since=oldest, before=before, deadline=self.deadline)
                 ):
                     if _TRAINING_JOB in job.arn:
-                        listed[region] = min(int(job.created_at) + 1, before)
+                        scan_positions[region] = min(int(job.created_at) + 1, before)
                     if job.is_active:
                         older.append(job)
-                listed[region] = int(oldest)
+                scan_positions[region] = int(oldest)
             self.stop_unwanted(older)
-        if listed != progress.listed:
-            self.ledger.record_history_scan(replace(progress, listed=listed))
+        if scan_positions != progress.listed:
+            self.ledger.record_history_scan(replace(progress, listed=scan_positions))
 
     def release(self, regions: Collection[str]) -> None:
         """Release ended training jobs that their service keeps until their ends are recorded."""
@@ -133,7 +134,8 @@ class Stops:
         Another attempt begins after the end of the previous one is recorded. The end of an orphan, which the ledger
         does not have, is never recorded.
         """
-        now, item = time.time(), self.ledger.look_up(*job.line)
+        now = time.time()
+        item = self.ledger.look_up(*job.line)
         if isinstance(item, Damaged):
             return False  # its end may not be recorded
         if now - (job.ended_at or job.created_at) < self.closer.grace_seconds:

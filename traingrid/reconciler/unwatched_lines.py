@@ -54,11 +54,9 @@ class UnwatchedLines:
 
     def look_after(self, submissions: Mapping[str, SubmissionState], running: Container[str]) -> None:
         """Query Batch about all submissions for half of the time, and SageMaker about their lines for the rest."""
-        pass_number, lines, asking_until = (
-            int(time.time() // PASS_SECONDS),
-            list[UnendedLine](),
-            (time.time() + self.deadline) / 2,
-        )
+        pass_number = int(time.time() // PASS_SECONDS)
+        lines = list[UnendedLine]()
+        asking_until = (time.time() + self.deadline) / 2
         for name, submission in rotated(submissions.items(), lambda entry: entry[0], pass_number):
             if time.time() >= asking_until:
                 self.done.left += len(submission.live) + len(submission.unopened)
@@ -97,7 +95,8 @@ class UnwatchedLines:
         item_by_index: dict[int, JobItem | None] = {**submission.live, **dict.fromkeys(submission.unopened)}
         if not (item_by_index and submission.head):
             return
-        name, children = submission.head.submission, self.children.of(submission.head, item_by_index)
+        name = submission.head.submission
+        children = self.children.of(submission.head, item_by_index)
         for index, item in submission.live.items():
             if self.closer.is_worth_a_look(item, children[index], running):
                 yield UnendedLine(
@@ -108,9 +107,11 @@ class UnwatchedLines:
                     cancels=submission.cancels,
                     item=item,
                 )
-        left = {index for index in submission.unopened if self.closer.is_over(submission.head, children[index])}
-        if left:
-            yield from self._unopened_lines(submission.head, left, children, submission.cancels)
+        unopened_indices = {
+            index for index in submission.unopened if self.closer.is_over(submission.head, children[index])
+        }
+        if unopened_indices:
+            yield from self._unopened_lines(submission.head, unopened_indices, children, submission.cancels)
 
     def _unopened_lines(
         self,
@@ -125,9 +126,10 @@ class UnwatchedLines:
         jobs = {job.index: job for job in submitted if job.index in left}
         for part in damaged:
             self.reach.record_damage(part)
-        lost = {part.index: part for part in damaged}
+        damaged_by_index = {part.index: part for part in damaged}
         for index in sorted(left):
-            job, reason = jobs.get(index), lost.get(index) or lost.get(None)
+            job = jobs.get(index)
+            reason = damaged_by_index.get(index) or damaged_by_index.get(None)
             if job or reason:
                 yield UnendedLine(
                     submission=submission_item.submission,

@@ -123,7 +123,8 @@ def read_content(plane: ControlPlane, submission: str) -> Content:
         UsageError: The submission does not exist.
     """
     bucket, storage = plane.deployment.manifest_bucket, plane.storage
-    read, damaged = read_submission(plane.ledger, submission), list[Damaged]()
+    read = read_submission(plane.ledger, submission)
+    damaged = list[Damaged]()
     submission_item, items = read.head, read.items
     statuses = recorded_jobs(read, bucket, storage, damaged.append)
     jobs = last_submitted_jobs(storage, bucket, submission_item, damaged.append)
@@ -131,15 +132,15 @@ def read_content(plane: ControlPlane, submission: str) -> Content:
     metric = compared_metric(None, list(statuses.values()))
     lowest = is_lower_better(metric)
     ordered = sorted(statuses.values(), key=lambda status: (ranked(status, metric).order(lowest=lowest), status.index))
-    drawn = [status.index for status in ordered if status.training_job][:MAX_CURVES]
-    points, curves_error = _points(plane, submission, drawn)
+    drawn_indices = [status.index for status in ordered if status.training_job][:MAX_CURVES]
+    points, curves_error = _points(plane, submission, drawn_indices)
     runs = [
         Run(
             status=status,
             item=items.get(status.index),
             job=jobs.get(status.index),
             curves=last_curves(points.get(status.index, ())),
-            differing=_chosen(jobs.get(status.index), varying),
+            differing=_selected_hyperparameters(jobs.get(status.index), varying),
             exclusion=ranked(status, metric).exclusion,
         )
         for status in ordered
@@ -168,7 +169,7 @@ def _points(plane: ControlPlane, submission: str, indexes: Collection[int]) -> t
         return {}, error.what
 
 
-def _chosen(job: Job | None, names: Iterable[str]) -> dict[str, str]:
+def _selected_hyperparameters(job: Job | None, names: Iterable[str]) -> dict[str, str]:
     return {name: job.hyperparameters[name] for name in sorted(names) if name in job.hyperparameters} if job else {}
 
 

@@ -44,7 +44,11 @@ def el(tag: str, *children: Child, **attributes: object) -> Markup:
 
 def joined(*children: Child) -> Markup:
     """Return elements and texts one after the other."""
-    return Markup("".join(escape(_visible(child)) if isinstance(child, Text) else child or "" for child in children))
+    return Markup("".join(map(_markup, children)))
+
+
+def _markup(child: Child) -> str:
+    return escape(_visible(child)) if isinstance(child, Text) else child or ""
 
 
 def _visible(value: str) -> str:

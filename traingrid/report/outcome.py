@@ -35,8 +35,10 @@ def tiles(content: Content) -> Markup:
     spent = sum(run.status.dollars for run in content.runs)
     billed = sum(run.instance_hours for run in content.runs)
     figures = [(f"{count:,}", str(state), STATES.get(state, "")) for state, count in states.most_common()]
-    figures += [(hours(billed), "instance-hours billed", "")] if billed else []
-    figures += [(dollars(spent), "training cost", "")] if spent else []
+    if billed:
+        figures.append((hours(billed), "instance-hours billed", ""))
+    if spent:
+        figures.append((dollars(spent), "training cost", ""))
     return el(
         "ul",
         *(
@@ -95,7 +97,7 @@ def failures_section(content: Content) -> Markup | None:
 
 
 def _failure(failed: Failed) -> Markup:
-    listed = failed.runs[:_MAX_FAILED_JOBS]
+    shown_runs = failed.runs[:_MAX_FAILED_JOBS]
     rows = [
         [
             cell(run.status.name),
@@ -104,7 +106,7 @@ def _failure(failed: Failed) -> Markup:
             cell(run.status.attempt),
             cell(run.status.reason[:_MAX_CHARACTERS]),
         ]
-        for run in listed
+        for run in shown_runs
     ]
     headings = [
         Heading(text="job", kind="name"),
@@ -121,6 +123,6 @@ def _failure(failed: Failed) -> Markup:
         el("p", text(failed.sentence)),
         step,
         table(f"Jobs that failed: {failed.name or 'unknown'}", headings, rows),
-        counted_rest(len(listed), len(failed.runs), "jobs"),
+        counted_rest(len(shown_runs), len(failed.runs), "jobs"),
         class_="card failure",
     )

@@ -60,8 +60,8 @@ class _Axis:
         unit = 10.0 ** math.floor(math.log10(rough))
         step = next(unit * factor for factor in (1, 2, 5, 10) if unit * factor >= rough * (1 - 1e-9))
         step = max(step, 1.0) if natural else step
-        first = math.ceil(self.low / step - 1e-9)
-        return [count * step for count in range(first, math.floor(self.high / step + 1e-9) + 1)]
+        first_tick = math.ceil(self.low / step - 1e-9)
+        return [count * step for count in range(first_tick, math.floor(self.high / step + 1e-9) + 1)]
 
 
 def sampled(points: Sequence[Point], most: int = MAX_POINTS) -> list[Point]:
@@ -118,7 +118,8 @@ def _range(values: Sequence[float], start: float, end: float, *, pad: float) -> 
     if high - low < _MIN_RANGE:
         size = max(abs(low), abs(high))
         margin = size / 2 if size > _MIN_RANGE else 0.5
-        low, high = low - margin, high + margin
+        low = low - margin
+        high = high + margin
     extra = (high - low) * pad
     return _Axis(low=low - extra, high=high + extra, start=start, end=end)
 
@@ -159,18 +160,18 @@ def _labels(curves: Sequence[Curve], across: _Axis, up: _Axis) -> Iterator[Marku
         for curve in curves
         if curve.place is not None
     )
-    for y, (_, place, x) in zip(_apart([y for y, _, _ in curves_at_end]), curves_at_end, strict=True):
+    for y, (_, place, x) in zip(_spread_heights([y for y, _, _ in curves_at_end]), curves_at_end, strict=True):
         label = {"x": x + 5, "y": round(y + 4, 1), "font-size": 11, "class_": f"end s{place}"}
         yield el("text", text(place + 1), fill=_COLOURS[place], **label)
 
 
-def _apart(heights: Sequence[float]) -> list[float]:
+def _spread_heights(heights: Sequence[float]) -> list[float]:
     """Return heights, in ascending order, so far apart that labels do not overlap, and above the lower axis."""
-    placed: list[float] = []
+    placed_heights: list[float] = []
     for y in heights:
-        placed.append(max(y, placed[-1] + _LABEL_HEIGHT) if placed else y)
+        placed_heights.append(max(y, placed_heights[-1] + _LABEL_HEIGHT) if placed_heights else y)
     lowest = _HEIGHT - _BOTTOM
-    for place in reversed(range(len(placed))):
-        placed[place] = min(placed[place], lowest)
-        lowest = placed[place] - _LABEL_HEIGHT
-    return placed
+    for place in reversed(range(len(placed_heights))):
+        placed_heights[place] = min(placed_heights[place], lowest)
+        lowest = placed_heights[place] - _LABEL_HEIGHT
+    return placed_heights

@@ -51,7 +51,7 @@ def _manifest(content: Content) -> Iterator[Markup]:
     yield el("pre", text("\n".join(first_lines)), class_="card")
     if omitted := counted_rest(len(first_lines), len(lines_of(content.manifest)), "lines"):
         yield omitted
-    if any(run.item and any(tried.reopened for tried in run.item.tried) for run in content.runs):
+    if any(run.item and any(attempt.reopened for attempt in run.item.tried) for run in content.runs):
         yield el("p", text("A user has retried jobs. The settings below are those of the last retry."), class_="small")
 
 
@@ -102,7 +102,7 @@ def _source_hash(uri: str) -> str:
 
 def _settings(jobs: Sequence[Job]) -> Iterator[Markup]:
     """Yield the settings that all jobs share, and those in which they differ."""
-    flat = [dict(_flat("", job.model_dump(mode="json", exclude={"index", "line", "name"}))) for job in jobs]
+    flat = [dict(_dotted_fields("", job.model_dump(mode="json", exclude={"index", "line", "name"}))) for job in jobs]
     different = differing(flat)
     common = {name: value for name, value in flat[0].items() if name not in different}
     rows = [
@@ -124,10 +124,10 @@ def _settings(jobs: Sequence[Job]) -> Iterator[Markup]:
         yield omitted
 
 
-def _flat(prefix: str, value: Any) -> Iterator[tuple[str, str]]:
+def _dotted_fields(prefix: str, value: Any) -> Iterator[tuple[str, str]]:
     """Yield the fields of nested settings with dotted names, and their values as texts."""
     if isinstance(value, dict) and value:
         for name, part in value.items():
-            yield from _flat(f"{prefix}.{name}" if prefix else name, part)
+            yield from _dotted_fields(f"{prefix}.{name}" if prefix else name, part)
     else:
         yield prefix, value if isinstance(value, str) else json.dumps(value)

@@ -52,19 +52,20 @@ class _Columns:
 
     def headings(self) -> list[Heading]:
         """Return the headings from left to right."""
-        return [
+        headings = [
             Heading("rank", "place"),
             Heading("job", "name"),
             Heading("Region", "region"),
             Heading("state", "state"),
             *(Heading(_title(name), "number") for name in self.metrics),
             *(Heading(name) for name in self.parameters),
-            *(
-                Heading(name, "number")
-                for name in ("epochs", "time", "instance-hours", *(["cost"] if self.priced else []))
-            ),
-            *([Heading("why not best", "why")] if self.excluding else []),
+            *(Heading(name, "number") for name in ("epochs", "time", "instance-hours")),
         ]
+        if self.priced:
+            headings.append(Heading("cost", "number"))
+        if self.excluding:
+            headings.append(Heading("why not best", "why"))
+        return headings
 
     def cells(self, content: Content, run: Run, place: int) -> list[Cell]:
         """Return the cells of a job.
@@ -73,22 +74,26 @@ class _Columns:
             place: Its place, from 0.
         """
         status = run.status
-        elapsed, epoch = status.elapsed(self.now), number(status.metrics.get("epoch"))
+        elapsed = status.elapsed(self.now)
+        epoch = number(status.metrics.get("epoch"))
         state = f"{status.state}, cancelled" if status.cancelled and not status.ended else str(status.state)
         is_shown = place < SERIES and bool(run.curves)
-        return [
+        cells = [
             ("", joined(text(place + 1), swatch(place) if is_shown else None)),
             cell(status.name),
             cell(status.place),
             cell(state, STATES.get(status.state, "")),
             *(_metric(content, run, name) for name in self.metrics),
-            *(cell(_short(run.differing.get(name, ""))) for name in self.parameters),
+            *(cell(_shortened(run.differing.get(name, ""))) for name in self.parameters),
             cell(f"{epoch}/{status.epochs}" if epoch and status.epochs else epoch),
             cell(duration(elapsed) if elapsed else ""),
             cell(hours(run.instance_hours)),
-            *([cell(dollars(status.dollars))] if self.priced else []),
-            *([cell(_short(run.exclusion))] if self.excluding else []),
         ]
+        if self.priced:
+            cells.append(cell(dollars(status.dollars)))
+        if self.excluding:
+            cells.append(cell(_shortened(run.exclusion)))
+        return cells
 
 
 def runs_section(content: Content) -> Markup:
@@ -112,7 +117,8 @@ def other_runs_section(content: Content) -> Markup | None:
     """Return the table of the other jobs of a large submission; None for a small one."""
     if len(content.runs) <= _MAX_ROWS_AT_TOP:
         return None
-    rows, noun = min(len(content.runs), MAX_ROWS), "jobs; `traingrid compare --output csv` prints all"
+    rows = min(len(content.runs), MAX_ROWS)
+    noun = "jobs; `traingrid compare --output csv` prints all"
     return section(
         "Other runs",
         _table("Other runs", content, _MAX_ROWS_AT_TOP, MAX_ROWS),
@@ -145,14 +151,14 @@ def curves_section(content: Content) -> Markup | None:
     """Return the plots: a plot for each metric, in which the jobs are overlaid."""
     if content.curves_error:
         return section("Curves", el("p", text(f"The curves could not be read. {content.curves_error}"), class_="bad"))
-    drawn = [run for run in content.runs if run.curves]
-    names = sorted({name for run in drawn for name in run.curves} - _NOT_SHOWN, key=_sort_key)
+    drawn_runs = [run for run in content.runs if run.curves]
+    names = sorted({name for run in drawn_runs for name in run.curves} - _NOT_SHOWN, key=_sort_key)
     if not names:
         return None
     legend = el("ul", *_legend(content), class_="legend")
-    plots = [_plot(content, drawn, name) for name in names[:_MAX_PLOTS]]
+    plots = [_plot(content, drawn_runs, name) for name in names[:_MAX_PLOTS]]
     return section(
-        "Curves", *_notes(content, drawn), legend, el("div", *plots, class_="plots"),
+        "Curves", *_notes(content, drawn_runs), legend, el("div", *plots, class_="plots"),
         counted_rest(len(plots), len(names), "metrics"),
     )  # fmt: skip
 
@@ -206,7 +212,10 @@ def _metrics(content: Content) -> list[str]:
     names = {name for run in content.runs for name in run.status.metrics} - _NOT_SHOWN - {content.metric}
     usual = [name for name in sorted(names, key=_sort_key) if _kind(name) < len(_KINDS)]
     other_metrics = [name for name in sorted(names) if name not in usual]
-    return [*([content.metric] if content.metric else []), *usual, *other_metrics][:_MAX_METRICS]
+    metrics = [*usual, *other_metrics]
+    if content.metric:
+        metrics.insert(0, content.metric)
+    return metrics[:_MAX_METRICS]
 
 
 def _kind(name: str) -> int:
@@ -221,5 +230,5 @@ def _title(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _short(value: str) -> str:
+def _shortened(value: str) -> str:
     return value if len(value) <= _MAX_CHARACTERS else value[: _MAX_CHARACTERS - 1] + "…"

@@ -95,8 +95,8 @@ class Children:
 
         It is empty if the submission has no array yet, or Batch no longer has any of its arrays.
         """
-        described = self._describe({array.batch_job for array in submission_item.arrays})
-        states = {job["status"] for job in described.values()}
+        description_by_id = self._describe({array.batch_job for array in submission_item.arrays})
+        states = {job["status"] for job in description_by_id.values()}
         return next((state for state in sorted(states) if state not in GONE), min(states, default=""))
 
     def ids(self, submission_item: SubmissionItem) -> dict[int, str]:
@@ -110,11 +110,9 @@ class Children:
                 indices = range(start, start + array.count)
                 start += array.count
             job = array.batch_job
-            ids |= {
-                index: job if array.count == 1 else f"{job}:{position}"
-                for position, index in enumerate(indices)
-                if index is not None
-            }
+            for position, index in enumerate(indices):
+                if index is not None:
+                    ids[index] = job if array.count == 1 else f"{job}:{position}"
         return ids
 
     def described(self, child: str) -> dict[str, Any]:
@@ -164,11 +162,11 @@ class Children:
 
     def _describe(self, ids: set[str]) -> dict[str, Any]:
         ordered = sorted(ids)
-        described: dict[str, Any] = {}
+        description_by_id: dict[str, Any] = {}
         for start in range(0, len(ordered), _DESCRIBED_AT_ONCE):
             reply = self._batch.describe_jobs(jobs=ordered[start : start + _DESCRIBED_AT_ONCE])
-            described |= {job["jobId"]: job for job in reply["jobs"]}
-        return described
+            description_by_id |= {job["jobId"]: job for job in reply["jobs"]}
+        return description_by_id
 
 
 def file_uri(bucket: str, submission: str, file: str) -> S3Uri:

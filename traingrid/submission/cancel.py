@@ -136,7 +136,7 @@ class Canceller:
         Raises:
             UsageError: The submission, the job or the Region does not exist.
         """
-        submission_item = self._checked(target)
+        submission_item = self._checked_submission(target)
         self.ledger.request_cancel(target.submission, target.scope, {"by": target.by, "reason": target.reason})
         return submission_item
 
@@ -145,10 +145,10 @@ class Canceller:
         report = CancelReport()
         self._stop(target, report)
         self._terminate(submission_item, target, report)
-        self._stop(target, report)
+        self._stop(target, report)  # again: a child may have created a training job before its termination
         return report
 
-    def _checked(self, target: CancelTarget) -> SubmissionItem | None:
+    def _checked_submission(self, target: CancelTarget) -> SubmissionItem | None:
         submission_item = self.ledger.submission(target.submission)
         if submission_item is None and not self._is_known(target.submission):
             raise UnknownSubmissionError(target.submission)
@@ -186,10 +186,13 @@ class Canceller:
         meant = [index for index in sorted(ids) if target.covers(index, regions.get(index, ""))]
         ended = {index for index, item in items.items() if item.state in FINAL_STATES}
         watching = {index: item.batch_child for index, item in items.items() if item.batch_child}
-        live = [index for index in meant if index not in ended | recording]
-        return [child for index in live for child in {ids[index], watching.get(index, ids[index])}]
+        children: list[str] = []
+        for index in meant:
+            if index not in ended | recording:
+                children += {ids[index], watching.get(index, ids[index])}
+        return children
 
-    def _watching(self, target: CancelTarget, report: CancelReport) -> list[str]:
+    def _watching_children(self, target: CancelTarget, report: CancelReport) -> list[str]:
         """Return the children that watch the cancelled jobs, if the ledger does not have the submission's arrays."""
         jobs = readable(self.ledger.jobs(target.submission), report.add_damage)
         live = (item for item in jobs if item.state not in FINAL_STATES and not _is_recorded_by_child(item))
@@ -208,12 +211,14 @@ class Canceller:
 
     def _terminate(self, submission_item: SubmissionItem | None, target: CancelTarget, report: CancelReport) -> None:
         reason = f"Cancelled by {target.by}" + (f": {target.reason}" if target.reason else "")
-        most = len(report.errors) + _MAX_ERRORS
+        max_errors = len(report.errors) + _MAX_ERRORS
         with report.noting("the children"):
             for job in (
-                self._batch_jobs(submission_item, target, report) if submission_item else self._watching(target, report)
+                self._batch_jobs(submission_item, target, report)
+                if submission_item
+                else self._watching_children(target, report)
             ):
-                if len(report.errors) >= most:
+                if len(report.errors) >= max_errors:
                     return
                 with report.noting(f"Batch job {job}"):
                     self.children.terminate(job, reason)
@@ -221,17 +226,18 @@ class Canceller:
 
     def _stop(self, target: CancelTarget, report: CancelReport) -> None:
         for name in [target.region] if target.region else self._regions_of_lines(target.submission):
-            region, most = inventory_of(self.deployment, name), len(report.errors) + _MAX_ERRORS
+            region = inventory_of(self.deployment, name)
+            max_errors = len(report.errors) + _MAX_ERRORS
             with report.noting(name):
                 for job in region.listed(state="InProgress", submission=target.submission):
-                    if len(report.errors) >= most:
+                    if len(report.errors) >= max_errors:
                         break
                     if target.covers(job.identity.index, name) and job.name not in report.training_jobs:
                         with report.noting(job.name):
                             item = self.ledger.look_up(*job.line)
                             # Of a job with a damaged item, the tags decide.
-                            recorded = None if isinstance(item, Damaged) else item
-                            if is_ours(region, job, recorded) and region.stop(job):
+                            readable_item = None if isinstance(item, Damaged) else item
+                            if is_ours(region, job, readable_item) and region.stop(job):
                                 report.training_jobs.append(job.name)
 
 

@@ -49,13 +49,16 @@ def report_uri(manifest: S3Uri, version: str) -> S3Uri:
     A key has at most 1,024 bytes (https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html); all versions
     of a manifest with a longer one share the report beside it.
     """
-    own = f"{manifest.key}.{submission_id(str(manifest), version)}{names.REPORT_SUFFIX}"
-    return S3Uri(manifest.bucket, own if len(own.encode()) <= _MAX_KEY_LENGTH else manifest.key + names.REPORT_SUFFIX)
+    own_key = f"{manifest.key}.{submission_id(str(manifest), version)}{names.REPORT_SUFFIX}"
+    return S3Uri(
+        manifest.bucket, own_key if len(own_key.encode()) <= _MAX_KEY_LENGTH else manifest.key + names.REPORT_SUFFIX
+    )
 
 
 def jobs_key(submission: str, chunk: int = 0) -> str:
     """Return the key, in the manifest bucket, of the jobs of a submission's array `chunk`: one JSON object per line."""
-    return f"{names.SUBMISSION_PREFIX}{submission}/jobs{f'-{chunk}' * bool(chunk)}.jsonl"
+    suffix = f"-{chunk}" if chunk else ""
+    return f"{names.SUBMISSION_PREFIX}{submission}/jobs{suffix}.jsonl"
 
 
 def retry_key(submission: str, number: int) -> str:
@@ -89,8 +92,8 @@ def normalised(jobs: Iterable[Job]) -> tuple[bytes, bytes]:
 
     The same jobs always give the same bytes, so writing them twice changes nothing.
     """
-    stored = (job.model_copy(update={"metrics": shortened(job.metrics)}) for job in jobs)
-    lines = [job.model_dump_json(exclude_defaults=True).encode() + b"\n" for job in stored]
+    stored_jobs = (job.model_copy(update={"metrics": shortened(job.metrics)}) for job in jobs)
+    lines = [job.model_dump_json(exclude_defaults=True).encode() + b"\n" for job in stored_jobs]
     return b"".join(lines), line_index(lines)
 
 
@@ -126,9 +129,9 @@ def read_job(reader: RangeReader, jobs: S3Uri, index: int) -> Job:
         IndexError: The file has no such line.
         UsageError: The line differs from the submitted one.
     """
-    first = max(index - 1, 0)
-    content = reader.read_range(index_uri(jobs), first * _ENTRY.size, (index + 1) * _ENTRY.size)
-    if index < 0 or len(content) != (index - first + 1) * _ENTRY.size:
+    first_index = max(index - 1, 0)
+    content = reader.read_range(index_uri(jobs), first_index * _ENTRY.size, (index + 1) * _ENTRY.size)
+    if index < 0 or len(content) != (index - first_index + 1) * _ENTRY.size:
         raise IndexError(f"{jobs} has no job {index}")
     entries = list(_ENTRY.iter_unpack(content))
     start = entries[0][0] if index else 0

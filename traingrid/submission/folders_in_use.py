@@ -64,12 +64,14 @@ class FolderFinder:
         in_use = FoldersInUse()
         for name, submission in group_by_submission(items).items():
             submission_item = submission.head
-            in_use.unknown |= {_words(part): None for part in submission.damaged}
+            in_use.unknown |= {_part_words(part): None for part in submission.damaged}
             if submission_item is None or (len(submission.opened) >= submission_item.jobs and not submission.live):
                 continue
             damaged: list[Damaged] = []
             jobs = list(self._jobs(submission, damaged.append))
-            in_use.unknown |= {_words(part): None for part in damaged if part.index not in _ended(submission)}
+            in_use.unknown |= {
+                _part_words(part): None for part in damaged if part.index not in _ended_indices(submission)
+            }
             if not jobs and not submission_item.is_submitted:
                 in_use.unknown[f"{name}, which is being submitted"] = None
             for job in jobs:
@@ -91,12 +93,12 @@ class FolderFinder:
                     yield job
 
 
-def _words(part: Damaged) -> str:
+def _part_words(part: Damaged) -> str:
     """Return the words for jobs whose folders are unknown because their item or line is damaged."""
     return f"a job that cannot be read ({part.place} {part.problem})"
 
 
-def _ended(submission: SubmissionState) -> set[int]:
+def _ended_indices(submission: SubmissionState) -> set[int]:
     return submission.opened - submission.live.keys() - submission.unreadable
 
 

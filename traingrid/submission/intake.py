@@ -89,7 +89,8 @@ class ManifestVersion:
         version = detail["object"].get("version-id")
         if not version:
             raise UsageError(f"The bucket {bucket} is not versioned.", "Enable its versioning and upload again.")
-        size, sent_at = int(detail["object"].get("size", 0)), event.get("time", "")
+        size = int(detail["object"].get("size", 0))
+        sent_at = event.get("time", "")
         uploaded_at = sent_at if is_time(sent_at) else ""  # an event that was not sent by S3 may have another text
         return cls(uri=S3Uri(bucket, key), version=version, size=size, uploaded_at=uploaded_at)
 
@@ -139,7 +140,7 @@ class Intake:
                 "retrying", or "failed" if Lambda does not retry the event.
         """
         source = replace(source, uri=object_of_event(self.storage, source.uri, source.version))
-        if (previous := self._previous(source)) and previous.is_submitted:
+        if (previous := self._previous_submission(source)) and previous.is_submitted:
             return self._reported_again(source, previous)
         claim = Claim(owner=owner, ends_at=math.ceil(time.time() + within), seconds=within)
         try:
@@ -163,7 +164,7 @@ class Intake:
             self.storage.write_json(uri, report)
         return report
 
-    def _previous(self, source: ManifestVersion) -> SubmissionItem | None:
+    def _previous_submission(self, source: ManifestVersion) -> SubmissionItem | None:
         """Return the submission of a manifest that an earlier request has claimed."""
         for submission in _ids(source):
             item = self.ledger.submission(submission)
@@ -230,15 +231,17 @@ class Intake:
         """
         target = S3Uri(self.deployment.manifest_bucket, jobs_key(submission, chunk))
         file = target.key.rpartition("/")[2]
-        first = next(jobs)
-        body, index = normalised(itertools.chain([first], jobs))
+        first_job = next(jobs)
+        body, index = normalised(itertools.chain([first_job], jobs))
         if not self.storage.write_if_none(index_uri(target), index, _BYTES):
             if existing := self.batch.find(submission, chunk):
                 # Its children read the jobs that were written with it, perhaps by another deployment of the grid.
                 return Array(batch_job=existing, file=file, count=count)
             self.storage.write(index_uri(target), index, _BYTES)
         pinned = ObjectVersion(target.bucket, target.key, self.storage.write(target, body, "application/jsonl"))
-        batch_job = self.batch.submit(submission, pinned, count, chunk, share=first.share, priority=first.priority)
+        batch_job = self.batch.submit(
+            submission, pinned, count, chunk, share=first_job.share, priority=first_job.priority
+        )
         return Array(batch_job=batch_job, file=file, version=pinned.version, count=count)
 
     def _claim(
@@ -282,8 +285,9 @@ class Intake:
 
 def _ids(source: ManifestVersion) -> Iterator[str]:
     """Yield the ids that the submission of a manifest may have, in the order in which they are tried."""
-    for collision in range(_MAX_COLLISIONS):
-        yield submission_id(str(source.uri), source.version, *(str(collision),) * bool(collision))
+    yield submission_id(str(source.uri), source.version)
+    for collision in range(1, _MAX_COLLISIONS):
+        yield submission_id(str(source.uri), source.version, str(collision))
 
 
 def _submitted(submission: str, jobs: int, arrays: list[dict[str, Any]]) -> dict[str, Any]:

@@ -62,13 +62,15 @@ def changed_jobs(
         raise UsageError(text, "Nothing was changed. Submit new lines in a separate manifest: traingrid submit.")
     order = [job.index for job in sorted(submitted, key=lambda job: job.line)]
     pairs = zip(lines, order, strict=True)
-    changed = dict(_changed((job_of_line(line, index, deployment, submission) for line, index in pairs), latest))
-    if changed:
-        _check_order(changed, latest, submission)
-    return changed
+    changed_fields = dict(
+        _changed_fields((job_of_line(line, index, deployment, submission) for line, index in pairs), latest)
+    )
+    if changed_fields:
+        _check_order(changed_fields, latest, submission)
+    return changed_fields
 
 
-def _changed(jobs: Iterator[Job], latest: Mapping[int, Job]) -> Iterator[tuple[int, ChangedJob]]:
+def _changed_fields(jobs: Iterator[Job], latest: Mapping[int, Job]) -> Iterator[tuple[int, ChangedJob]]:
     names = [name for name in Job.model_fields if name not in _NO_CHANGE]
     for job in jobs:
         previous = latest[job.index]
@@ -79,9 +81,9 @@ def _changed(jobs: Iterator[Job], latest: Mapping[int, Job]) -> Iterator[tuple[i
 
 def _check_order(changed: Mapping[int, ChangedJob], latest: Mapping[int, Job], submission: str) -> None:
     """Raise UsageError if a line now describes another job; then lines cannot be mapped to jobs reliably."""
-    previous = {_trained(job, submission): index for index, job in latest.items()}
+    previous = {_content_of_training(job, submission): index for index, job in latest.items()}
     for index, now in changed.items():
-        other_index = previous.get(_trained(now.job, submission))
+        other_index = previous.get(_content_of_training(now.job, submission))
         if other_index is not None:
             text = f"Line {now.job.line} now describes job {other_index} of submission {submission}, "
             f"but job {index} was on "
@@ -90,7 +92,7 @@ def _check_order(changed: Mapping[int, ChangedJob], latest: Mapping[int, Job], s
             raise UsageError(text, step + "separate manifest: traingrid submit.")
 
 
-def _trained(job: Job, submission: str) -> str:
+def _content_of_training(job: Job, submission: str) -> str:
     """Return a job's content independently of its index, which is part of its output paths."""
     text = job.model_dump_json(exclude={"index", *_NO_CHANGE})
     return text.replace(f"/{submission}/{job.index}/", f"/{submission}/")

@@ -120,24 +120,24 @@ class Retrier:
         Raises:
             TraingridError: AWS refused a request or did not answer. Jobs that were submitted before continue.
         """
-        done = Retried(batch_jobs=[], indices=[], left=dict(todo.left), late=list(todo.late))
+        retried = Retried(batch_jobs=[], indices=[], left=dict(todo.left), late=list(todo.late))
         waiting = deque(todo.jobs)
         try:
             while waiting:
                 is_late = late_after_minutes()
                 number = self.ledger.claim_retry(todo.submission, {"by": by})
                 reopen = partial(self._reopen, todo, number, is_late)
-                reopened = self._reopened_slice(reopen, waiting, done)
+                reopened = self._reopened_slice(reopen, waiting, retried)
                 if reopened:
-                    done.batch_jobs.append(self._submit(todo.submission, number, reopened))
-                    done.indices.extend(job.index for job in reopened)
-                    on_array(done.batch_jobs[-1], len(reopened))
+                    retried.batch_jobs.append(self._submit(todo.submission, number, reopened))
+                    retried.indices.extend(job.index for job in reopened)
+                    on_array(retried.batch_jobs[-1], len(reopened))
         except (SubmitFailedError, LateRequestError, BotoCoreError, ClientError) as error:
             cause = error.what if isinstance(error, TraingridError) else f"AWS request failed: {error}."
-            text = f"The retry was interrupted after {len(done.indices)} of {len(todo.jobs)} jobs. {cause}"
+            text = f"The retry was interrupted after {len(retried.indices)} of {len(todo.jobs)} jobs. {cause}"
             step = "The reconciler closes jobs without a child within two passes (10 minutes)."
             raise TraingridError(text, f"{step} Then run the same command again to retry the rest.") from error
-        return self._drop_closed(todo.submission, done) if done.indices else done
+        return self._drop_closed(todo.submission, retried) if retried.indices else retried
 
     def _drop_closed(self, submission: str, done: Retried) -> Retried:
         """Return the result of a retry without the jobs that the reconciler closed before their array existed."""
@@ -158,10 +158,10 @@ class Retrier:
     def _reopened_slice(self, reopen: Callable[[Job], bool], waiting: deque[Job], done: Retried) -> list[Job]:
         """Reopen waiting jobs for an array until it is full or must be submitted, and return these jobs."""
         reopened: list[Job] = []
-        began, tried = time.monotonic(), 0
-        while waiting and tried < MAX_ARRAY and time.monotonic() - began < SLICE_SECONDS:
-            some = [waiting.popleft() for _ in range(min(self.at_once, len(waiting), MAX_ARRAY - tried))]
-            tried += len(some)
+        began, attempted = time.monotonic(), 0
+        while waiting and attempted < MAX_ARRAY and time.monotonic() - began < SLICE_SECONDS:
+            some = [waiting.popleft() for _ in range(min(self.at_once, len(waiting), MAX_ARRAY - attempted))]
+            attempted += len(some)
             are_reopened = map_in_order(reopen, some, self.at_once)
             for job, is_got in zip(some, are_reopened, strict=True):
                 if is_got:
@@ -178,7 +178,8 @@ class Retrier:
         """
         item = todo.ended[job.index]
         region, backend = retry_candidate(job, item)
-        file, outcome = array_file(retry_key(todo.submission, number)), outcome_of(item)
+        file = array_file(retry_key(todo.submission, number))
+        outcome = outcome_of(item)
         with refusing(is_late):
             return self.ledger.next_attempt(
                 item.key, outcome, region, reopen=f"retry-{number}", array_file=file, backend=backend
@@ -190,8 +191,9 @@ class Retrier:
         self.storage.write(index_uri(target), index, "application/octet-stream")
         version = self.storage.write(target, body, "application/jsonl")
         pinned = ObjectVersion(target.bucket, target.key, version)
-        name, first = f"retry-{number}", max(job.priority for job in jobs)
-        batch_job = self.batch.submit(submission, pinned, len(jobs), name, share=jobs[0].share, priority=first)
+        name = f"retry-{number}"
+        priority = max(job.priority for job in jobs)
+        batch_job = self.batch.submit(submission, pinned, len(jobs), name, share=jobs[0].share, priority=priority)
         logger.info("submitted %d jobs as Batch job %s", len(jobs), batch_job)
         self.ledger.record_array(submission, Array(batch_job=batch_job, file=str(pinned), count=len(jobs)))
         return batch_job
@@ -200,19 +202,19 @@ class Retrier:
 def outcome_of(item: JobItem) -> AttemptFacts:
     """Return the outcome of an ended attempt, without fields that the ledger does not have."""
     outcome: AttemptFacts = {"region": item.region, "state": item.state, "ended_at": item.updated_at}
-    stored = item.stored
+    stored_item = item.stored
     if item.backend != DEFAULT_BACKEND:
         outcome["backend"] = item.backend
     if item.on_demand:
         outcome["on_demand"] = True
-    if "failure" in stored:
+    if "failure" in stored_item:
         outcome["failure"] = item.failure
-    if "reason" in stored:
+    if "reason" in stored_item:
         outcome["reason"] = item.reason
-    if "training_job" in stored:
+    if "training_job" in stored_item:
         outcome["training_job"] = item.training_job
-    if "artifact" in stored:
+    if "artifact" in stored_item:
         outcome["artifact"] = item.artifact
-    if "billable_seconds" in stored:
+    if "billable_seconds" in stored_item:
         outcome["billable_seconds"] = item.billable_seconds
     return outcome

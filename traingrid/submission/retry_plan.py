@@ -93,8 +93,9 @@ class RetryPlan:
             UsageError: The corrected manifest has another number or order of lines, the job of `index` does not
                 exist, or has not failed or stopped, or no job to retry can read its initial model any more.
         """
-        submission_item, damaged = self._head(submission), list[Damaged]()
-        items = self._known(submission_item, index, damaged.append)
+        submission_item = self._submission_item(submission)
+        damaged = list[Damaged]()
+        items = self._opened_items(submission_item, index, damaged.append)
         ended = {index: item for index, item in items.items() if item.state in _RETRIED_STATES}
         bucket = self.deployment.manifest_bucket
         submitted = list(readable(submitted_jobs(self.storage, bucket, submission_item), damaged.append))
@@ -105,38 +106,40 @@ class RetryPlan:
         indexes = range(submission_item.jobs) if index is None else [index]
         damage = _damage_by_job(indexes, items, jobs, damaged, read_retry_lines)
         jobs = {number: job for number, job in jobs.items() if number not in damage and index in (None, number)}
-        late = self._late(submission_item, items, jobs)
+        late = self._late_indices(submission_item, items, jobs)
         if index is not None and index not in (*ended, *late):
             text = f"Job {index} of submission {submission} is {_state_of(items.get(index))}."
             if index in damage:
                 raise TraingridError(damage[index].sentence, damage[index].next_step)
             raise UsageError(text, "Only failed and stopped jobs can be retried.")
         in_flight = _reasons_in_flight(ended.values())
-        left = in_flight | self._left(submission, ended) | dict.fromkeys(late, _LATE)
-        late += [index for index, reason in in_flight.items() if left[index] == reason]
-        left |= {number: str(part) for number, part in damage.items()}
-        changed = {}
+        reason_by_index = in_flight | self._reasons_against_retry(submission, ended) | dict.fromkeys(late, _LATE)
+        late += [index for index, reason in in_flight.items() if reason_by_index[index] == reason]
+        reason_by_index |= {number: str(part) for number, part in damage.items()}
+        changed_fields = {}
         if lines is not None:
             if part := next((part for part in damaged if part.array_file), None):  # lines cannot be mapped to jobs
                 raise TraingridError(f"{part.sentence} Nothing was changed.", part.next_step)
             corrected = changed_jobs(lines, submitted, jobs, self.deployment, submission)
-            changed = {index: change.fields for index, change in corrected.items()}
-            left = {index: _unended_reason(fields) for index, fields in changed.items() if index not in ended} | left
-            left = {index: reason for index, reason in left.items() if index in changed}
+            changed_fields = {index: change.fields for index, change in corrected.items()}
+            reason_by_index = {
+                index: _unended_reason(fields) for index, fields in changed_fields.items() if index not in ended
+            } | reason_by_index
+            reason_by_index = {index: reason for index, reason in reason_by_index.items() if index in changed_fields}
             jobs = {index: change.job for index, change in corrected.items()}
-        to_retry = [job for index, job in sorted(jobs.items()) if index in ended and index not in left]
+        to_retry = [job for index, job in sorted(jobs.items()) if index in ended and index not in reason_by_index]
         unreadable = self._unreadable(to_retry)
         if unreadable and len(unreadable) == len(to_retry):
             raise UsageError(*_rejection(unreadable))
-        left |= {index: f"{refused.what} {refused.next_step}" for index, refused in unreadable.items()}
+        reason_by_index |= {index: f"{error.what} {error.next_step}" for index, error in unreadable.items()}
         to_retry = [job for job in to_retry if job.index not in unreadable]
         return ToRetry(
             submission=submission,
             jobs=to_retry,
             ended=ended,
-            left=left,
-            late=[index for index in late if index in left],
-            changed={job.index: changed[job.index] for job in to_retry if job.index in changed},
+            left=reason_by_index,
+            late=[index for index in late if index in reason_by_index],
+            changed={job.index: changed_fields[job.index] for job in to_retry if job.index in changed_fields},
         )
 
     def _unreadable(self, jobs: Sequence[Job]) -> dict[int, UsageError]:
@@ -149,12 +152,12 @@ class RetryPlan:
         )
         errors = {}
         for job in jobs:
-            if refused := models.model_problem(job):
-                text = f"line {job.line} cannot begin with the model of job {job.init_from}: {refused.reason}."
-                errors[job.index] = UsageError(text, refused.next_step)
+            if error := models.model_problem(job):
+                text = f"line {job.line} cannot begin with the model of job {job.init_from}: {error.reason}."
+                errors[job.index] = UsageError(text, error.next_step)
         return errors
 
-    def _known(
+    def _opened_items(
         self, submission_item: SubmissionItem, index: int | None, report: Callable[[Damaged], object]
     ) -> dict[int, JobItem]:
         """Return the opened jobs, or the one with an index if it is opened, by index."""
@@ -166,7 +169,7 @@ class RetryPlan:
         item = self.ledger.job(submission_item.submission, index)
         return {index: item} if item else {}
 
-    def _head(self, submission: str) -> SubmissionItem:
+    def _submission_item(self, submission: str) -> SubmissionItem:
         submission_item = self.ledger.submission(submission)
         if submission_item is None:
             raise UnknownSubmissionError(submission)
@@ -174,7 +177,7 @@ class RetryPlan:
             raise TraingridError(f"Submission {submission} is still being submitted.", "Try again in a minute.")
         return submission_item
 
-    def _late(
+    def _late_indices(
         self, submission_item: SubmissionItem, items: Mapping[int, JobItem], jobs: Mapping[int, Job]
     ) -> list[int]:
         """Return the jobs whose children failed before the ledger recorded a training job."""
@@ -187,22 +190,24 @@ class RetryPlan:
             if child.status == "FAILED" and not is_cancelled(cancels, index, (waiting[index] or jobs[index]).region)
         ]
 
-    def _left(self, submission: str, ended: dict[int, JobItem]) -> dict[int, str]:
+    def _reasons_against_retry(self, submission: str, ended: dict[int, JobItem]) -> dict[int, str]:
         """Return the jobs that must not be retried, with the reasons."""
         cancels = self.ledger.cancels(submission)
         running, silent = self._running(submission, ended)
-        left = {}
+        reason_by_index = {}
         for index, item in ended.items():
-            tried = (item.candidate, *(previous.candidate for previous in item.tried))
+            tried_candidates = (item.candidate, *(previous.candidate for previous in item.tried))
             if is_cancelled(cancels, index, item.region):
-                left[index] = "it was cancelled, which is permanent; submit its line again"
+                reason_by_index[index] = "it was cancelled, which is permanent; submit its line again"
             elif index in running:
-                left[index] = f"its training job {running[index]} still runs; the reconciler stops it within minutes"
-            elif errors := [silent[candidate] for candidate in tried if candidate in silent]:
-                left[index] = (
+                reason_by_index[index] = (
+                    f"its training job {running[index]} still runs; the reconciler stops it within minutes"
+                )
+            elif errors := [silent[candidate] for candidate in tried_candidates if candidate in silent]:
+                reason_by_index[index] = (
                     f"a training job of it may still run: {errors[0]}; retry it later, or submit its line again"
                 )
-        return left
+        return reason_by_index
 
     def _running(self, submission: str, ended: Mapping[int, JobItem]) -> tuple[dict[int, str], dict[Candidate, str]]:
         """Return the active training jobs of a submission, independently of the ledger, and the errors of places."""
@@ -278,5 +283,5 @@ def _state_of(item: JobItem | None) -> str:
 
 
 def _unended_reason(fields: Sequence[str]) -> str:
-    changed = ", ".join(fields)
-    return f"its line has changed ({changed}), but it has not failed; submit the line in a separate manifest"
+    changed_fields = ", ".join(fields)
+    return f"its line has changed ({changed_fields}), but it has not failed; submit the line in a separate manifest"

@@ -179,9 +179,10 @@ def submission_status(
     Raises:
         UsageError: The submission does not exist.
     """
-    read, damaged = read_submission(ledger, submission), list[Damaged]()
-    recorded = recorded_jobs(read, bucket, storage, damaged.append)
-    current = _statuses_in_batch(read, recorded, children)
+    read = read_submission(ledger, submission)
+    damaged = list[Damaged]()
+    recorded_items = recorded_jobs(read, bucket, storage, damaged.append)
+    current = _statuses_in_batch(read, recorded_items, children)
     return SubmissionStatus(
         submission=submission,
         manifest=read.head.manifest,
@@ -236,13 +237,13 @@ def _unreadable(
     """Return the status of jobs whose item is damaged, or that are neither in the ledger nor in the submission."""
     items = {part.index: part for part in damaged if not part.array_file and part.index is not None}
     lines = {part.index: part for part in damaged if part.array_file}
-    lost = (
+    unreadable_indices = (
         [index for index in range(submission_item.jobs) if index not in statuses]
         if submission_item.is_submitted
         else []
     )
     unreadable_jobs = {}
-    for index in (*items, *lost):
+    for index in (*items, *unreadable_indices):
         part = items.get(index) or lines.get(index) or lines.get(None) or damaged[0]
         job = statuses.get(index) or JobStatus(index=index, region="", name=f"job {index}", state=JobState.PENDING)
         unreadable_jobs[index] = replace(job, phase=UNREADABLE, reason=part.sentence)
@@ -269,12 +270,12 @@ def _statuses_in_batch(
     if not waiting:
         return dict(recorded)
     child_by_index = children.of(submission_item, waiting, is_exact=len(waiting) <= _ASKED_ABOUT_EACH)
-    described = {
+    state_by_index = {
         index: _with_batch_state(recorded[index], child, read.cancels)
         for index, child in child_by_index.items()
         if child.id
     }
-    return {**recorded, **described}
+    return {**recorded, **state_by_index}
 
 
 def _from_item(item: JobItem) -> JobStatus:
@@ -296,7 +297,7 @@ def _from_item(item: JobItem) -> JobStatus:
         epoch_seconds=item.epoch_seconds,
         dollars=ended_dollars(item) + running_dollars(item, time.time()),
         metrics={**item.progress, **item.metrics},
-        tried=tuple(f"{place(*tried.candidate)} ({tried.failure or tried.state})" for tried in item.tried),
+        tried=tuple(f"{place(*attempt.candidate)} ({attempt.failure or attempt.state})" for attempt in item.tried),
         backend=item.backend,
     )
 

@@ -32,12 +32,14 @@ def submitted_jobs(storage: Storage, bucket: str, submission_item: SubmissionIte
     Args:
         bucket: The manifest bucket.
     """
-    first = 0
+    first_index = 0
     for array in submission_item.arrays:
         if not is_retry(array):
             file = file_uri(bucket, submission_item.submission, array.file)
-            yield from _jobs_in(storage, file, array.version, submission_item, range(first, first + array.count))
-            first += array.count
+            yield from _jobs_in(
+                storage, file, array.version, submission_item, range(first_index, first_index + array.count)
+            )
+            first_index += array.count
 
 
 def written_jobs(storage: Storage, bucket: str, submission_item: SubmissionItem) -> Iterator[Job | Damaged]:
@@ -47,9 +49,10 @@ def written_jobs(storage: Storage, bucket: str, submission_item: SubmissionItem)
         bucket: The manifest bucket.
     """
     for chunk, size in enumerate(chunks(submission_item.jobs)):
-        file, first = S3Uri(bucket, jobs_key(submission_item.submission, chunk)), chunk * MAX_ARRAY
+        file = S3Uri(bucket, jobs_key(submission_item.submission, chunk))
+        first_index = chunk * MAX_ARRAY
         yield from _jobs_in(
-            storage, file, _version(submission_item, chunk), submission_item, range(first, first + size)
+            storage, file, _version(submission_item, chunk), submission_item, range(first_index, first_index + size)
         )
 
 

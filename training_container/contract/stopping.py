@@ -62,15 +62,15 @@ class StopRequest:
 
     def __init__(self, stop_file: Path | None) -> None:
         self._stop_file = stop_file
-        self._signalled = False
+        self._has_signalled = False
         signal.signal(signal.SIGTERM, self._on_signal)
 
     def is_requested(self) -> bool:
         """Return True after the first request."""
-        return self._signalled or (self._stop_file is not None and self._stop_file.exists())
+        return self._has_signalled or (self._stop_file is not None and self._stop_file.exists())
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
-        self._signalled = True
+        self._has_signalled = True
 
 
 def end_with(launcher: int, seconds: float = 1.0) -> None:

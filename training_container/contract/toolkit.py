@@ -39,7 +39,7 @@ def script_arguments(hyperparameters: Mapping[str, str]) -> list[str]:
     """
     parts = []
     for name in sorted(hyperparameters):
-        parts.append("-" + "-" * (len(name) > 1) + name)
+        parts.append(f"--{name}" if len(name) > 1 else f"-{name}")
         if hyperparameters[name]:
             parts.append(hyperparameters[name])
     return parts

@@ -150,7 +150,8 @@ def read_training_job(folders: Folders, flags: Sequence[str] = ()) -> TrainingJo
         ContractError: A file is missing or malformed, a launch hyperparameter is invalid, or an argument is not a flag.
     """
     resources = _read_json(folders.config / "resourceconfig.json")
-    hosts, current_host = tuple(sorted(resources.get("hosts", ()))), str(resources.get("current_host"))
+    hosts = tuple(sorted(resources.get("hosts", ())))
+    current_host = str(resources.get("current_host"))
     if current_host not in hosts:
         raise ContractError(f"resourceconfig.json: current_host must be one of hosts {hosts}; got {current_host!r}.")
     raw = _read_json(folders.config / "hyperparameters.json", default={})

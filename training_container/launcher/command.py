@@ -47,10 +47,12 @@ def mpirun_command(
     command = ["mpirun", "--allow-run-as-root", "-np", str(job.world_size)]
     command += ["--host", ",".join(f"{host}:{job.launch.processes_per_host}" for host in hosts)]
     command += ["--bind-to", "none", "--map-by", "slot"]
-    several = len(job.hosts) > 1
+    has_several_hosts = len(job.hosts) > 1
     # mpirun refuses a parameter that is set twice, so that of the custom options takes precedence.
     full_names = any("." in host for host in hosts) and not set(options).intersection(open_mpi.KEEP_FULL_NAMES)
-    command += open_mpi.options(version, interface if several else None, several_hosts=several, full_names=full_names)
+    command += open_mpi.options(
+        version, interface if has_several_hosts else None, several_hosts=has_several_hosts, full_names=full_names
+    )
     for name in forwarded_names(names):
         if name not in custom:
             command += ["-x", name]
@@ -67,7 +69,8 @@ def gloo_command(job: TrainingJob, names: Iterable[str], interface: str | None) 
     hosts = ",".join(f"{host}:{job.launch.processes_per_host}" for host in job.hosts)
     command = [*_PYTHON, "training_container.launcher.gloo", "--hosts", hosts]
     command += ["--current-host", job.current_host, "--forward", ",".join(forwarded_names(names))]
-    command += ["--interface", interface] if interface else []
+    if interface:
+        command += ["--interface", interface]
     return [*command, "--", *rank_command(job)]
 
 

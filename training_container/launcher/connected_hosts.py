@@ -39,7 +39,7 @@ class ConnectedHosts:
 
     connections: Mapping[str, socket.socket] = field(default_factory=dict)
     failure: str = ""
-    _reported: float = 0.0
+    _reported_at: float = 0.0
 
     def watch(self, end: Callable[[], None], heard: Callable[[], None]) -> None:
         """Call `end` in a thread when another host fails, or its connection is lost, and `heard` when it has output."""
@@ -49,9 +49,9 @@ class ConnectedHosts:
 
     def report_output(self) -> None:
         """Report to the first host that the ranks of this one have printed something, at most once per second."""
-        if time.monotonic() < self._reported + 1.0:
+        if time.monotonic() < self._reported_at + 1.0:
             return
-        self._reported = time.monotonic()
+        self._reported_at = time.monotonic()
         for connection in self.connections.values():
             with suppress(OSError):
                 _send(connection, output=True)
@@ -67,7 +67,7 @@ class ConnectedHosts:
 
     def _follow(self, host: str, connection: socket.socket, end: Callable[[], None], heard: Callable[[], None]) -> None:
         reason = f"Host {host} ended without a report: its container was stopped, or it lost its network.\n"
-        while (message := _received(connection, None)) is not None and message.get("output"):
+        while (message := _next_message(connection, None)) is not None and message.get("output"):
             heard()
         if message is not None:
             if message.get("status") in (0, STOPPED_STATUS):
@@ -92,8 +92,8 @@ def connect(job: TrainingJob, port: int, stop: Callable[[], bool]) -> ConnectedH
     if not job.is_main_host:
         hello = {"host": job.current_host, "processes": job.launch.processes_per_host}
         return ConnectedHosts(connections={job.main_host: _join(job.main_host, port, hello, stop, deadline)})
-    reported = _gathered(job.hosts[1:], port, stop, deadline)
-    reason = "" if stop() else _wrong(job, {host: processes for host, (_, processes) in reported.items()})
+    reported = _gather_hosts(job.hosts[1:], port, stop, deadline)
+    reason = "" if stop() else _reason_not_to_start(job, {host: processes for host, (_, processes) in reported.items()})
     for connection, _ in reported.values():
         _send(connection, start=not reason, reason=reason)
     if reason:
@@ -101,23 +101,23 @@ def connect(job: TrainingJob, port: int, stop: Callable[[], bool]) -> ConnectedH
     return ConnectedHosts(connections={host: connection for host, (connection, _) in reported.items()})
 
 
-def _wrong(job: TrainingJob, ranks_by_host: Mapping[str, int]) -> str:
+def _reason_not_to_start(job: TrainingJob, ranks_by_host: Mapping[str, int]) -> str:
     """Return why no rank may start, given the number of ranks of each other host that has reported."""
     if missing := [host for host in job.hosts[1:] if host not in ranks_by_host]:
         hosts = f"Host{'s' * (len(missing) > 1)} {', '.join(missing)}"
         seconds = job.launch.host_timeout_seconds
         return f"{hosts} did not report to {job.current_host} within {seconds} s, so no rank was started."
-    own = job.launch.processes_per_host
-    if different := next((host for host, processes in ranks_by_host.items() if processes != own), None):
+    own_ranks = job.launch.processes_per_host
+    if different := next((host for host, processes in ranks_by_host.items() if processes != own_ranks), None):
         return (
-            f"Host {different} starts {ranks_by_host[different]} rank(s), but {job.current_host} starts {own}. "
+            f"Host {different} starts {ranks_by_host[different]} rank(s), but {job.current_host} starts {own_ranks}. "
             "All hosts must start "
             "the same number."
         )
     return ""
 
 
-def _gathered(
+def _gather_hosts(
     hosts: tuple[str, ...], port: int, stop: Callable[[], bool], deadline: float
 ) -> dict[str, tuple[socket.socket, int]]:
     """Return the connection and the number of ranks of each host that has reported before the deadline."""
@@ -135,7 +135,7 @@ def _gathered(
                 connection, _ = server.accept()
             except TimeoutError:
                 continue
-            hello = _received(connection, 10.0) or {}
+            hello = _next_message(connection, 10.0) or {}
             if hello.get("host") in hosts:
                 reported[str(hello["host"])] = (connection, int(hello.get("processes", 0)))
     return reported
@@ -155,11 +155,11 @@ def _join(
             time.sleep(_POLL_SECONDS)
             continue
         # The first host waits until the same deadline, give or take the difference of their starts.
-        answer = _received(connection, max(1.0, deadline - time.monotonic()) + 60.0)
-        if answer is None:
+        reply = _next_message(connection, max(1.0, deadline - time.monotonic()) + 60.0)
+        if reply is None:
             raise HostError(f"Host {first} ended before it let this host start its ranks. Its log has the reason.")
-        if not answer.get("start"):
-            raise HostError(str(answer.get("reason")))
+        if not reply.get("start"):
+            raise HostError(str(reply.get("reason")))
         connection.settimeout(None)
         return connection
     raise HostError(f"Host {first} cannot be reached on port {port}: {error or 'the training was asked to stop'}.")
@@ -169,7 +169,7 @@ def _send(connection: socket.socket, **message: object) -> None:
     connection.sendall(json.dumps(message).encode() + b"\n")
 
 
-def _received(connection: socket.socket, timeout: float | None) -> dict[str, Any] | None:
+def _next_message(connection: socket.socket, timeout: float | None) -> dict[str, Any] | None:
     """Return the next message of a connection; None if it was closed, or no valid message has come in time."""
     connection.settimeout(timeout)
     line = b""

@@ -70,7 +70,7 @@ def report_line(rank: int, host: str, error: BaseException, trace: TracebackType
         trace = trace.tb_next  # frames of Python's own start-up are not helpful
     text = "".join(traceback.format_exception(type(error), error, trace))
     consequence = any(phrase in str(error) for phrase in _CONSEQUENCES)
-    sentence = _cut(f"{type(error).__name__}: {_essence(str(error))}", 500)
+    sentence = _shortened(f"{type(error).__name__}: {_essence(str(error))}", 500)
     fields = {"rank": rank, "host": host, "error": sentence, "is_consequence": consequence}
     fields |= {"is_exit_status": trace is None}
     return _PREFIX + json.dumps(fields | {"traceback": text[-1500:]})
@@ -165,16 +165,16 @@ class FailureWatch:
         Args:
             reported: The ranks that have reported an error.
         """
-        first = self.failures[0]
+        first_failure = self.failures[0]
         others = [rank for rank in range(len(self.hosts) * self.processes_per_host) if rank not in reported]
         if not others:
-            return _explained(first)
-        lost = f"rank {others[0]}" if len(others) == 1 else "another rank"
+            return _explanation(first_failure)
+        lost_rank = f"rank {others[0]}" if len(others) == 1 else "another rank"
         sentence = (
-            f"Rank {first.rank} on {first.host} failed because {lost} had ended, or was lost, without an error. "
-            f"{_STEPS} Last error: {_cut(first.error, 300)}"
+            f"Rank {first_failure.rank} on {first_failure.host} failed because {lost_rank} had ended, or was lost, "
+            f"without an error. {_STEPS} Last error: {_shortened(first_failure.error, 300)}"
         )
-        return _cut_in_front(f"{sentence}\n", first.traceback.rstrip())
+        return _cut_in_front(f"{sentence}\n", first_failure.traceback.rstrip())
 
     def reason(self, status: int) -> str:
         """Return the text of output/failure: a sentence, then the traceback of the rank that failed first.
@@ -186,7 +186,7 @@ class FailureWatch:
         """
         causes = [failure for failure in self.failures if not failure.is_consequence]
         if causes:
-            return _explained(causes[0])
+            return _explanation(causes[0])
         if self.stalls.ended:  # later errors of ranks and mpirun are consequences
             return self.stalls.reason()
         if self.left:
@@ -200,8 +200,8 @@ class FailureWatch:
         return _with_lines(f"{subject} {exit_phrase(status)} without a report.{likely_cause(status)}", self.tail)
 
 
-def _explained(failure: RankFailure) -> str:
-    sentence = f"Rank {failure.rank} on {failure.host} failed: {_cut(failure.error, 400)}"
+def _explanation(failure: RankFailure) -> str:
+    sentence = f"Rank {failure.rank} on {failure.host} failed: {_shortened(failure.error, 400)}"
     text = failure.traceback.rstrip()
     if failure.is_exit_status:
         return _with_lines(sentence, [line for line in failure.last_lines if failure.error not in line])
@@ -216,7 +216,7 @@ def _with_lines(sentence: str, lines: Iterable[str]) -> str:
     if not last_lines:
         return f"{sentence}\n"
     error = next((line for line in reversed(last_lines) if _ERROR.search(line)), last_lines[-1])
-    return _cut_in_front(f"{sentence} Last error: {_cut(error, 300)}\nLast lines:\n", "\n".join(last_lines))
+    return _cut_in_front(f"{sentence} Last error: {_shortened(error, 300)}\nLast lines:\n", "\n".join(last_lines))
 
 
 def _cut_in_front(beginning: str, text: str) -> str:
@@ -225,6 +225,6 @@ def _cut_in_front(beginning: str, text: str) -> str:
     return beginning + (text if len(text) <= room else "..." + text[3 - room :]) + "\n"
 
 
-def _cut(text: str, length: int) -> str:
+def _shortened(text: str, length: int) -> str:
     text = " ".join(text.split())
     return text if len(text) <= length else text[: length - 3] + "..."

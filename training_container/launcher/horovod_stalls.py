@@ -81,12 +81,12 @@ class StallWatch:
     def reason(self) -> str:
         """Return a message that names the missing ranks, the collective and the time, and suggests a solution."""
         ranks = sorted(self.missing)
-        numbers = ", ".join(map(str, ranks[:_SHOWN_RANKS])) + f" and {len(ranks) - _SHOWN_RANKS} more" * (
-            len(ranks) > _SHOWN_RANKS
-        )
+        numbers = ", ".join(map(str, ranks[:_SHOWN_RANKS]))
+        if len(ranks) > _SHOWN_RANKS:
+            numbers += f" and {len(ranks) - _SHOWN_RANKS} more"
         subject = f"Rank{'s' * (len(ranks) > 1)} {numbers}" if ranks else "A rank"
         names = [name for name in self.missing[ranks[0]].split(", ") if name] if ranks else []
-        more = " and others" * (len(names) > _SHOWN_COLLECTIVES)
+        more = " and others" if len(names) > _SHOWN_COLLECTIVES else ""
         collective = f"the collective {', '.join(names[:_SHOWN_COLLECTIVES])}{more}" if names else "a collective"
         return (
             f"{subject} did not join {collective}, for which the other ranks have waited more than {self.seconds} s. "

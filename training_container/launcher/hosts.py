@@ -35,9 +35,9 @@ def wait_for(hosts: Iterable[str], stop_requested: Callable[[], bool], timeout_s
     """
     deadline = time.monotonic() + timeout_seconds
     for host in hosts:
-        while (answer := _ssh(host, "true")).returncode != 0 and not stop_requested():
+        while (result := _ssh(host, "true")).returncode != 0 and not stop_requested():
             if time.monotonic() > deadline:
-                reason = answer.stderr.strip() or f"exit status {answer.returncode}"
+                reason = result.stderr.strip() or f"exit status {result.returncode}"
                 raise HostError(
                     f"Host {host} accepted no connection for {timeout_seconds:.0f} s; ssh reported: {reason}"
                 )
@@ -61,15 +61,15 @@ def serve(base: Path, stop_file: Path, on_stop: Callable[[], None]) -> tuple[int
     Raises:
         HostError: sshd is not installed, or it ended unexpectedly.
     """
-    ended = base / _ENDED
-    ended.unlink(missing_ok=True)
+    end_file = base / _ENDED
+    end_file.unlink(missing_ok=True)
     program = shutil.which("sshd")
     if program is None:
         raise HostError("sshd is not on PATH, so other hosts cannot start ranks here. Install openssh-server.")
     server = subprocess.Popen([program, "-D", "-e"], stdin=subprocess.DEVNULL)
     stopping = False
     try:
-        while not ended.exists():
+        while not end_file.exists():
             if not stopping and stop_file.exists():
                 stopping = True
                 on_stop()
@@ -78,7 +78,7 @@ def serve(base: Path, stop_file: Path, on_stop: Callable[[], None]) -> tuple[int
                     f"sshd {exit_phrase(server.returncode)} before training ended.{likely_cause(server.returncode)}"
                 )
             time.sleep(0.2)
-        status, _, reason = ended.read_text(encoding="utf-8").partition("\n")
+        status, _, reason = end_file.read_text(encoding="utf-8").partition("\n")
         return int(status), reason
     finally:
         server.terminate()

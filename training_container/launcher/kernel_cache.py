@@ -100,13 +100,13 @@ def kept(job: TrainingJob, environment: Mapping[str, str], seconds: float = _QUI
         yield
         return
     keeper = _Keeper(_folder(job), job.folders.checkpoints)
-    ended = threading.Event()
-    thread = threading.Thread(target=keeper.run, args=(ended, seconds), name="kernels", daemon=True)
+    end_event = threading.Event()
+    thread = threading.Thread(target=keeper.run, args=(end_event, seconds), name="kernels", daemon=True)
     thread.start()
     try:
         yield
     finally:
-        ended.set()
+        end_event.set()
         thread.join()
         keeper.keep()
 
@@ -114,10 +114,10 @@ def kept(job: TrainingJob, environment: Mapping[str, str], seconds: float = _QUI
 class _Keeper:
     def __init__(self, folder: Path, checkpoints: Path) -> None:
         self._folder, self._checkpoints = folder, checkpoints
-        self._kept = _state(folder)  # the restored ones
+        self._saved_state = _state(folder)  # the restored ones
 
     def run(self, ended: threading.Event, seconds: float) -> None:
-        before = self._kept
+        before = self._saved_state
         while not ended.wait(seconds):
             now = _state(self._folder)
             if now == before:
@@ -127,7 +127,7 @@ class _Keeper:
     def keep(self) -> None:
         """Pack the folder, unless it is empty, unchanged, or changes meanwhile."""
         state = _state(self._folder)
-        if not state or state == self._kept:
+        if not state or state == self._saved_state:
             return
         writing = self._checkpoints / ".cuda-kernels"
         try:
@@ -136,13 +136,13 @@ class _Keeper:
                 packed.add(self._folder, arcname=".")
             if _state(self._folder) != state:
                 return
-            done = writing.with_name(_name(writing))
-            writing.replace(done)
-            self._kept = state
+            complete_file = writing.with_name(_name(writing))
+            writing.replace(complete_file)
+            self._saved_state = state
             for old in _archives(self._checkpoints):
-                if old != done:
+                if old != complete_file:
                     old.unlink()
-            print(f"Kept {_size(done):,} bytes of compiled GPU kernels with the checkpoints.", flush=True)
+            print(f"Kept {_size(complete_file):,} bytes of compiled GPU kernels with the checkpoints.", flush=True)
         except OSError as error:  # for example, a kernel was replaced while it was read, or the disk is full
             print(f"Compiled GPU kernels could not be kept: {error}.", flush=True)
         finally:

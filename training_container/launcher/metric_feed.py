@@ -31,7 +31,7 @@ class MetricFeed:
 
     def __init__(self, command: tuple[str, ...], environment: Mapping[str, str], warn: Callable[[str], None]) -> None:
         self._warn = warn
-        self._warned = False
+        self._has_warned = False
         # A new session: a signal to the group of `train` must not end the writer before it has written the rest.
         self._writer = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, start_new_session=True)
         assert self._writer.stdin is not None  # noqa: S101  # for the type checker: stdin is a pipe
@@ -52,8 +52,8 @@ class MetricFeed:
         try:
             os.write(self._pipe, b"%.3f %s\n" % (time.time(), content))
         except OSError as error:  # BlockingIOError: the pipe is full; BrokenPipeError: the writer has ended
-            if not self._warned:
-                self._warned = True
+            if not self._has_warned:
+                self._has_warned = True
                 reason = "there are too many" if isinstance(error, BlockingIOError) else "its writer has ended"
                 self._warn(f"Some lines are missing in the metric history: {reason}. The log has all of them.")
 

@@ -38,7 +38,7 @@ def options(version: int, interface: str | None, *, several_hosts: bool, full_na
             (https://github.com/open-mpi/ompi/pull/2015). The names of pods, <pod>.<service>, resolve in full only.
     """
     if version >= 5:
-        return _five(interface, several_hosts=several_hosts, full_names=full_names)
+        return _arguments_of_version_five(interface, several_hosts=several_hosts, full_names=full_names)
     # Disable sharing the topology in memory, which only helps bound ranks: the daemons that write it have crashed with
     # a segmentation fault in hwloc_shmem_topology_write (Open MPI 4.1.4, hwloc 2.9.0).
     arguments = ["-mca", "rtc_hwloc_vmhole", "none", "--tag-output"]
@@ -57,7 +57,7 @@ def tags_with_space(command: list[str]) -> bool:
     return ("--output", "tag") in itertools.pairwise(command)
 
 
-def _five(interface: str | None, *, several_hosts: bool, full_names: bool) -> list[str]:
+def _arguments_of_version_five(interface: str | None, *, several_hosts: bool, full_names: bool) -> list[str]:
     arguments = ["--output", "tag"]
     if several_hosts:
         arguments += ["--leave-session-attached"]

@@ -34,13 +34,17 @@ def rank_environment(
     if job.launch.launcher == "mpi":
         defaults |= _mpi(job, environment, config)
     else:
-        defaults |= {MARK_OUTPUT: "1"} | torchrun.rendezvous_variables(job, environment)
-    defaults |= gpu_network(job) | kernel_cache.variables(job)
-    ours = [str(package)]
+        defaults[MARK_OUTPUT] = "1"
+        defaults |= torchrun.rendezvous_variables(job, environment)
+    defaults |= gpu_network(job)
+    defaults |= kernel_cache.variables(job)
+    defaults |= sagemaker_variables(job)
+    import_folders = [str(package)]
     if job.launch.script:
-        ours.append(str(package / "training_container" / "script_path"))  # for `from trainer import ...`
-    path = ":".join([*ours, *filter(None, [environment.get("PYTHONPATH")])])
-    return defaults | sagemaker_variables(job) | dict(environment) | {"PYTHONPATH": path}
+        import_folders.append(str(package / "training_container" / "script_path"))  # for `from trainer import ...`
+    if environment.get("PYTHONPATH"):
+        import_folders.append(environment["PYTHONPATH"])
+    return {**defaults, **environment, "PYTHONPATH": ":".join(import_folders)}
 
 
 def _mpi(job: TrainingJob, environment: Mapping[str, str], config: Config | None) -> dict[str, str]:

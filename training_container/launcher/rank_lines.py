@@ -53,8 +53,8 @@ class RankLines:
 
     def __init__(self, *, space: bool = False) -> None:
         self._space = space
-        self._started: dict[tuple[int, str], str] = {}
-        self._last: tuple[int, str] | None = None  # whose line ended with a carriage return
+        self._unfinished_lines: dict[tuple[int, str], str] = {}
+        self._last_key: tuple[int, str] | None = None  # whose line ended with a carriage return
 
     def read(self, output: Iterable[str]) -> Iterator[RankLine]:
         """Yield complete lines.
@@ -64,35 +64,35 @@ class RankLines:
                 The latter ends a line too, because progress bars print nothing else for a long time.
         """
         for piece in output:
-            before, *tagged = _TAG.split(piece)
-            if before and not tagged:
+            before, *tagged_parts = _TAG.split(piece)
+            if before and not tagged_parts:
                 yield self._untagged(before)
                 continue
-            for rank, stream, text in zip(tagged[::3], tagged[1::3], tagged[2::3], strict=True):
+            for rank, stream, text in zip(tagged_parts[::3], tagged_parts[1::3], tagged_parts[2::3], strict=True):
                 yield from self._append((int(rank), stream), before + self._without_space(text))
                 before = ""
-        for key, text in self._started.items():
-            yield RankLine(*key, _ended(text))
+        for key, text in self._unfinished_lines.items():
+            yield RankLine(*key, _as_line(text))
 
     def _untagged(self, text: str) -> RankLine:
         """Return a line without a mark: the next part of a progress bar, or a message of the launcher."""
-        rank, stream = self._last or (None, "stderr")
-        self._last = self._last if text.endswith("\r") else None
-        return RankLine(rank, stream, _ended(text))
+        rank, stream = self._last_key or (None, "stderr")
+        self._last_key = self._last_key if text.endswith("\r") else None
+        return RankLine(rank, stream, _as_line(text))
 
     def _append(self, key: tuple[int, str], text: str) -> Iterator[RankLine]:
         """Add a piece to the line of a rank, and yield the line if it is complete."""
-        line = self._started.pop(key, "") + text
+        line = self._unfinished_lines.pop(key, "") + text
         if line.endswith(("\n", "\r")) or len(line) > _MAX_LINE_LENGTH:
-            yield RankLine(*key, _ended(line))
+            yield RankLine(*key, _as_line(line))
         else:
-            self._started[key] = line
-        self._last = key if line.endswith("\r") else None
+            self._unfinished_lines[key] = line
+        self._last_key = key if line.endswith("\r") else None
 
     def _without_space(self, text: str) -> str:
         return text.removeprefix(" ") if self._space else text
 
 
-def _ended(text: str) -> str:
+def _as_line(text: str) -> str:
     line = text.rstrip("\r\n")
     return (line if line.isascii() else line.encode(BYTES).decode("utf-8", errors="replace")) + "\n"

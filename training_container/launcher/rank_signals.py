@@ -15,8 +15,12 @@ def signal_ranks(top: int, number: signal.Signals) -> None:
         top: A process from which the ranks descend, or the only rank's own.
     """
     with suppress(psutil.Error):
-        first = psutil.Process(top)
-        ranks = {process.pid: process for process in [first, *first.children(recursive=True)] if _is_rank(process)}
+        top_process = psutil.Process(top)
+        ranks = {
+            process.pid: process
+            for process in [top_process, *top_process.children(recursive=True)]
+            if _is_rank(process)
+        }
         for process in ranks.values():
             with suppress(psutil.Error):
                 if process.ppid() not in ranks:

@@ -43,8 +43,11 @@ def install(code: Path, constraints: Path, base: Path) -> "subprocess.CompletedP
     )
     pip = [sys.executable, "-m", "pip", "--python", str(environment / "bin" / "python"), "install"]
     pip += ["--disable-pip-version-check", "--no-color", "--constraint", str(constraints)]
-    installs = [["--requirement", REQUIREMENTS]] * (code / REQUIREMENTS).is_file()
-    installs += [[*_build_options(code), "."]] * is_package(code)
+    installs = []
+    if (code / REQUIREMENTS).is_file():
+        installs.append(["--requirement", REQUIREMENTS])
+    if is_package(code):
+        installs.append([*_build_options(code), "."])
     output = ""
     for install_arguments in installs:  # separately, because the options of a build apply to all that a call builds
         result = subprocess.run(
@@ -104,8 +107,8 @@ def use(base: Path) -> None:
     packages = str(_packages(environment))
     site.addsitedir(packages)  # processes the packages' .pth files
     sys.path[:] = [packages, *(path for path in sys.path if path != packages)]
-    for name, first in (("PYTHONPATH", packages), ("PATH", str(environment / "bin"))):
-        os.environ[name] = os.pathsep.join(filter(None, (first, os.environ.get(name, ""))))
+    for name, first_folder in (("PYTHONPATH", packages), ("PATH", str(environment / "bin"))):
+        os.environ[name] = os.pathsep.join(filter(None, (first_folder, os.environ.get(name, ""))))
 
 
 def _packages(environment: Path) -> Path:

@@ -92,7 +92,8 @@ def _unpack(archive: Path, uri: str, target: Path) -> None:
     _verify(archive, uri)
     try:
         left_out = unpack(archive, target, ArchiveLimits.of_disk(archive.parent, "Set a larger volume_gb"))
-        print(shown(left_out), end="\n" * bool(left_out), flush=True)
+        if left_out:
+            print(shown(left_out), flush=True)
     except (ArchiveError, OSError) as error:
         raise ContractError(
             f"The script's archive {uri} cannot be unpacked: {error}. It must be a .tar.gz without paths that lead "
@@ -115,7 +116,9 @@ def _verify(archive: Path, uri: str) -> None:
 def _install(code: Path, base: Path) -> None:
     """Install requirements.txt, and the package that the folder is, into the job's environment."""
     requirements = code / script_packages.REQUIREMENTS
-    files = [str(requirements)] * requirements.is_file() + [f"the package {code}"] * script_packages.is_package(code)
+    files = [str(requirements)] if requirements.is_file() else []
+    if script_packages.is_package(code):
+        files.append(f"the package {code}")
     print(f"Installing {' and '.join(files)} on this host", flush=True)
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as constraints:
         constraints.writelines(f"{name}=={version}\n" for name, version in _fixed_versions())

@@ -35,14 +35,14 @@ class SilenceWatch:
 
     def __init__(self, seconds: float, code: Path, start_seconds: float = 0.0) -> None:
         self._seconds, self._code = seconds, code.resolve()
-        self._last = time.monotonic()
-        self._begin = self._last + start_seconds
+        self._last_output_at = time.monotonic()
+        self._begin = self._last_output_at + start_seconds
         self._places: dict[int, str] = {}
         self.stalled = False
 
     def heard(self) -> None:
         """Record that a rank has printed something."""
-        self._last = time.monotonic()
+        self._last_output_at = time.monotonic()
 
     def read(self, line: RankLine) -> None:
         """Process a line of output."""
@@ -62,7 +62,9 @@ class SilenceWatch:
     def reason(self, host: str) -> str:
         """Return the text of output/failure: the limit, and the place in the script of each rank of this host."""
         ranks = sorted(self._places)
-        places = [f"Rank {rank} on {host} was at {self._shown(self._places[rank])}." for rank in ranks[:_SHOWN_RANKS]]
+        places = [
+            f"Rank {rank} on {host} was at {self._place_in_code(self._places[rank])}." for rank in ranks[:_SHOWN_RANKS]
+        ]
         if len(ranks) > _SHOWN_RANKS:
             places.append(f"The log has the stacks of {len(ranks) - _SHOWN_RANKS} more.")
         return (
@@ -72,17 +74,17 @@ class SilenceWatch:
 
     def _watch(self, launcher: "subprocess.Popen[bytes]", end: Callable[[], None]) -> None:
         while launcher.poll() is None:
-            left = max(self._last + self._seconds, self._begin) - time.monotonic()
-            if left <= 0:
+            remaining_seconds = max(self._last_output_at + self._seconds, self._begin) - time.monotonic()
+            if remaining_seconds <= 0:
                 self.stalled = True
                 signal_ranks(launcher.pid, STACK_SIGNAL)
                 time.sleep(_PRINTING_SECONDS)
                 end()
                 return
-            time.sleep(min(left, 1.0))
+            time.sleep(min(remaining_seconds, 1.0))
 
     def _is_own(self, place: str) -> bool:
         return place.startswith(f"{self._code}/")
 
-    def _shown(self, place: str) -> str:
+    def _place_in_code(self, place: str) -> str:
         return place.removeprefix(f"{self._code}/")

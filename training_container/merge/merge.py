@@ -35,7 +35,10 @@ def merge_networks(
         StoppedError: The merge was asked to stop. It begins again when the job is retried.
     """
     networks = [Network.read(part) for part in parts]
-    (check_average if options.method == "average" else check_ensemble)(networks)
+    if options.method == "average":
+        check_average(networks)
+    else:
+        check_ensemble(networks)
     cluster.start(job)
     tf.keras.mixed_precision.set_global_policy("float32")  # the same for all networks, wherever they were trained
     try:
@@ -60,7 +63,8 @@ class NetworkMerge:
 
     def run(self) -> None:
         """Merge, evaluate and export."""
-        title, total = f"{self.options.method} of {len(self.networks)}", len(self.networks)
+        title = f"{self.options.method} of {len(self.networks)}"
+        total = len(self.networks)
         merged = self._average() if self.options.method == "average" else Ensemble(list(models_of(self.networks)))
         evaluation = Evaluation(
             merged=self._evaluate(merged, f"the {title}"),
@@ -113,7 +117,7 @@ class NetworkMerge:
             "initial_weights": same.pop() if self.options.method == "average" else "",
             "merge_method": self.options.method,
             "merged_from": [
-                _of_part(network, metrics)
+                _metrics_of_part(network, metrics)
                 for network, (_, metrics) in zip(self.networks, evaluation.parts, strict=True)
             ],
         }
@@ -126,5 +130,5 @@ def reading_config(config: Config) -> Config:
     )
 
 
-def _of_part(network: Network, metrics: Mapping[str, float]) -> dict[str, object]:
+def _metrics_of_part(network: Network, metrics: Mapping[str, float]) -> dict[str, object]:
     return {"submission": network.part.submission, "index": network.part.index, **metrics}

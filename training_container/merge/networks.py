@@ -30,20 +30,21 @@ def read_weights(network: Network, model: tf.keras.Model) -> Weights:
     """
     print(f"Reading the network of {network} ...")
     try:
-        stored = tf.train.load_checkpoint(str(network.part.folder / "1" / "variables" / "variables"))
-        shapes = stored.get_variable_to_shape_map()
+        reader = tf.train.load_checkpoint(str(network.part.folder / "1" / "variables" / "variables"))
+        shapes = reader.get_variable_to_shape_map()
     except (tf.errors.OpError, ValueError) as error:
         raise MergeError(f"The network of {network} cannot be read: {error}.") from error
     weights = []
     for number, variable in enumerate(model.variables):
         name = _STORED.format(number=number)
-        shape, expected = shapes.get(name), variable.shape.as_list()
+        shape = shapes.get(name)
+        expected = variable.shape.as_list()
         if shape != expected:
             raise MergeError(
                 f"The weight {variable.name} of {network} has the shape {shape}, but a {network.config.model} of this "
                 f"image has {expected}: models of different shapes cannot be merged."
             )
-        weights.append(np.asarray(stored.get_tensor(name), np.float32))
+        weights.append(np.asarray(reader.get_tensor(name), np.float32))
         if not np.isfinite(weights[-1]).all():
             raise MergeError(f"The weight {variable.name} of {network} is not finite: its training diverged.")
     return weights
@@ -86,22 +87,22 @@ def recompute_statistics(
     sums = [np.zeros(variable.shape, np.float64) for variable in statistics]
     for layer in layers:
         layer.momentum = 0.0  # so that the variables have the statistics of the last batch only
-    counted = 0
+    images_read = 0
     forward = _forward(model, config)
     for number, (batch, _) in enumerate(batches):
         forward(batch, tf.constant([config.seed, number], tf.int64))
         size = int(batch.shape[0])
-        counted += size
+        images_read += size
         sums = [total + variable.numpy() * float(size) for total, variable in zip(sums, statistics, strict=True)]
-        if counted >= images:
+        if images_read >= images:
             break
-    if not counted:
+    if not images_read:
         raise MergeError("The channel 'train' has no images from which the statistics of batch norm can be computed.")
     for variable, total in zip(statistics, sums, strict=True):
-        variable.assign((total / counted).astype(np.float32))
+        variable.assign((total / images_read).astype(np.float32))
     for layer, momentum in zip(layers, momenta, strict=True):
         layer.momentum = momentum
-    return counted
+    return images_read
 
 
 def _forward(model: tf.keras.Model, config: Config) -> tf.types.experimental.GenericFunction:

@@ -48,13 +48,12 @@ def unpack(channel: Path, scratch: Path, count: int) -> list[MergePart]:
     archives = [match for path in sorted(channel.iterdir()) if (match := _ARCHIVE.fullmatch(path.name))]
     if len(archives) != count:
         raise MergeError(f"The channel has {len(archives)} models instead of {count}. Run `traingrid merge` again.")
-    return [
-        _unpacked(
-            channel / match[0], MergePart(submission=match["submission"], index=int(match["index"]), folder=folder)
-        )
-        for match in sorted(archives, key=lambda match: int(match["place"]))
-        if (folder := scratch / match[0].removesuffix(".tar.gz"))
-    ]
+    parts = []
+    for match in sorted(archives, key=lambda match: int(match["place"])):
+        folder = scratch / match[0].removesuffix(".tar.gz")
+        part = MergePart(submission=match["submission"], index=int(match["index"]), folder=folder)
+        parts.append(_unpacked(channel / match[0], part))
+    return parts
 
 
 def _unpacked(archive: Path, part: MergePart) -> MergePart:
@@ -65,7 +64,8 @@ def _unpacked(archive: Path, part: MergePart) -> MergePart:
         )
     except (unpacking.ArchiveError, OSError) as error:
         raise MergeError(f"The model of {part} cannot be unpacked: {error}.") from error
-    print(unpacking.shown(left_out), end="\n" * bool(left_out))
+    if left_out:
+        print(unpacking.shown(left_out))
     return part
 
 
@@ -114,7 +114,7 @@ class _Joining:
             if place.parent != folder:  # files of a folder follow each other
                 folder = place.parent
                 self._make_folder(place)
-            count += self._link(place)
+            count += self._has_linked(place)
         return count
 
     def _make_folder(self, place: Path) -> None:
@@ -125,16 +125,17 @@ class _Joining:
                 raise MergeError(f"The file {place} of {self.part} needs a folder, where {earlier} has a file. {_HINT}")
         (self.top / place).parent.mkdir(parents=True, exist_ok=True)
 
-    def _link(self, place: Path) -> bool:
+    def _has_linked(self, place: Path) -> bool:
         """Link a file, and return True; return False if a part before has the same file."""
-        own, joined = self.part.folder / place, self.top / place
+        own_file = self.part.folder / place
+        joined = self.top / place
         try:
-            os.link(own, joined, follow_symlinks=False)
+            os.link(own_file, joined, follow_symlinks=False)
         except FileExistsError:
             if not _is_file(joined):
                 earlier = next(part for part in self.before if next(_files(part.folder / place), None))
                 raise MergeError(f"The file {place} of {self.part} is a folder of {earlier}. {_HINT}") from None
-            if not _are_equal(own, joined):
+            if not _are_equal(own_file, joined):
                 earlier = next(part for part in self.before if _is_file(part.folder / place))
                 raise MergeError(f"The file {place} of {self.part} differs from that of {earlier}. {_HINT}") from None
             return False

@@ -77,17 +77,17 @@ def check_average(networks: Sequence[Network]) -> None:
     """
     _check_equal(networks, _SHAPE, "models of different shapes cannot be averaged")
     check_ensemble(networks)
-    first = networks[0]
+    first_network = networks[0]
     for network in networks:
         if not network.initial_weights:
             raise MergeError(
                 f"The model of {network} does not record its initial weights, because an earlier version of the "
                 "training image trained it. Train it again, or use the method ensemble."
             )
-        if network.initial_weights != first.initial_weights:
+        if network.initial_weights != first_network.initial_weights:
             raise MergeError(
-                f"The training of {network} did not start from the same weights as that of {first}, so that their "
-                "weights cannot be averaged. Start both from a common model, or use the method ensemble."
+                f"The training of {network} did not start from the same weights as that of {first_network}, so that "
+                "their weights cannot be averaged. Start both from a common model, or use the method ensemble."
             )
 
 
@@ -98,16 +98,16 @@ def check_ensemble(networks: Sequence[Network]) -> None:
         MergeError: They differ.
     """
     _check_equal(networks, _OUTPUT, "a merged network has one input and one list of classes")
-    first = networks[0]
+    first_network = networks[0]
     for network in networks:
-        if network.class_names != first.class_names:
+        if network.class_names != first_network.class_names:
             raise MergeError(
-                f"The classes of {network} have other names than those of {first}. Train on the same classes."
+                f"The classes of {network} have other names than those of {first_network}. Train on the same classes."
             )
-        if _crops(network.config) != _crops(first.config):
+        if _crops(network.config) != _crops(first_network.config):
             raise MergeError(
-                f"The hyperparameters augmentation and cache of {network} and {first} crop images in different ways. "
-                "Train with the same ones."
+                f"The hyperparameters augmentation and cache of {network} and {first_network} crop images in different "
+                "ways. Train with the same ones."
             )
 
 
@@ -117,10 +117,10 @@ def _crops(config: Config) -> bool:
 
 
 def _check_equal(networks: Sequence[Network], names: Sequence[str], rule: str) -> None:
-    first = networks[0]
+    first_network = networks[0]
     for network in networks:
         for name in names:
-            own, expected = getattr(network.config, name), getattr(first.config, name)
-            if own != expected:
-                text = f"The hyperparameter {name} of {network} is {own}, that of {first} {expected}"
+            value, expected = getattr(network.config, name), getattr(first_network.config, name)
+            if value != expected:
+                text = f"The hyperparameter {name} of {network} is {value}, that of {first_network} {expected}"
                 raise MergeError(f"{text}; {rule}.")

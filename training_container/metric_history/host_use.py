@@ -26,7 +26,8 @@ class HostUse:
 
     def __init__(self, proc: Path = PROC, cgroup: Path = CGROUP, clock: Callable[[], float] = time.monotonic) -> None:
         self._proc, self._cgroup, self._clock = proc, cgroup, clock
-        self._busy, self._measured_at = self._busy_seconds(), clock()
+        self._busy = self._busy_seconds()
+        self._measured_at = clock()
         self._gpus = _gpus()
 
     def sample(self) -> dict[str, float]:
@@ -63,11 +64,12 @@ class HostUse:
         return (sum(ticks[:8]) - ticks[_IDLE] - ticks[_IO_WAIT]) / os.sysconf("SC_CLK_TCK")
 
     def _memory_percent(self) -> float | None:
-        limit, current = (_text(self._cgroup / name).strip() for name in ("memory.max", "memory.current"))
+        limit = _text(self._cgroup / "memory.max").strip()
+        current = _text(self._cgroup / "memory.current").strip()
         if limit.isdecimal() and current.isdecimal():
             # The file cache that can be dropped is no use of memory, as in Kubernetes' working set.
-            used = int(current) - _fields(self._cgroup / "memory.stat").get("inactive_file", 0)
-            return 100 * used / int(limit)
+            used_bytes = int(current) - _fields(self._cgroup / "memory.stat").get("inactive_file", 0)
+            return 100 * used_bytes / int(limit)
         memory = _fields(self._proc / "meminfo")
         if not memory.get("MemTotal") or "MemAvailable" not in memory:
             return None
@@ -111,5 +113,5 @@ def _use_of(gpus: list[object]) -> dict[str, float]:
         memories = [pynvml.nvmlDeviceGetMemoryInfo(gpu) for gpu in gpus]
     except pynvml.NVMLError:  # not supported for MIG instances
         return {}
-    used = [100 * memory.used / memory.total for memory in memories]
-    return {"host_gpu_percent": sum(busy) / len(gpus), "host_gpu_memory_percent": sum(used) / len(gpus)}
+    memory_percents = [100 * memory.used / memory.total for memory in memories]
+    return {"host_gpu_percent": sum(busy) / len(gpus), "host_gpu_memory_percent": sum(memory_percents) / len(gpus)}

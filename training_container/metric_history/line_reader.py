@@ -39,7 +39,7 @@ class LineReader:
     """
 
     def __init__(self, metrics: Mapping[str, str], warn: Callable[[str], None]) -> None:
-        self._warn, self._unwarned = warn, dict[str, re.Pattern[str]]()
+        self._warn, self._patterns_to_warn_of = warn, dict[str, re.Pattern[str]]()
         self._patterns: dict[str, re.Pattern[str]] = {}
         for name, regex in metrics.items():
             try:
@@ -47,7 +47,7 @@ class LineReader:
             except (re.error, RecursionError, OverflowError) as error:
                 warn(f"The metric {name} has no history: its regular expression is not valid here: {error}.")
             if regex.startswith(NAME_START):  # not a regular expression of the user
-                self._unwarned[name] = re.compile(NAME_START + re.escape(name) + _JOINED)
+                self._patterns_to_warn_of[name] = re.compile(NAME_START + re.escape(name) + _JOINED)
 
     def read(self, line: str, seconds: float) -> str | None:
         """Return a JSON object with the values in a line, its step and its epoch; None if it has no value.
@@ -63,10 +63,10 @@ class LineReader:
         values = {
             name: value for name, match in match_by_metric.items() if match and (value := _value(match)) is not None
         }
-        for name in [name for name in self._unwarned if name not in values and f"{name}=" in line]:
-            if grouped := self._unwarned[name].search(line):
+        for name in [name for name in self._patterns_to_warn_of if name not in values and f"{name}=" in line]:
+            if grouped := self._patterns_to_warn_of[name].search(line):
                 self._warn(_AMBIGUOUS.format(name, grouped[0].strip()[:_SHOWN]))
-                del self._unwarned[name]
+                del self._patterns_to_warn_of[name]
         if not values:
             return None
         positions = {name: _position(values.get(name), pattern, line) for name, pattern in POSITIONS.items()}

@@ -39,9 +39,9 @@ class Parts:
         self._number = 0
         self._lines: list[bytes] = []
         self._size = 0
-        self._waiting: tuple[str, bytes] | None = None
-        self._next = clock()
-        self._warned: set[str] = set()
+        self._unsent_part: tuple[str, bytes] | None = None
+        self._next_send_at = clock()
+        self._printed_warnings: set[str] = set()
 
     def add(self, line: str) -> None:
         """Add a line. If the memory is used up, because S3 fails or there are too many values, it is lost."""
@@ -57,34 +57,34 @@ class Parts:
     @property
     def is_due(self) -> bool:
         """True if there is something to write, and the last write began at least `SECONDS` ago."""
-        return bool(self._lines or self._waiting) and self._clock() >= self._next
+        return bool(self._lines or self._unsent_part) and self._clock() >= self._next_send_at
 
     def write(self) -> None:
         """Write one object: the part whose write failed, or all lines so far. A failure is reported once."""
-        if self._waiting is None and self._lines:
+        if self._unsent_part is None and self._lines:
             self._number += 1
-            self._waiting = (f"{self._run}-{self._number:06d}.jsonl", b"".join(self._lines))
+            self._unsent_part = (f"{self._run}-{self._number:06d}.jsonl", b"".join(self._lines))
             self._lines, self._size = [], 0
-        self._next = self._clock() + SECONDS
-        if self._waiting is None:
+        self._next_send_at = self._clock() + SECONDS
+        if self._unsent_part is None:
             return
         try:
-            self._put(*self._waiting)
+            self._put(*self._unsent_part)
         except OSError as error:
             text = " ".join(str(error).split())[:500]
             self._warn_once(
                 "put", f"The metric history cannot be written: {text}. Training continues; writing is retried."
             )
         else:
-            self._waiting = None
+            self._unsent_part = None
 
     def write_rest(self) -> None:
         """Write everything that is left, at most two objects, regardless of the rate. Repeat a failed write once."""
         for _ in range(_LAST_WRITES):
-            if self._waiting or self._lines:
+            if self._unsent_part or self._lines:
                 self.write()
 
     def _warn_once(self, problem: str, text: str) -> None:
-        if problem not in self._warned:
-            self._warned.add(problem)
+        if problem not in self._printed_warnings:
+            self._printed_warnings.add(problem)
             self._warn(text)

@@ -59,7 +59,8 @@ def without_settings(environment: Mapping[str, str]) -> dict[str, str]:
 def _metrics(environment: Mapping[str, str]) -> dict[str, str]:
     text, number = "", 0
     while (piece := environment.get(f"{PREFIX}{number}")) is not None:
-        text, number = text + piece, number + 1
+        text += piece
+        number += 1
     try:
         metrics = outside_json.loads(text)
     except ValueError as error:

@@ -100,10 +100,10 @@ def end_descendants(spared: int | None = None) -> None:
     """
     deadline = time.monotonic() + _KILLING_SECONDS
     while _has_children() and time.monotonic() < deadline:
-        left = [process for process in psutil.Process().children(recursive=True) if process.pid != spared]
-        if not left:
+        descendants = [process for process in psutil.Process().children(recursive=True) if process.pid != spared]
+        if not descendants:
             return
-        for process in left:
+        for process in descendants:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
         time.sleep(0.01)
@@ -119,15 +119,16 @@ def _after_stop(status: int | None) -> int | None:
     if not is_stopping():
         return status
     if status:
-        ended = exit_phrase(os.waitstatus_to_exitcode(status))
-        print(f"Rank {position(os.environ).rank} {ended} after the stop.", flush=True)
+        exit_text = exit_phrase(os.waitstatus_to_exitcode(status))
+        print(f"Rank {position(os.environ).rank} {exit_text} after the stop.", flush=True)
     _wait_for_other_ranks()
     return 0
 
 
 def _wait_for_other_ranks() -> None:
     """Wait until all ranks of this host have ended, or until the launcher ends them."""
-    stop_file, rank_position = Path(os.environ[STOP_FILE]), position(os.environ)
+    stop_file = Path(os.environ[STOP_FILE])
+    rank_position = position(os.environ)
     with contextlib.suppress(OSError):
         ended_file(stop_file, rank_position.local_rank).touch()
         while not all(ended_file(stop_file, local_rank).exists() for local_rank in range(rank_position.local_size)):
@@ -158,8 +159,8 @@ def _end_leftovers(status: int | None) -> None:
     deadline = time.monotonic() + (GRACE_SECONDS if status == 0 else 0.0)
     while _has_children() and time.monotonic() < deadline:
         time.sleep(0.02)
-    left = psutil.Process().children(recursive=True) if status == 0 else []
-    if commands := list(filter(None, map(_command, left))):
+    descendants = psutil.Process().children(recursive=True) if status == 0 else []
+    if commands := list(filter(None, map(_command, descendants))):
         first_commands = "; ".join(command[:80] for command in commands[:3])
         rank = position(os.environ).rank
         print(

@@ -25,7 +25,7 @@ class MarkedOutput:
     def __init__(self, rank: int, host: str) -> None:
         self._rank, self._host = rank, host
         self._pipes: dict[str, tuple[int, int]] = {}
-        self._forwarding: list[threading.Thread] = []
+        self._forward_threads: list[threading.Thread] = []
 
     def open(self) -> None:
         """Create the pipes, before the fork."""
@@ -44,7 +44,7 @@ class MarkedOutput:
             os.close(target)
             thread = threading.Thread(target=self._forward, args=(source, stream), daemon=True)
             thread.start()
-            self._forwarding.append(thread)
+            self._forward_threads.append(thread)
 
     def close(self, status: int) -> None:
         """In `watched`: wait for the end of the output, and report a rank that has failed.
@@ -52,7 +52,7 @@ class MarkedOutput:
         Args:
             status: The rank's exit status, negative for a signal.
         """
-        for thread in self._forwarding:
+        for thread in self._forward_threads:
             thread.join()
         if status:
             os.write(1, died_line(self._rank, self._host, status).encode() + b"\n")

@@ -32,8 +32,8 @@ class ScriptError(RuntimeError):
 
 def main() -> None:
     """Run the script of this rank."""
-    marked = MARK_OUTPUT in os.environ
-    leftovers.keep(MarkedOutput(rank_process.rank_number(), os.environ["SM_CURRENT_HOST"]) if marked else None)
+    marks_output = MARK_OUTPUT in os.environ
+    leftovers.keep(MarkedOutput(rank_process.rank_number(), os.environ["SM_CURRENT_HOST"]) if marks_output else None)
     rank_process.begin(report_and_end)
     job = read_training_job(Folders.from_environment(os.environ), sys.argv[1:])
     if job.launch.launcher != "mpi":
@@ -58,12 +58,12 @@ def check_position(job: TrainingJob) -> None:
         ScriptError: It has not.
     """
     actual, processes = position(os.environ), job.launch.processes_per_host
-    first = job.hosts.index(job.current_host) * processes
-    if actual.size != job.world_size or actual.rank != first + actual.local_rank:
+    first_rank = job.hosts.index(job.current_host) * processes
+    if actual.size != job.world_size or actual.rank != first_rank + actual.local_rank:
         raise ScriptError(
             f"The launcher has started rank {actual.rank} of {actual.size} on {job.current_host} instead of rank "
-            f"{first + actual.local_rank} of {job.world_size}: {len(job.hosts)} host(s) x {processes} process(es) per "
-            "host. Check that no variable of the line sets RANK, WORLD_SIZE or PET_*."
+            f"{first_rank + actual.local_rank} of {job.world_size}: {len(job.hosts)} host(s) x {processes} process(es) "
+            "per host. Check that no variable of the line sets RANK, WORLD_SIZE or PET_*."
         )
 
 
@@ -96,7 +96,7 @@ def run_python(program: Path, arguments: list[str]) -> None:
         if is_stopping():
             end_stopped()
         elif ended.code not in (None, 0):
-            report_and_end(ScriptError, _ended(program, ended.code), None)
+            report_and_end(ScriptError, _end_error(program, ended.code), None)
         raise
     except Exception as error:  # noqa: BLE001  # any exception of a script is reported, from the script's first line
         own_trace = _own_lines(error.__traceback__, program.parent)
@@ -117,12 +117,12 @@ def run_shell(program: Path, arguments: list[str]) -> None:
             while is_stopping() and _has_processes(process.pid):  # a shell without a trap ends before its programs
                 time.sleep(0.1)
     except OSError as error:
-        ended = f"{program.name} names {shell[0]} in its first line, which this image cannot run: {error.strerror}."
+        problem = f"{program.name} names {shell[0]} in its first line, which this image cannot run: {error.strerror}."
     else:
         if not status or is_stopping():
             return
-        ended = f"{program.name} {exit_phrase(status)}.{likely_cause(status)}"
-    report_and_end(ScriptError, ScriptError(ended), None)
+        problem = f"{program.name} {exit_phrase(status)}.{likely_cause(status)}"
+    report_and_end(ScriptError, ScriptError(problem), None)
 
 
 def _has_processes(group: int) -> bool:
@@ -146,7 +146,7 @@ def shell_of(program: Path) -> list[str]:
     return named or ["/bin/sh"]
 
 
-def _ended(program: Path, code: object) -> ScriptError:
+def _end_error(program: Path, code: object) -> ScriptError:
     ending = f"exit status {code}" if isinstance(code, int) else f"sys.exit({code!r})"
     return ScriptError(f"{program.name} ended with {ending}.")
 

@@ -38,7 +38,8 @@ def folder(folders: Folders | None = None) -> Path | None:
     channel = folders.data / CHANNEL
     if not channel.is_dir():
         return None
-    archive, target = channel / ARCHIVE, folders.base / "initial_model"
+    archive = channel / ARCHIVE
+    target = folders.base / "initial_model"
     if not archive.is_file():
         raise ContractError(f"The channel {CHANNEL} has no file {ARCHIVE}. Set init_from to a job with a model.")
     with (folders.base / ".initial_model.lock").open("w") as lock:
@@ -54,4 +55,5 @@ def _unpack(archive: Path, target: Path) -> None:
         left_out = unpack(archive, target, ArchiveLimits.of_disk(target.parent, "Set a larger volume_gb"))
     except (ArchiveError, OSError) as error:
         raise ContractError(f"The initial model {archive} cannot be unpacked: {error}.") from error
-    print(shown(left_out), end="\n" * bool(left_out), flush=True)
+    if left_out:
+        print(shown(left_out), flush=True)

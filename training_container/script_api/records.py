@@ -69,7 +69,7 @@ class Records:
     files: tuple[Path, ...] = ()
     rank_and_size: tuple[int, int] = (0, 1)
     stream: str = ""
-    _opened: int = field(default=0, init=False)
+    _opened_streams: int = field(default=0, init=False)
 
     @property
     def reads_ranges(self) -> bool:
@@ -109,31 +109,36 @@ class Records:
             StreamError: A file or stream is truncated or corrupt, or the stream timed out.
         """
         if self.stream:
-            records = self._of_stream()
+            records = self._records_of_stream()
         elif self.reading.shard_by == "auto":
             rank, ranks = self.rank_and_size
-            records = self._of_files(self._range(epoch, rank * workers + worker, ranks * workers))
+            records = self._records_of_files(self._range(epoch, rank * workers + worker, ranks * workers))
         else:
-            own = self.shard
-            segments = [Segment(path=path) for path in self._ordered(own.files, self._choice(epoch))]
-            records = islice(self._of_files(segments), own.offset + worker * own.every, None, own.every * workers)
+            own_shard = self.shard
+            segments = [Segment(path=path) for path in self._files_of_epoch(own_shard.files, self._choice(epoch))]
+            records = islice(
+                self._records_of_files(segments),
+                own_shard.offset + worker * own_shard.every,
+                None,
+                own_shard.every * workers,
+            )
         return _shuffled(records, self.reading.shuffle_records, f"{self.reading.seed}/{epoch}/{self.place.rank}")
 
-    def _of_files(self, parts: Iterable[Segment]) -> Iterator[bytes]:
-        left = self.reading.tolerate
+    def _records_of_files(self, parts: Iterable[Segment]) -> Iterator[bytes]:
+        tolerated_records = self.reading.tolerate
         for part in parts:
             start, stop = byte_range(part)
-            splitter = Splitter(self.name, str(part.path), tolerate=left)
+            splitter = Splitter(self.name, str(part.path), tolerate=tolerated_records)
             splitter.start, splitter.record = start, part.first
             for block in _bytes_of(part.path, start, stop):
                 yield from splitter.feed(block)
             splitter.finish()
-            left = splitter.tolerate
+            tolerated_records = splitter.tolerate
 
     def _range(self, epoch: int, number: int, ranges: int) -> list[Segment]:
         """Return one of the ranges into which the records of an epoch are cut, before they are shuffled."""
         choice = self._choice(epoch)
-        paths = self._ordered(self.files, choice)
+        paths = self._files_of_epoch(self.files, choice)
         if ranges == 1:
             return [Segment(path=path) for path in paths]
         files = [(path, self.index[self._name(path)]) for path in paths]
@@ -142,7 +147,7 @@ class Records:
             files, number, ranges, choice.randrange(total) if self.reading.shuffle_files and total else 0
         )
 
-    def _ordered(self, files: Iterable[Path], choice: random.Random) -> list[Path]:
+    def _files_of_epoch(self, files: Iterable[Path], choice: random.Random) -> list[Path]:
         """Return the files in the order of an epoch."""
         paths = list(files)
         if self.reading.shuffle_files:
@@ -156,8 +161,8 @@ class Records:
     def _name(self, path: Path) -> str:
         return path.relative_to(self.place.folders.data / self.name).as_posix()
 
-    def _of_stream(self) -> Iterator[bytes]:
-        number, self._opened = self._opened, self._opened + 1
+    def _records_of_stream(self) -> Iterator[bytes]:
+        number, self._opened_streams = self._opened_streams, self._opened_streams + 1
         place, timeout = self.place, self.reading.timeout_seconds
         path = str(place.folders.data / f"{self.stream}_{number}")
         if self.stream == self.name:
@@ -259,9 +264,9 @@ def stream(name: str, number: int, *, place: Ranks | None = None, timeout_second
 def _bytes_of(path: Path, start: int, stop: int | None) -> Iterator[bytes]:
     with path.open("rb", buffering=0) as file:
         file.seek(start)
-        left = (path.stat().st_size if stop is None else stop) - start
-        while left > 0 and (block := file.read(min(BLOCK, left))):
-            left -= len(block)
+        remaining_bytes = (path.stat().st_size if stop is None else stop) - start
+        while remaining_bytes > 0 and (block := file.read(min(BLOCK, remaining_bytes))):
+            remaining_bytes -= len(block)
             yield block
 
 

@@ -85,8 +85,8 @@ def save(parent: Path, step: int, tensors: Mapping[str, Any], *, keep: int = 3, 
                 f"{step_and_state}. All ranks must save the same step and state together."
             )
     writing = files.writing_folder(parent, max(number for number, _ in proposals), step)
-    copied = _stager().stage(dict(tensors))
-    background.start(lambda: _write(writing, copied, {"step": step, "state": state}, max(1, keep)))
+    staged_tensors = _stager().stage(dict(tensors))
+    background.start(lambda: _write(writing, staged_tensors, {"step": step, "state": state}, max(1, keep)))
     return files.final(writing)
 
 
@@ -117,7 +117,7 @@ def load(parent: Path, tensors: dict[str, Any]) -> Found | None:
     for name in reversed(names):
         folder = parent / name
         try:
-            content = _on_each_rank(f"Checkpoint {name} is skipped", functools.partial(_verified, folder))[0]
+            content = _on_each_rank(f"Checkpoint {name} is skipped", functools.partial(_verified_state, folder))[0]
         except ShardedCheckpointError as error:
             if not position(os.environ).rank:
                 print(error, flush=True)
@@ -144,12 +144,12 @@ def _write(writing: Path, copied: dict[str, Any], content: Mapping[str, Any], ke
     rank, _, local_rank, _ = position(os.environ)
     problem = f"The checkpoint of step {content['step']} could not be written to {writing.parent}"
     _on_each_rank(problem, lambda: None if local_rank else _remove_old(writing.parent, keep))
-    with _in_one_sentence(problem, "Increase the job's volume_gb, or keep fewer checkpoints"):
+    with _shorten_error(problem, "Increase the job's volume_gb, or keep fewer checkpoints"):
         writer = dcp.FileSystemWriter(writing, sync_files=False)  # they are flushed below
         dcp.save(copied, storage_writer=writer, process_group=_group())
     listings = _on_each_rank(problem, lambda: files.flushed_files(writing, functools.partial(_is_of_rank, rank)))
-    listed = {name: entry for listing in listings for name, entry in listing.items()}
-    _on_each_rank(problem, lambda: None if rank else files.write_state(writing, content, listed))
+    files_by_name = {name: entry for listing in listings for name, entry in listing.items()}
+    _on_each_rank(problem, lambda: None if rank else files.write_state(writing, content, files_by_name))
     _on_each_rank(problem, lambda: None if local_rank else files.publish(writing))
     _complete[writing.parent] = files.final(writing)
 
@@ -165,7 +165,7 @@ def _remove_old(parent: Path, keep: int) -> None:
             files.remove(old)
 
 
-def _verified(folder: Path) -> dict[str, Any]:
+def _verified_state(folder: Path) -> dict[str, Any]:
     """Return state.json, after this rank has verified its part of the files on its host."""
     _, _, local_rank, local_size = position(os.environ)
     content = files.read(folder, local_rank, local_size)
@@ -178,7 +178,7 @@ def _load(folder: Path, content: Mapping[str, Any], tensors: dict[str, Any]) -> 
             f"Checkpoint {folder} is not sharded. Use another folder for this job's checkpoints."
         )
     problem = f"Checkpoint {folder} does not match this job's model or optimizer"
-    with _in_one_sentence(problem, "Train the checkpoint's model, or use another folder for this job's checkpoints"):
+    with _shorten_error(problem, "Train the checkpoint's model, or use another folder for this job's checkpoints"):
         dcp.load(tensors, checkpoint_id=folder, planner=_WholePlanner(), process_group=_group())
 
 
@@ -188,12 +188,13 @@ class _WholePlanner(DefaultLoadPlanner):
     def create_global_plan(self, global_plan: list[LoadPlan]) -> list[LoadPlan]:
         loaded = {item.storage_index.fqn for plan in global_plan for item in plan.items}
         assert self.metadata is not None  # noqa: S101  # for the type checker
-        stored = self.metadata.state_dict_metadata.items()
+        stored_entries = self.metadata.state_dict_metadata.items()
         # No rank reads a tensor without elements.
-        if unknown := sorted(
-            name for name, entry in stored if name not in loaded and 0 not in getattr(entry, "size", ())
-        ):
-            raise ValueError(f"it also has {unknown[0]}")
+        unread_names = [
+            name for name, entry in stored_entries if name not in loaded and 0 not in getattr(entry, "size", ())
+        ]
+        if unread_names:
+            raise ValueError(f"it also has {min(unread_names)}")
         return list(super().create_global_plan(global_plan))
 
 
@@ -216,17 +217,19 @@ def _on_each_rank(problem: str, run: Callable[[], _Result]) -> list[_Result]:
 
 
 @contextmanager
-def _in_one_sentence(problem: str, remedy: str) -> Iterator[None]:
+def _shorten_error(problem: str, remedy: str) -> Iterator[None]:
     """Convert an error of DCP, which has the tracebacks of ranks."""
     try:
         yield
     except dcp.CheckpointException as error:
-        rank, (first, _) = min(error.failures.items())
-        raise ShardedCheckpointError(f"{problem} (rank {rank}): {_cause(first)}. {remedy}.") from error
+        rank, (first_error, _) = min(error.failures.items())
+        raise ShardedCheckpointError(f"{problem} (rank {rank}): {_cause(first_error)}. {remedy}.") from error
 
 
 def _cause(error: BaseException) -> str:
-    text = (error.strerror if isinstance(error, OSError) else None) or str(error).strip() or type(error).__name__
+    text = str(error).strip() or type(error).__name__
+    if isinstance(error, OSError) and error.strerror:
+        text = error.strerror
     return text.splitlines()[0].rstrip(".")[:_MAX_CAUSE_LENGTH]
 
 

@@ -93,10 +93,10 @@ def count_ranks(job: TrainingJob) -> None:
     Raises:
         RuntimeError: The numbers differ.
     """
-    counted = int(hvd.allreduce(tf.ones([], tf.int32), op=hvd.Sum, name="ranks"))
-    if counted != job.world_size:
+    rank_count = int(hvd.allreduce(tf.ones([], tf.int32), op=hvd.Sum, name="ranks"))
+    if rank_count != job.world_size:
         raise RuntimeError(
-            f"Counted {counted} rank(s) instead of {job.world_size}: {len(job.hosts)} host(s) x "
+            f"Counted {rank_count} rank(s) instead of {job.world_size}: {len(job.hosts)} host(s) x "
             f"{job.launch.processes_per_host} process(es) per host. Check that sagemaker_mpi_custom_mpi_options does "
             "not set a number of processes, and that all hosts started."
         )

@@ -43,7 +43,7 @@ def _load(model: tf.keras.Model, config: Config, folders: Folders) -> str:
         return ""
     report = _report(folder)
     _check_network(report, config)
-    skipped = {id(variable) for variable in _head(model)} if config.new_head else set()
+    skipped = {id(variable) for variable in _last_layer(model)} if config.new_head else set()
     reader = tf.train.load_checkpoint(str(folder / "1" / "variables" / "variables"))
     for number, variable in enumerate(model.variables):
         if id(variable) not in skipped:
@@ -93,7 +93,7 @@ def _check_network(report: dict[str, Any], config: Config) -> None:
         )
 
 
-def _head(model: tf.keras.Model) -> list[tf.Variable]:
+def _last_layer(model: tf.keras.Model) -> list[tf.Variable]:
     """Return the variables of the last layer with weights, whose shape depends on the number of classes."""
     variables: list[tf.Variable] = next(layer.variables for layer in reversed(model.layers) if layer.variables)
     return variables

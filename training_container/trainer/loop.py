@@ -102,13 +102,14 @@ class Training:
     def start(self) -> None:
         """Synchronize all ranks to the newest checkpoint, or without one to the initial model or state."""
         # Horovod 5: all ranks start from rank 0's weights, optimizer state and progress.
-        self.saved = saved = resume(self.checkpoints)
-        continuing = self.state.resume(saved) if saved else self.begin()
+        saved = resume(self.checkpoints)
+        self.saved = saved
+        start_sentence = self.state.resume(saved) if saved else self.begin()
         # Horovod 6: only rank 0 writes checkpoints, the log, TensorBoard's events and the model.
         if self.ranks.is_main:
             self.reporter = Reporter(self.folders, self.config, continues=saved is not None)
             precision, ranks = policy(self.config), self.ranks.size
-            print(f"Training {self.config.model} in {precision} on {ranks} rank(s). {continuing}".rstrip())
+            print(f"Training {self.config.model} in {precision} on {ranks} rank(s). {start_sentence}".rstrip())
 
     def begin(self) -> str:
         """Begin with the weights of the initial model, if the job has one, and return a message about it."""
@@ -146,8 +147,8 @@ class Training:
 
     def train_epoch(self) -> None:
         """Train the rest of the epoch."""
-        state, done, every = self.state, self.state.progress, self.config.checkpoint_every_steps
-        batches = self.data.epoch(done.epoch, skip=done.step_in_epoch * self.config.accumulate_steps)
+        state, progress, every = self.state, self.state.progress, self.config.checkpoint_every_steps
+        batches = self.data.epoch(progress.epoch, skip=progress.step_in_epoch * self.config.accumulate_steps)
         started = time.perf_counter()
         previous: Outcome | None = None
         for group in groups(batches, self.config.accumulate_steps, self.times):
@@ -165,7 +166,7 @@ class Training:
                 self.reporter.step(state.progress, state.steps_per_epoch, self.times)
         if previous and self.read(previous):
             self.save_step(stop=True)
-        speed = (state.progress.images - done.images) / (time.perf_counter() - started)
+        speed = (state.progress.images - progress.images) / (time.perf_counter() - started)
         self.metrics = {"images_per_second": speed, "images_per_second_per_rank": speed / self.ranks.size}
 
     def save_step(self, *, stop: bool) -> None:
@@ -184,7 +185,8 @@ class Training:
         Raises:
             DivergedError: The loss is not finite.
         """
-        if not math.isfinite(loss := outcome.loss):
+        loss = outcome.loss
+        if not math.isfinite(loss):
             raise self.state.diverged(f"The loss is {loss} in {self.state.place(steps_before)}", self.saved)
         self.state.add_loss(loss)
         return outcome.stop
@@ -197,12 +199,12 @@ class Training:
 
     def finish_epoch(self) -> None:
         """Validate, report and save, if they are due."""
-        config, done = self.config, self.state.progress
-        epoch = done.epoch + 1
+        config, progress = self.config, self.state.progress
+        epoch = progress.epoch + 1
         is_last = epoch == config.epochs
         saves = is_last or epoch % config.checkpoint_every == 0
         validates = bool(self.validation_data) and (is_last or epoch % config.validation_every == 0)
-        self.metrics |= {"train_loss": done.loss_sum / max(done.loss_steps, 1), "ranks": self.ranks.size}
+        self.metrics |= {"train_loss": progress.loss_sum / max(progress.loss_steps, 1), "ranks": self.ranks.size}
         self.metrics |= {"learning_rate": float(self.step.optimizer.learning_rate)} | self.times.of_epoch()
         if config.tolerate_corrupt_records:
             self.metrics["corrupt_records"] = corrupt_records_of_all_ranks()
@@ -248,25 +250,29 @@ class Training:
         """
         assert self.validation_data is not None  # noqa: S101  # for the type checker
         average_batch_norm_statistics(self.step.statistics)
-        done = self.state.progress
+        progress = self.state.progress
         try:
             with self.step.averaged():
-                return self.validate(self.validation_data.epoch(done.epoch, self.stop_requested))
+                return self.validate(self.validation_data.epoch(progress.epoch, self.stop_requested))
         except StopRequestedError:
-            if done.awaits_validation and self.saved != done:
+            if progress.awaits_validation and self.saved != progress:
                 self.checkpoint()
-            raise StoppedError(f"Stopped while validating after step {done.step}; the checkpoint is written.") from None
+            raise StoppedError(
+                f"Stopped while validating after step {progress.step}; the checkpoint is written."
+            ) from None
 
     def checkpoint(self, *, best: bool = False) -> Path | None:
         """Save a checkpoint, and return it on rank 0. All ranks take part."""
         average_batch_norm_statistics(self.step.statistics)
         self.check_weights()
-        self.saved = done = self.state.progress
-        return self.checkpoints.save(done, best=best) if self.ranks.is_main else None
+        progress = self.state.progress
+        self.saved = progress
+        return self.checkpoints.save(progress, best=best) if self.ranks.is_main else None
 
     def check_weights(self) -> None:
         """Raise DivergedError if a weight is not finite: the last loss was computed before the last update."""
-        if not are_finite([*self.model.variables, *(self.step.averages.averages if self.step.averages else ())]):
+        averages = self.step.averages.averages if self.step.averages else ()
+        if not are_finite([*self.model.variables, *averages]):
             raise self.state.diverged(f"A weight is not finite after {self.state.place()}", self.saved)
 
     def restore_best(self) -> None:

@@ -35,7 +35,8 @@ class NesterovMomentum(tf.Module):
             scale: The factor of the gradients. Dividing the rate by it saves a division for each gradient; it is a
                 power of two (precision.py), so the result is the same.
         """
-        rate, momentum = self.learning_rate / scale, tf.constant(self._momentum)
+        rate = self.learning_rate / scale
+        momentum = tf.constant(self._momentum)
         for weight, velocity, gradient in zip(self._weights, self.velocities, gradients, strict=True):
             tf.raw_ops.ResourceApplyKerasMomentum(
                 var=weight.handle,

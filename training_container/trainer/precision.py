@@ -49,15 +49,15 @@ class LossScale(tf.Module):
         only above 1e19, which scaled gradients, sums of numbers below 65,504, do not reach.
         """
         sound = tf.math.is_finite(tf.add_n([tf.nn.l2_loss(gradient) for gradient in gradients]))
-        tf.cond(sound, lambda: self._applied(apply), self._halved)
+        tf.cond(sound, lambda: self._apply_update(apply), self._halve_factor)
 
-    def _applied(self, apply: Callable[[], None]) -> tf.Tensor:
+    def _apply_update(self, apply: Callable[[], None]) -> tf.Tensor:
         apply()
         steps = self.sound_steps.assign_add(1)
         grows = steps >= GROWTH_STEPS
         self.sound_steps.assign(tf.where(grows, tf.zeros_like(steps), steps))
         return self.factor.assign(tf.where(grows, self.factor * 2.0, self.factor)).read_value()
 
-    def _halved(self) -> tf.Tensor:
+    def _halve_factor(self) -> tf.Tensor:
         self.sound_steps.assign(0)
         return self.factor.assign(tf.maximum(self.factor / 2.0, 1.0)).read_value()

@@ -64,9 +64,13 @@ class TrainStep:
         self.loss_scale = LossScale() if in_float16 else None
         statistics = model.non_trainable_variables
         self.averages = WeightAverages(self._weights, statistics, config.ema) if config.ema else None
-        self.statistics = [*statistics, *(self.averages.statistics if self.averages else ())]
+        self.statistics = list(statistics)
+        if self.averages:
+            self.statistics += self.averages.statistics
         accumulates = config.accumulate_steps > 1
-        self._added = [tf.Variable(tf.zeros_like(weight), trainable=False) for weight in self._weights * accumulates]
+        self._gradient_sums = [
+            tf.Variable(tf.zeros_like(weight), trainable=False) for weight in self._weights * accumulates
+        ]
         self._added_loss = tf.Variable(0.0, trainable=False)
         self._gradients = tf.function(self._gradients_of, autograph=False, jit_compile=config.xla or None)
         self._average = tf.function(self._average_over_ranks, autograph=False)
@@ -152,16 +156,18 @@ class TrainStep:
     def _add_gradients(self, images: tf.Tensor, labels: tf.Tensor) -> None:
         loss, gradients = self._gradients(images, labels)
         self._added_loss.assign_add(loss)
-        for added, gradient in zip(self._added, gradients, strict=True):
-            added.assign_add(gradient)
+        for gradient_sum, gradient in zip(self._gradient_sums, gradients, strict=True):
+            gradient_sum.assign_add(gradient)
 
     def _average_over_ranks(
         self, loss: tf.Tensor, gradients: Sequence[tf.Tensor], count: tf.Tensor, stop: tf.Tensor
     ) -> tuple[tf.Tensor, list[tf.Tensor]]:
         """Average over a step's batches on this rank, then over ranks: one allreduce for any number of batches."""
-        if self._added:
+        if self._gradient_sums:
             loss = (loss + self._added_loss) / count
-            gradients = [(new + added) / count for new, added in zip(gradients, self._added, strict=True)]
+            gradients = [
+                (new + gradient_sum) / count for new, gradient_sum in zip(gradients, self._gradient_sums, strict=True)
+            ]
         # Horovod 4: each gradient is averaged over all ranks as soon as it is available. Loss and stop flag are
         # averaged, too: a loss that is not finite on one rank is not finite on any, so all end after the same step.
         gradients = [
@@ -176,8 +182,8 @@ class TrainStep:
             scale.update(gradients, lambda: self._apply(gradients, scale.factor))
         else:
             self._apply(gradients)
-        for added in (*self._added, self._added_loss):
-            added.assign(tf.zeros_like(added))
+        for gradient_sum in (*self._gradient_sums, self._added_loss):
+            gradient_sum.assign(tf.zeros_like(gradient_sum))
 
     def _apply(self, gradients: Sequence[tf.Tensor], scale: tf.Tensor | float = 1.0) -> None:
         # The gradient of an L2 penalty, only for kernels. Added here it is exact, and not transferred.

@@ -75,7 +75,8 @@ class StepTimes:
         compute_seconds and allreduce_seconds are missing if no step was sampled, and all are if there was no step.
         """
         now = self._clock()
-        means, self._line = self._line.per_step(now), _Sums(begun=now)
+        means = self._line.per_step(now)
+        self._line = _Sums(begun=now)
         return means
 
     def of_epoch(self) -> dict[str, float]:

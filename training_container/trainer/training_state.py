@@ -81,18 +81,20 @@ class TrainingState:
         Args:
             batches: The number of batches that every rank trains on.
         """
-        done = self.progress
+        progress = self.progress
         self.progress = dataclasses.replace(
-            done,
-            step_in_epoch=done.step_in_epoch + 1,
-            step=done.step + 1,
-            images=done.images + batches * self._config.batch_size * self._ranks,
+            progress,
+            step_in_epoch=progress.step_in_epoch + 1,
+            step=progress.step + 1,
+            images=progress.images + batches * self._config.batch_size * self._ranks,
         )
 
     def add_loss(self, loss: float) -> None:
         """Add the mean loss of all ranks in a step to the epoch's mean."""
-        done = self.progress
-        self.progress = dataclasses.replace(done, loss_sum=done.loss_sum + loss, loss_steps=done.loss_steps + 1)
+        progress = self.progress
+        self.progress = dataclasses.replace(
+            progress, loss_sum=progress.loss_sum + loss, loss_steps=progress.loss_steps + 1
+        )
 
     def record_trained_epoch(self) -> None:
         """Record that the epoch is trained, and only its validation is left."""
@@ -100,14 +102,14 @@ class TrainingState:
 
     def count_epoch(self, top1: float | None) -> None:
         """Count an epoch, and compare its validation, if it had one, with the best."""
-        done = self.progress
-        best, since = done.best, done.epochs_since_best
+        progress = self.progress
+        best, since = progress.best, progress.epochs_since_best
         if top1 is not None:
             better = best is None or top1 > best
             best, since = (top1, 0) if better else (best, since + self._config.validation_every)
         self.progress = dataclasses.replace(
-            done,
-            epoch=done.epoch + 1,
+            progress,
+            epoch=progress.epoch + 1,
             step_in_epoch=0,
             loss_sum=0.0,
             loss_steps=0,
@@ -118,10 +120,11 @@ class TrainingState:
 
     def export_sentence(self, best: Progress | None) -> str:
         """Return a sentence that names the exported network: the best if its checkpoint exists, otherwise the last."""
-        last = self.progress.epoch
+        last_epoch = self.progress.epoch
         if best is None:
-            return f"The network of epoch {last} is exported: no complete checkpoint of the best epoch exists."
-        return f"The network of epoch {best.epoch} is exported, because its top-1 is better than that of epoch {last}."
+            return f"The network of epoch {last_epoch} is exported: no complete checkpoint of the best epoch exists."
+        reason = f"its top-1 is better than that of epoch {last_epoch}"
+        return f"The network of epoch {best.epoch} is exported, because {reason}."
 
     def place(self, before: int = 0) -> str:
         """Return a description of the last step, or of one `before` it in the same epoch, with its epoch."""
@@ -135,10 +138,12 @@ class TrainingState:
             observation: The number and its place, as the beginning of a sentence.
             saved: The progress of the last valid checkpoint; None without one.
         """
-        left = f"The last good checkpoint is of step {saved.step}" if saved else "There is no checkpoint yet"
+        checkpoint_sentence = (
+            f"The last good checkpoint is of step {saved.step}" if saved else "There is no checkpoint yet"
+        )
         name = "learning_rate" if self._config.learning_rate else "base_learning_rate"
         return DivergedError(
-            f"{observation}: training diverged. {left}. Reduce {name} "
+            f"{observation}: training diverged. {checkpoint_sentence}. Reduce {name} "
             f"(the rate was {self.rate:g} for all ranks together), "
             "or increase warmup_epochs."
         )

@@ -42,7 +42,9 @@ class Validation:
                 "remove the channel to train without validation."
             )
         metrics = {"validation_loss": loss / weight, "validation_top1": top1 / weight}
-        return metrics | ({"validation_top5": top5 / weight} if self._top else {})
+        if self._top:
+            metrics["validation_top5"] = top5 / weight
+        return metrics
 
     def _sums_of(self, images: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
         """Return the weighted sums of loss, top-1 hits and top-5 hits, and the sum of weights."""

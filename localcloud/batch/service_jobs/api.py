@@ -112,10 +112,13 @@ class Services:
         queue = self.resources.queue(str(request.get("jobQueue") or ""))
         if queue is None:
             raise ClientException(f"JobQueue {request.get('jobQueue')!r} is not a queue of service jobs")
-        chosen = list(_select(queue.jobs, request))
-        size, start = min(int(request.get("maxResults") or PAGE), PAGE), int(request.get("nextToken") or 0)
-        answer: dict[str, Any] = {"jobSummaryList": [job.summary() for job in chosen[start : start + size]]}
-        return answer | ({"nextToken": str(start + size)} if len(chosen) > start + size else {})
+        selected_jobs = list(_select(queue.jobs, request))
+        size = min(int(request.get("maxResults") or PAGE), PAGE)
+        start = int(request.get("nextToken") or 0)
+        reply: dict[str, Any] = {"jobSummaryList": [job.summary() for job in selected_jobs[start : start + size]]}
+        if len(selected_jobs) > start + size:
+            reply["nextToken"] = str(start + size)
+        return reply
 
     def _terminateservicejob(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Terminate a service job; an unknown one is not an error (API reference, TerminateServiceJobs)."""

@@ -77,11 +77,14 @@ class ServiceJob:
         attempt = uuid.uuid4().hex
         name = f"AWSBatch{self.payload.get('TrainingJobName', '')}"[: _MAX_NAME_LENGTH - len(attempt)]
         tags = [{"Key": key, "Value": value} for key, value in (self.request.get("tags") or {}).items()]
-        return {**self.payload, "TrainingJobName": name + attempt, **({"Tags": tags} if tags else {})}
+        request = {**self.payload, "TrainingJobName": name + attempt}
+        if tags:
+            request["Tags"] = tags
+        return request
 
     def summary(self) -> dict[str, Any]:
         """Return the ServiceJobSummary of the API reference."""
-        answer = {
+        summary = {
             "jobArn": self.arn,
             "jobId": self.id,
             "jobName": self.name,
@@ -97,7 +100,7 @@ class ServiceJob:
             "latestAttempt": {"serviceResourceId": _resource(self.training_job)} if self.training_job else None,
             "isTerminated": True if self.stop_reason is not None else None,
         }
-        return {key: value for key, value in answer.items() if value is not None}
+        return {key: value for key, value in summary.items() if value is not None}
 
     def describe(self) -> dict[str, Any]:
         """Return the answer of DescribeServiceJob."""
@@ -150,11 +153,17 @@ def read(resources: ServiceResources, region: str, account: str, request: Mappin
 
 def _check_share(queue: Queue, request: Mapping[str, Any]) -> None:
     """Require exactly the share parameter that the queue's policy takes (API reference, SubmitServiceJob)."""
-    takes = "quotaShareName" if queue.environment.has_quota else "shareIdentifier" if queue.policy else ""
+    required = ""
+    if queue.environment.has_quota:
+        required = "quotaShareName"
+    elif queue.policy:
+        required = "shareIdentifier"
     for name in ("quotaShareName", "shareIdentifier"):
-        if bool(request.get(name)) != (name == takes):
-            _refuse(f"{name} {'must' if name == takes else 'must not'} be given for the queue {queue.name}")
-    if takes == "quotaShareName" and request["quotaShareName"] not in queue.shares:
+        if name == required and not request.get(name):
+            _refuse(f"{name} must be given for the queue {queue.name}")
+        if name != required and request.get(name):
+            _refuse(f"{name} must not be given for the queue {queue.name}")
+    if required == "quotaShareName" and request["quotaShareName"] not in queue.shares:
         _refuse(f"the queue {queue.name} has no quota share {request['quotaShareName']}")
 
 

@@ -31,7 +31,7 @@ class Environment:
 
     def describe(self) -> dict[str, Any]:
         """Return the ServiceEnvironmentDetail of the API reference."""
-        limits = [{"capacityUnit": unit, "maxCapacity": most} for unit, most in self.limits.items()]
+        limits = [{"capacityUnit": unit, "maxCapacity": limit} for unit, limit in self.limits.items()]
         return {
             "serviceEnvironmentName": self.name,
             "serviceEnvironmentArn": self.arn,
@@ -84,7 +84,9 @@ class Queue:
             "computeEnvironmentOrder": [],
             "serviceEnvironmentOrder": [{"order": 1, "serviceEnvironment": self.environment.arn}],
         }
-        return description | ({"schedulingPolicyArn": self.policy} if self.policy else {})
+        if self.policy:
+            description["schedulingPolicyArn"] = self.policy
+        return description
 
 
 class ServiceResources:
@@ -130,15 +132,16 @@ class ServiceResources:
     def delete_environment(self, request: Mapping[str, Any]) -> None:
         """DeleteServiceEnvironment: refuse an environment that is enabled or used by a queue (API reference)."""
         environment = self.environment(str(request["serviceEnvironment"]))
-        used = [queue.name for queue in self.queues.values() if queue.environment is environment]
-        if used or environment.state == "ENABLED":
-            reason = f"queue {used[0]} uses it" if used else "it is ENABLED"
+        queue_names = [queue.name for queue in self.queues.values() if queue.environment is environment]
+        if queue_names or environment.state == "ENABLED":
+            reason = f"queue {queue_names[0]} uses it" if queue_names else "it is ENABLED"
             raise ClientException(f"Cannot delete service environment {environment.name}: {reason}")
         del self.environments[environment.name]
 
     def create_queue(self, request: Mapping[str, Any]) -> Queue:
         """CreateJobQueue with a serviceEnvironmentOrder of at most one environment (service quotas)."""
-        name, order = str(request["jobQueueName"]), request["serviceEnvironmentOrder"]
+        name = str(request["jobQueueName"])
+        order = request["serviceEnvironmentOrder"]
         if name in self.queues:
             raise ClientException(f"Job queue {name} already exists")
         if request.get("jobQueueType") != KIND or len(order) != 1:
@@ -159,12 +162,14 @@ class ServiceResources:
         policy = request.get("schedulingPolicyArn")
         if policy and not queue.policy:
             raise ClientException(f"Job queue {queue.name} has no scheduling policy, and a policy cannot be added")
-        queue.policy, queue.state = policy or queue.policy, str(request.get("state") or queue.state)
+        queue.policy = policy or queue.policy
+        queue.state = str(request.get("state") or queue.state)
         queue.priority = int(request.get("priority") or queue.priority)
 
     def create_share(self, request: Mapping[str, Any]) -> QuotaShare:
         """CreateQuotaShare."""
-        queue, name = self.queue(str(request["jobQueue"])), str(request["quotaShareName"])
+        queue = self.queue(str(request["jobQueue"]))
+        name = str(request["quotaShareName"])
         if queue is None or not queue.environment.has_quota:
             raise ClientException(f"JobQueue {request['jobQueue']} has no quota management")
         if name in queue.shares or len(queue.shares) == MAX_SHARES:

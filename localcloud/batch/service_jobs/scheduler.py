@@ -46,7 +46,7 @@ class ServiceScheduler:
         self._changed = threading.Condition(self.lock)
         self._queues: list[tuple[Any, Queue]] = []
         self._active: list[ServiceJob] = []
-        self._stopping = False
+        self._is_stopping = False
         self._clients: dict[str, Any] = {}
         self._thread = threading.Thread(target=self._run, name="batch-services", daemon=True)
 
@@ -57,7 +57,7 @@ class ServiceScheduler:
     def stop(self) -> None:
         """Stop scheduling; jobs keep their status."""
         with self._changed:
-            self._stopping = True
+            self._is_stopping = True
             self._changed.notify_all()
         self._thread.join()
 
@@ -86,11 +86,11 @@ class ServiceScheduler:
         while True:
             with self._changed:
                 busy = self._active or any(job.status == "RUNNABLE" for _, queue in self._queues for job in queue.jobs)
-                if not busy and not self._stopping:
+                if not busy and not self._is_stopping:
                     self._changed.wait()
-                elif not self._stopping:
+                elif not self._is_stopping:
                     self._changed.wait(LOOK_SECONDS)
-                if self._stopping:
+                if self._is_stopping:
                     return
                 started = [job for backend, queue in self._queues for job in self._dispatch(backend, queue)]
             for job in started:
@@ -102,16 +102,21 @@ class ServiceScheduler:
         """Take the jobs that fit from the heads of a queue's shares. A head that does not fit blocks its share."""
         started: list[ServiceJob] = []
         blocked: set[str] = set()
-        while shares := [
-            share for share in queue.waiting.shares(weights_of(backend, queue.policy)) if share not in blocked
-        ]:
+        while True:
+            waiting_shares = queue.waiting.shares(weights_of(backend, queue.policy))
+            shares = [share for share in waiting_shares if share not in blocked]
+            if not shares:
+                return started
             share = shares[0]
             job = queue.waiting.first(share)
             if job.status != "RUNNABLE":  # terminated while it waited
                 queue.waiting.remove_first(share)
             elif time.monotonic() < job.not_before or not self._fits(queue, job):
                 # Quota shares are separate queues; otherwise no job overtakes the first one.
-                blocked |= {share} if queue.environment.has_quota else set(shares)
+                if queue.environment.has_quota:
+                    blocked.add(share)
+                else:
+                    blocked |= set(shares)
             else:
                 queue.waiting.remove_first(share)
                 queue.waiting.use(share, job.needs[1])
@@ -119,14 +124,15 @@ class ServiceScheduler:
                 job.scheduled_at = now_ms()
                 self._move(job, "SCHEDULED")
                 started.append(job)
-        return started
 
     def _fits(self, queue: Queue, job: ServiceJob) -> bool:
         instance_type, count = job.needs
         running = [active for active in self._active if active.queue is queue]
         if not queue.environment.has_quota:
-            used = sum(active.needs[1] for active in running)
-            return queue.environment.state == "ENABLED" and used + count <= queue.environment.limits[ANY_TYPE]
+            instances_in_use = sum(active.needs[1] for active in running)
+            return (
+                queue.environment.state == "ENABLED" and instances_in_use + count <= queue.environment.limits[ANY_TYPE]
+            )
         used_by: Counter[str] = Counter()
         for active in running:
             if active.needs[0] == instance_type:
@@ -160,7 +166,8 @@ class ServiceScheduler:
             description = self._sagemaker(job).describe_training_job(TrainingJobName=name_of_arn(job.training_job))
         except (ClientError, BotoCoreError):
             return  # not visible yet, or SageMaker does not answer; the next round asks again
-        status, reason = description["TrainingJobStatus"], description.get("FailureReason", "")
+        status = description["TrainingJobStatus"]
+        reason = description.get("FailureReason", "")
         with self._changed:
             if status == "Completed":
                 self._leave_and_end(job, "SUCCEEDED", "Received status from SageMaker: Training job completed")
@@ -184,7 +191,7 @@ class ServiceScheduler:
 
     def _requeue(self, job: ServiceJob, reason: str) -> None:
         """Put a job back into its queue, because SageMaker had no capacity for it."""
-        self._leave(job, reason)
+        self._end_job(job, reason)
         job.training_job, job.not_before = "", time.monotonic() + AGAIN_SECONDS
         if job.stop_reason is not None:
             self._end(job, "FAILED", job.stop_reason)
@@ -192,10 +199,10 @@ class ServiceScheduler:
             self._wait(job, reason)
 
     def _leave_and_end(self, job: ServiceJob, status: str, reason: str) -> None:
-        self._leave(job, reason)
+        self._end_job(job, reason)
         self._end(job, status, reason)
 
-    def _leave(self, job: ServiceJob, reason: str) -> None:
+    def _end_job(self, job: ServiceJob, reason: str) -> None:
         self._active.remove(job)
         job.queue.waiting.use(job.share, -job.needs[1])
         if job.training_job:

@@ -67,17 +67,17 @@ class CustomResourceProvider(Provider):
         try:
             function = properties["ServiceToken"]
             context.client("lambda").invoke(FunctionName=function, InvocationType="Event", Payload=json.dumps(event))
-            answer = _waiting[token].get(timeout=float(properties.get("ServiceTimeout", _HOUR)))
+            reply = _waiting[token].get(timeout=float(properties.get("ServiceTimeout", _HOUR)))
         except queue.Empty:
             message = "CloudFormation did not receive a response from your Custom Resource."
             raise ProvisioningError(message) from None
         finally:
             del _waiting[token]
-        if answer["Status"] != "SUCCESS":
-            text = answer.get("Reason") or "See the details in CloudWatch Log Stream"
+        if reply["Status"] != "SUCCESS":
+            text = reply.get("Reason") or "See the details in CloudWatch Log Stream"
             message = f"Received response status [FAILED] from custom resource. Message returned: {text}"
             raise ProvisioningError(message)
-        return provisioned(context, kind, answer["PhysicalResourceId"], **answer.get("Data", {}))
+        return provisioned(context, kind, reply["PhysicalResourceId"], **reply.get("Data", {}))
 
 
 def _texts(value: Any) -> Any:

@@ -87,13 +87,13 @@ class PolicyProvider(Provider):
         for holder, name in self._holders(old.properties):
             renamed = changed(old, properties, "PolicyName")
             if renamed or (holder, name) not in self._holders(properties):
-                self._take(context, holder, name, old.properties["PolicyName"])
+                self._delete_policy(context, holder, name, old.properties["PolicyName"])
         return provisioned(context, old.cf_resource_type, old.physical_resource_id)
 
     def delete(self, context: Context, resource: Provisioned) -> None:
         """Remove the policy from every role, user and group."""
         for holder, name in self._holders(resource.properties):
-            self._take(context, holder, name, resource.properties["PolicyName"])
+            self._delete_policy(context, holder, name, resource.properties["PolicyName"])
 
     def _holders(self, properties: Properties) -> list[tuple[str, str]]:
         kinds = (("role", "Roles"), ("user", "Users"), ("group", "Groups"))
@@ -108,7 +108,7 @@ class PolicyProvider(Provider):
                 PolicyDocument=_document(properties["PolicyDocument"]),
             )
 
-    def _take(self, context: Context, holder: str, name: str, policy: str) -> None:
+    def _delete_policy(self, context: Context, holder: str, name: str, policy: str) -> None:
         delete = getattr(context.client("iam"), f"delete_{holder}_policy")
         delete(**{f"{holder.title()}Name": name}, PolicyName=policy)
 

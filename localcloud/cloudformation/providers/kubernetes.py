@@ -15,13 +15,13 @@ class ClusterProvider(Provider):
         cluster = {**without(properties, "Tags"), "Name": name}
         request = context.request("eks", "CreateCluster", cluster)
         context.client("eks").create_cluster(**request, **_tags(properties))
-        return self._described(context, kind, name)
+        return self._provisioned_cluster(context, kind, name)
 
     def find(self, context: Context, kind: str, properties: Properties) -> Provisioned | None:
         """Return an existing cluster."""
         eks = context.client("eks")
         try:
-            return self._described(context, kind, str(properties.get("Name", "")))
+            return self._provisioned_cluster(context, kind, str(properties.get("Name", "")))
         except eks.exceptions.ResourceNotFoundException:
             return None
 
@@ -30,7 +30,7 @@ class ClusterProvider(Provider):
         if {**old.properties, "Tags": None} != {**properties, "Tags": None}:
             return super().update(context, old, properties)
         _tag(context, str(old.attributes["Arn"]), old.properties, properties)
-        return self._described(context, old.cf_resource_type, old.physical_resource_id)
+        return self._provisioned_cluster(context, old.cf_resource_type, old.physical_resource_id)
 
     def delete(self, context: Context, resource: Provisioned) -> None:
         """Delete the cluster."""
@@ -40,7 +40,7 @@ class ClusterProvider(Provider):
         except eks.exceptions.ResourceNotFoundException:
             return
 
-    def _described(self, context: Context, kind: str, name: str) -> Provisioned:
+    def _provisioned_cluster(self, context: Context, kind: str, name: str) -> Provisioned:
         cluster = context.client("eks").describe_cluster(name=name)["cluster"]
         authority = cluster["certificateAuthority"]["data"]
         attributes: dict[str, Any] = {
@@ -82,7 +82,7 @@ class AccessEntryProvider(Provider):
         """Change groups, user name, policies and tags in place."""
         if changed(old, properties, "KubernetesGroups", "Username"):
             entry = {name: properties[name] for name in ("Username",) if name in properties}
-            entry |= {**_named(properties), "KubernetesGroups": properties.get("KubernetesGroups") or []}
+            entry |= {**_key_properties(properties), "KubernetesGroups": properties.get("KubernetesGroups") or []}
             context.client("eks").update_access_entry(**context.request("eks", "UpdateAccessEntry", entry))
         _associate(context, old.properties, properties)
         _tag(context, str(old.attributes["AccessEntryArn"]), old.properties, properties)
@@ -135,7 +135,7 @@ def _tags(properties: Properties) -> dict[str, Any]:
     return {"tags": tags} if tags else {}
 
 
-def _named(properties: Properties) -> Properties:
+def _key_properties(properties: Properties) -> Properties:
     return {name: properties[name] for name in ("ClusterName", "PrincipalArn")}
 
 
@@ -145,19 +145,22 @@ def _entry(properties: Properties) -> dict[str, str]:
 
 def _associate(context: Context, old: Properties, new: Properties) -> None:
     """Associate the listed access policies, and disassociate those that are no longer listed."""
-    eks, entry = context.client("eks"), _entry(new)
+    eks = context.client("eks")
+    entry = _entry(new)
     for policy in new.get("AccessPolicies") or []:
-        request = context.request("eks", "AssociateAccessPolicy", {**_named(new), **policy})
+        request = context.request("eks", "AssociateAccessPolicy", {**_key_properties(new), **policy})
         eks.associate_access_policy(**request)
-    listed = {policy["PolicyArn"] for policy in new.get("AccessPolicies") or []}
+    policy_arns = {policy["PolicyArn"] for policy in new.get("AccessPolicies") or []}
     for policy in old.get("AccessPolicies") or []:
-        if policy["PolicyArn"] not in listed:
+        if policy["PolicyArn"] not in policy_arns:
             eks.disassociate_access_policy(**entry, policyArn=policy["PolicyArn"])
 
 
 def _tag(context: Context, arn: str, old: Properties, new: Properties) -> None:
     """Change the tags of a resource."""
-    eks, before, after = context.client("eks"), tag_map(old), tag_map(new)
+    eks = context.client("eks")
+    before = tag_map(old)
+    after = tag_map(new)
     if removed := sorted(set(before) - set(after)):
         eks.untag_resource(resourceArn=arn, tagKeys=removed)
     if after != before and after:

@@ -23,7 +23,7 @@ def _rule(rule: dict[str, Any]) -> dict[str, Any]:
         key: value
         for key, value in (
             ("Days", _number(rule.get("ExpirationInDays"))),
-            ("ExpiredObjectDeleteMarker", _truth(rule.get("ExpiredObjectDeleteMarker"))),
+            ("ExpiredObjectDeleteMarker", _boolean(rule.get("ExpiredObjectDeleteMarker"))),
         )
         if value is not None
     }
@@ -46,5 +46,5 @@ def _number(value: Any) -> int | None:
     return None if value is None else int(value)
 
 
-def _truth(value: Any) -> bool | None:
+def _boolean(value: Any) -> bool | None:
     return None if value is None else str(value).lower() == "true"

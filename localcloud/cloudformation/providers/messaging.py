@@ -87,7 +87,8 @@ class RuleProvider(Provider):
 
     def delete(self, context: Context, resource: Provisioned) -> None:
         """Remove the targets, then the rule."""
-        events, bus = context.client("events"), _bus(resource.properties)
+        events = context.client("events")
+        bus = _bus(resource.properties)
         name = _rule_name(resource)
         ids = [target["Id"] for target in resource.properties.get("Targets", [])]
         if ids:

@@ -53,9 +53,9 @@ class NativeProvider(Provider):
             ResourceType=kind,
         )
         native.cf_resource_type, native.logical_resource_id = kind, context.logical_id
-        created = provisioned(context, kind, str(native.physical_resource_id))
-        created.native = native
-        return created
+        provisioned_resource = provisioned(context, kind, str(native.physical_resource_id))
+        provisioned_resource.native = native
+        return provisioned_resource
 
     def update(self, context: Context, old: Provisioned, properties: Properties) -> Provisioned:
         """Update through the service's API if `_UPDATES` has an entry for the type."""
@@ -69,9 +69,9 @@ class NativeProvider(Provider):
         """Delete through moto's object, or through its class if the object has no such method."""
         definition = {"Type": resource.cf_resource_type, "Properties": _copied(resource.properties)}
         model = get_model_map()[resource.cf_resource_type]
-        own = getattr(resource.native, "delete", None)
-        if own is not None:
-            own(context.account, context.region)
+        delete_method = getattr(resource.native, "delete", None)
+        if delete_method is not None:
+            delete_method(context.account, context.region)
         elif not hasattr(model.delete_from_cloudformation_json, "__isabstractmethod__"):
             model.delete_from_cloudformation_json(
                 resource.physical_resource_id, definition, context.account, context.region

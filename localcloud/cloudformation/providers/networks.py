@@ -38,7 +38,8 @@ class NetworkProvider(NativeProvider):
 
 
 def _tag(ec2: Any, old: Provisioned, properties: Properties) -> None:
-    before, after = (tag_map(values) for values in (old.properties, properties))
+    before = tag_map(old.properties)
+    after = tag_map(properties)
     resources = [old.physical_resource_id]
     if removed := [{"Key": key} for key in before if key not in after]:
         ec2.delete_tags(Resources=resources, Tags=removed)
@@ -59,7 +60,8 @@ def _modify_endpoint(ec2: Any, old: Provisioned, properties: Properties) -> None
         ("SubnetIds", "Subnet"),
         ("SecurityGroupIds", "SecurityGroup"),
     ):
-        before, after = (set(values.get(plural, ())) for values in (old.properties, properties))
+        before = set(old.properties.get(plural, ()))
+        after = set(properties.get(plural, ()))
         for verb, ids in (("Add", after - before), ("Remove", before - after)):
             if ids:
                 request[f"{verb}{name}Ids"] = sorted(ids)

@@ -27,13 +27,14 @@ class TableProvider(Provider):
         client = context.client("dynamodb")
         description = client.create_table(**context.request("dynamodb", "CreateTable", table))["TableDescription"]
         self._settings(context, name, properties)
-        return provisioned(context, kind, name, **_of_table(description))
+        return provisioned(context, kind, name, **_table_attributes(description))
 
     def find(self, context: Context, kind: str, properties: Properties) -> Provisioned | None:
         """Import a table unchanged."""
-        client, name = context.client("dynamodb"), properties.get("TableName", "")
+        client = context.client("dynamodb")
+        name = properties.get("TableName", "")
         try:
-            return provisioned(context, kind, name, **_of_table(client.describe_table(TableName=name)["Table"]))
+            return provisioned(context, kind, name, **_table_attributes(client.describe_table(TableName=name)["Table"]))
         except client.exceptions.ResourceNotFoundException:
             return None
 
@@ -54,8 +55,8 @@ class TableProvider(Provider):
             definitions = {"TableName": name, "AttributeDefinitions": properties["AttributeDefinitions"]}
             changes = {**definitions, "GlobalSecondaryIndexUpdates": [change]}
             client.update_table(**context.request("dynamodb", "UpdateTable", changes))
-        described = client.describe_table(TableName=name)["Table"]
-        return provisioned(context, old.cf_resource_type, name, **_of_table(described))
+        description = client.describe_table(TableName=name)["Table"]
+        return provisioned(context, old.cf_resource_type, name, **_table_attributes(description))
 
     def delete(self, context: Context, resource: Provisioned) -> None:
         """Delete the table with its items."""
@@ -77,9 +78,8 @@ def _index_changes(old: Properties, new: Properties) -> list[dict[str, Any]]:
     https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-dynamodb-table.html; the error
     is recorded in https://github.com/aws/aws-cdk/issues/14920.
     """
-    before, after = (
-        {index["IndexName"]: index for index in table.get("GlobalSecondaryIndexes", ())} for table in (old, new)
-    )
+    before = {index["IndexName"]: index for index in old.get("GlobalSecondaryIndexes", ())}
+    after = {index["IndexName"]: index for index in new.get("GlobalSecondaryIndexes", ())}
     changes = [{"Delete": {"IndexName": name}} for name in before if name not in after]
     changes += [{"Create": index} for name, index in after.items() if name not in before]
     if len(changes) > 1:
@@ -87,7 +87,7 @@ def _index_changes(old: Properties, new: Properties) -> list[dict[str, Any]]:
     return changes
 
 
-def _of_table(described: dict[str, Any]) -> dict[str, str]:
+def _table_attributes(described: dict[str, Any]) -> dict[str, str]:
     return {"Arn": described["TableArn"], "StreamArn": described.get("LatestStreamArn", "")}
 
 

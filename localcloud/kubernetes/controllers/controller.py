@@ -72,7 +72,7 @@ class Controller(ABC):
                 version = -1
                 self._stopped.wait(0.05)
                 continue
-            version, queue = self._changed(version)
+            version, queue = self._changed_keys(version)
             now = time.monotonic()
             queue |= dict.fromkeys(key for key, due_time in self._due.items() if due_time <= now)
             for key in queue:
@@ -82,7 +82,7 @@ class Controller(ABC):
             pause = min(self._due.values(), default=now + _STEP_SECONDS) - time.monotonic()
             store.wait(version, max(0.0, min(pause, _STEP_SECONDS)))
 
-    def _changed(self, version: int) -> tuple[int, dict[Key, None]]:
+    def _changed_keys(self, version: int) -> tuple[int, dict[Key, None]]:
         """Return the present version and the keys of objects that have changed since an earlier one."""
         store = self.client.store
         queue: dict[Key, None] = {}

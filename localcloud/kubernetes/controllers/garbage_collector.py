@@ -28,15 +28,13 @@ class GarbageCollector(Controller):
         self._kinds = {(resource.api_version, resource.kind): resource for resource in client.api.resources}
 
     def keys(self, key: Key, entry: Object) -> Iterable[Key]:
-        """Synchronize dependents, the owners that wait for them, and the dependents of owners."""
+        """Return the keys of dependents, of the owners that wait for them, and of the dependents of owners."""
         uid, metadata = entry["metadata"]["uid"], entry["metadata"]
         keys = [key] if metadata.get("ownerReferences") or "deletionTimestamp" in metadata else []
         owners = [(self._kind(owner), owner["name"]) for owner in metadata.get("ownerReferences") or []]
-        keys += [
-            (resource, metadata.get("namespace", "") if resource.namespaced else "", name)
-            for resource, name in owners
-            if resource
-        ]
+        for resource, name in owners:
+            if resource:
+                keys.append((resource, metadata.get("namespace", "") if resource.namespaced else "", name))
         return [*keys, *(dependent for dependent, _ in self.client.store.dependents(uid))]
 
     def sync(self, key: Key) -> float | None:
@@ -60,7 +58,11 @@ class GarbageCollector(Controller):
         metadata = entry["metadata"]
         owners = metadata["ownerReferences"]
         references = [(owner, self._owner(owner, metadata.get("namespace", ""))) for owner in owners]
-        waiting = [owner for owner, owner_object in references if owner_object is not None and _waits(owner_object)]
+        waiting = [
+            owner
+            for owner, owner_object in references
+            if owner_object is not None and _waits_for_dependents(owner_object)
+        ]
         solid = [owner for owner, owner_object in references if owner_object is not None and owner not in waiting]
         if solid:
             if len(solid) < len(owners):
@@ -80,8 +82,8 @@ class GarbageCollector(Controller):
         for key, dependent in dependents:
             if "deletionTimestamp" not in dependent["metadata"]:
                 self._collect(key[0], dependent)
-        left = self.client.store.dependents(uid)
-        if not any(_blocks(dependent, uid) for _, dependent in left):
+        remaining_dependents = self.client.store.dependents(uid)
+        if not any(_blocks(dependent, uid) for _, dependent in remaining_dependents):
             self.client.update(resource, owner, lambda changed: _remove(changed, FOREGROUND))
         return None
 
@@ -103,7 +105,7 @@ class GarbageCollector(Controller):
         return self._kinds.get((reference["apiVersion"], reference["kind"]))
 
 
-def _waits(owner: Object) -> bool:
+def _waits_for_dependents(owner: Object) -> bool:
     """Return True if an owner waits for the deletion of its dependents."""
     metadata = owner["metadata"]
     return "deletionTimestamp" in metadata and FOREGROUND in (metadata.get("finalizers") or [])

@@ -52,11 +52,11 @@ def allocatable(instance_type: str) -> dict[str, str]:
     processors, memory = description["VCpuInfo"]["DefaultVCpus"], description["MemoryInfo"]["SizeInMiB"]
     shares = _PROCESSOR_SHARES[:processors]
     reserved = sum(shares) + _SHARE_OF_OTHERS * max(0, processors - len(_PROCESSOR_SHARES))
-    left = memory - int(memory * 0.075) - (255 + 11 * _pods(instance_type)) - 100
+    allocatable_memory = memory - int(memory * 0.075) - (255 + 11 * _pods(instance_type)) - 100
     return {
         **capacity(instance_type),
         "cpu": f"{int(1000 * processors - reserved)}m",
-        "memory": f"{left}Mi",
+        "memory": f"{allocatable_memory}Mi",
         "ephemeral-storage": f"{_DISK_GIB * 9 // 10 - 1}Gi",
     }
 

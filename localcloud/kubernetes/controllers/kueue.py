@@ -38,7 +38,7 @@ class Kueue(Controller):
         super().__init__(client)
         self._events, self.queues = events, dict[str, int]()
         self._lock = threading.Lock()
-        self._admitted: dict[str, tuple[str, int]] = {}
+        self._reservations: dict[str, tuple[str, int]] = {}
         self._not_before: dict[str, float] = {}
 
     def suspend_new(self, resource: Resource, new: Object) -> None:
@@ -47,7 +47,7 @@ class Kueue(Controller):
             _suspend(new, suspended=True)
 
     def keys(self, key: Key, entry: Object) -> Iterable[Key]:
-        """Synchronize the jobs with a queue."""
+        """Return the keys of the jobs with a queue."""
         return [key] if key[0] in (JOB, MPI_JOB_RESOURCE) and _queue(entry) else []
 
     def sync(self, key: Key) -> float | None:
@@ -65,39 +65,43 @@ class Kueue(Controller):
         if not suspended:
             self._events.normal(job, "Stopped", "Not admitted by cluster queue")
             self.client.update(key[0], job, lambda changed: _suspend(changed, suspended=True))
-        return _RETRY_SECONDS if uid not in self._admitted else None
+        return _RETRY_SECONDS if uid not in self._reservations else None
 
     def preempt(self, name: str, seconds: float) -> None:
         """Suspend the running jobs of a name, which may be admitted again after some time."""
         for resource in (JOB, MPI_JOB_RESOURCE):
             for job in self.client.store.all(resource, where=lambda entry: entry["metadata"]["name"] == name)[0]:
                 with self._lock:
-                    self._admitted.pop(job["metadata"]["uid"], None)
+                    self._reservations.pop(job["metadata"]["uid"], None)
                     self._not_before[job["metadata"]["uid"]] = time.monotonic() + seconds
                 self._events.normal(job, "Stopped", "Preempted to accommodate a higher priority Workload")
                 self.client.update(resource, job, lambda changed: _suspend(changed, suspended=True))
 
     def _admit(self, job: Object) -> bool:
         """Return True if a job is admitted, or can be now."""
-        queue, need, uid = _queue(job), hosts_of(job), job["metadata"]["uid"]
+        queue = _queue(job)
+        need = hosts_of(job)
+        uid = job["metadata"]["uid"]
         with self._lock:
-            if uid in self._admitted:
+            if uid in self._reservations:
                 return True
-            used = sum(pods for name, pods in self._admitted.values() if name == queue)
+            pods_in_use = sum(pods for name, pods in self._reservations.values() if name == queue)
             waits = time.monotonic() < self._not_before.get(uid, 0.0) or bool(job.get("status", {}).get("active"))
-            if queue not in self.queues or used + need > self.queues[queue] or waits:
+            if queue not in self.queues or pods_in_use + need > self.queues[queue] or waits:
                 return False
-            self._admitted[uid] = (queue, need)
+            self._reservations[uid] = (queue, need)
             return True
 
     def _release_absent(self) -> None:
         """Release the capacity of jobs that have ended, or are gone."""
-        running = set()
+        running_uids = set()
         for resource in (JOB, MPI_JOB_RESOURCE):
             jobs, _ = self.client.store.all(resource, where=lambda entry: not _has_ended(entry))
-            running |= {entry["metadata"]["uid"] for entry in jobs}
+            running_uids |= {entry["metadata"]["uid"] for entry in jobs}
         with self._lock:
-            self._admitted = {uid: reservation for uid, reservation in self._admitted.items() if uid in running}
+            self._reservations = {
+                uid: reservation for uid, reservation in self._reservations.items() if uid in running_uids
+            }
 
 
 def _queue(job: Object) -> str:

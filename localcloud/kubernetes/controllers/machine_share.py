@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from localcloud.kubernetes.store import Object
     from localcloud.sagemaker.host_capacity import HostCapacity
 
+_RESOURCES = {"Job": JOB, "MPIJob": MPI_JOB_RESOURCE}
+"""The kinds of objects that control pods."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class _Share:
@@ -61,7 +64,7 @@ class MachineShares:
             return True
         if uid not in self._shares:
             share = self._shares[uid] = _Share()
-            threading.Thread(target=self._hold, args=(share, hosts_of(root)), daemon=True).start()
+            threading.Thread(target=self._hold_capacity, args=(share, hosts_of(root)), daemon=True).start()
         return self._shares[uid].got.is_set()
 
     def release(self) -> bool:
@@ -71,8 +74,8 @@ class MachineShares:
         pods, _ = self._client.store.all(POD)
         needed = set()
         for pod in pods:
-            ended = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
-            if self._runs(pod["metadata"]["uid"]) or not ended:
+            has_ended = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+            if self._runs(pod["metadata"]["uid"]) or not has_ended:
                 needed.add(root_of(self._client, pod)["metadata"]["uid"])
         for uid in set(self._shares) - needed:
             self._shares.pop(uid).given_up.set()
@@ -84,7 +87,7 @@ class MachineShares:
             share.given_up.set()
         self._shares.clear()
 
-    def _hold(self, share: _Share, hosts: int) -> None:
+    def _hold_capacity(self, share: _Share, hosts: int) -> None:
         with self._capacity.held(hosts, share.given_up) as is_granted:
             if is_granted:
                 share.got.set()
@@ -94,7 +97,7 @@ class MachineShares:
 def root_of(client: Client, entry: Object) -> Object:
     """Return the object that controls a pod through others, or the pod itself."""
     while (reference := controller_of(entry)) is not None:
-        resource = {"Job": JOB, "MPIJob": MPI_JOB_RESOURCE}.get(reference["kind"])
+        resource = _RESOURCES.get(reference["kind"])
         owner = client.find(resource, entry["metadata"]["namespace"], reference["name"]) if resource else None
         if owner is None or owner["metadata"]["uid"] != reference["uid"]:
             return {"metadata": {"uid": reference["uid"]}, "kind": ""}

@@ -32,7 +32,7 @@ class NamespaceController(Controller):
     """The controllers of the namespaces of a cluster."""
 
     def keys(self, key: Key, entry: Object) -> Iterable[Key]:
-        """Synchronize namespaces; one that is being deleted is synchronized until it is gone."""
+        """Return the key of a namespace; one that is being deleted is synchronized until it is gone."""
         del entry
         return [key] if key[0] is NAMESPACE else []
 
@@ -42,12 +42,12 @@ class NamespaceController(Controller):
         if namespace is None:
             return None
         if "deletionTimestamp" in namespace["metadata"]:
-            return self._empty(namespace)
+            return self._delete_content(namespace)
         if self.client.find(SERVICE_ACCOUNT, key[2], _DEFAULT) is None:
             self.client.create(SERVICE_ACCOUNT, key[2], {"metadata": {"name": _DEFAULT}})
         return None
 
-    def _empty(self, namespace: Object) -> float | None:
+    def _delete_content(self, namespace: Object) -> float | None:
         """Delete the content, and remove the namespace if there is none left."""
         name = namespace["metadata"]["name"]
         self.client.update_status(NAMESPACE, namespace, lambda changed: changed["status"].update(phase="Terminating"))
@@ -55,14 +55,15 @@ class NamespaceController(Controller):
             if "deletionTimestamp" not in entry["metadata"]:
                 with contextlib.suppress(ApiError):  # removed meanwhile
                     self.client.delete(resource, name, entry["metadata"]["name"], uid=entry["metadata"]["uid"])
-        left = self._content(name)
-        self.client.update_status(NAMESPACE, namespace, lambda changed: _report(changed, left))
-        if left:
+        remaining_content = self._content(name)
+        self.client.update_status(NAMESPACE, namespace, lambda changed: _report(changed, remaining_content))
+        if remaining_content:
             return _AGAIN_SECONDS
         self.client.update(NAMESPACE, namespace, lambda changed: changed["spec"].update(finalizers=[]))
         return None
 
     def _content(self, namespace: str) -> list[tuple[Resource, Object]]:
+        """Return the objects of a namespace, each with its kind."""
         kinds = (api_resource for api_resource in self.client.api.resources if api_resource.namespaced)
         return [(kind, entry) for kind in kinds for entry in self.client.store.all(kind, namespace)[0]]
 

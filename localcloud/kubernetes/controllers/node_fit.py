@@ -38,7 +38,9 @@ def misfits(pod: Object, node: Object, pods: Sequence[Object], nodes: Sequence[O
     if not _is_selected(spec, labels, node["metadata"]["name"]):
         return ["node(s) didn't match Pod's node affinity/selector"]
     return (
-        _lacking(pod, node, pods_of_node) or _attraction(pod, node, pods, nodes) or _repulsion(pod, node, pods_of_node)
+        _lacking_resources(pod, node, pods_of_node)
+        or _attraction(pod, node, pods, nodes)
+        or _repulsion(pod, node, pods_of_node)
     )
 
 
@@ -78,7 +80,8 @@ def _is_selected(spec: Mapping[str, Any], labels: Mapping[str, str], name: str) 
 
 
 def _matches(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    value, values = labels.get(expression["key"]), expression.get("values") or []
+    value = labels.get(expression["key"])
+    values = expression.get("values") or []
     operator = expression["operator"]
     if operator in ("Exists", "DoesNotExist"):
         return (value is not None) is (operator == "Exists")
@@ -99,7 +102,7 @@ def _is_tolerated(taint: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
     return False
 
 
-def _lacking(pod: Object, node: Object, pods_of_node: Sequence[Object]) -> list[str]:
+def _lacking_resources(pod: Object, node: Object, pods_of_node: Sequence[Object]) -> list[str]:
     offered = (node.get("status") or {}).get("allocatable") or {}
     free = {name: int(amount(value) * 1000) for name, value in offered.items()}
     for other_pod in pods_of_node:
@@ -135,7 +138,8 @@ def _attraction(pod: Object, node: Object, pods: Sequence[Object], nodes: Sequen
 
 def _attracts(owner: Object, terms: Sequence[Mapping[str, Any]], other_pod: Object) -> bool:
     """Return True if a pod matches all terms of a pod's affinity."""
-    namespace, labels = owner["metadata"]["namespace"], other_pod["metadata"].get("labels") or {}
+    namespace = owner["metadata"]["namespace"]
+    labels = other_pod["metadata"].get("labels") or {}
     return all(
         other_pod["metadata"]["namespace"] in (term.get("namespaces") or [namespace])
         and matches_labels(term.get("labelSelector"), labels)

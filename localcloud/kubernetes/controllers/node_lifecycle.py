@@ -58,7 +58,7 @@ class NodeLifecycle(Controller):
         self._orphan_since: dict[str, float] = {}
 
     def keys(self, key: Key, entry: Object) -> Iterable[Key]:
-        """Synchronize a node, and the nodes of pods."""
+        """Return the key of a node, or of the node of a pod; a pod without a node has its own key."""
         if key[0] is NODE:
             return [key]
         if key[0] is not POD:

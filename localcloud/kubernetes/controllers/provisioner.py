@@ -59,8 +59,8 @@ class Provisioner:
             self._events.warning(pod, "FailedScheduling", text)
             return None
         root = root_of(self._client, pod)["metadata"]["uid"]
-        kinds = [kind for kind in _asked_types(pod) or general(self._region) if kind in offered(self._region)]
-        for kind in kinds:
+        instance_types = [kind for kind in _asked_types(pod) or general(self._region) if kind in offered(self._region)]
+        for kind in instance_types:
             for spot in (False, True):
                 node = self._node(kind, spot=spot)
                 if misfits(pod, node, pods, nodes):
@@ -71,7 +71,7 @@ class Provisioner:
                 self._events.warning(pod, "InsufficientCapacityError", text)
                 return None
         reason = "which met the scheduling requirements and the required offering had the required resources"
-        text = f"no instance type {reason if kinds else 'met all requirements'}"
+        text = f"no instance type {reason if instance_types else 'met all requirements'}"
         self._events.warning(
             pod, "FailedScheduling", f'Failed to schedule pod, incompatible with nodepool "default", {text}'
         )
@@ -101,8 +101,8 @@ class Provisioner:
 
 def add_node(client: Client, node: Object) -> None:
     """Create a node with its status."""
-    created = client.create(NODE, "", {"metadata": node["metadata"], "spec": node["spec"]})
-    client.update_status(NODE, created, lambda changed: changed.update(status=node["status"]))
+    created_node = client.create(NODE, "", {"metadata": node["metadata"], "spec": node["spec"]})
+    client.update_status(NODE, created_node, lambda changed: changed.update(status=node["status"]))
 
 
 def node_of(
@@ -116,8 +116,10 @@ def node_of(
         labels: More labels; without them, it is a node of the node pool.
         spec: More fields of the specification, for example the taints.
     """
-    now, zone, instance_type = timestamp(), f"{region}a", kind.removeprefix("ml.")
-    own = {
+    now = timestamp()
+    zone = f"{region}a"
+    instance_type = kind.removeprefix("ml.")
+    node_labels = {
         "kubernetes.io/hostname": name,
         "kubernetes.io/os": "linux",
         "kubernetes.io/arch": "amd64",
@@ -130,7 +132,7 @@ def node_of(
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "labels": {**own, **(pool if labels is None else labels)}},
+        "metadata": {"name": name, "labels": {**node_labels, **(pool if labels is None else labels)}},
         "spec": {"providerID": f"aws:///{zone}/{name}", **spec},
         "status": {
             "capacity": capacity(instance_type),

@@ -44,7 +44,7 @@ class PodScheduler(Controller):
         self._events, self._shares, self._provisioner = events, shares, provisioner
 
     def keys(self, key: Key, entry: Object) -> Iterable[Key]:
-        """Synchronize pods without a node; pods that have ended may free capacity."""
+        """Return the keys of the pods without a node, also after a pod has ended, which may free capacity."""
         if key[0] is not POD:
             return []
         return [(POD, "", "")] if entry["spec"].get("nodeName") else [key, (POD, "", "")]
@@ -61,7 +61,7 @@ class PodScheduler(Controller):
             self._condition(pod, holds=False, reason="SchedulingGated", message=message)
             return None
         nodes, _ = self.client.store.all(NODE)
-        pods, _ = self.client.store.all(POD, where=_occupies)
+        pods, _ = self.client.store.all(POD, where=_uses_node)
         reasons_by_node = {node["metadata"]["name"]: misfits(pod, node, pods, nodes) for node in nodes}
         name = next((name for name, reasons in reasons_by_node.items() if not reasons), "")
         if name and self._shares.has(pod):
@@ -87,9 +87,9 @@ class PodScheduler(Controller):
         message = "no nodes available to schedule pods"
         if reasons:
             total = f"0/{len(reasons)} nodes are available"
-            listed = _listed(Counter(reason for of_node in reasons for reason in of_node))
-            preemption = _listed(Counter({_NOT_HELPFUL: len(reasons) - full, _NO_VICTIMS: full}))
-            message = f"{total}: {listed}. no new claims to deallocate, preemption: {total}: {preemption}."
+            reason_counts = _counted_reasons(Counter(reason for of_node in reasons for reason in of_node))
+            preemption = _counted_reasons(Counter({_NOT_HELPFUL: len(reasons) - full, _NO_VICTIMS: full}))
+            message = f"{total}: {reason_counts}. no new claims to deallocate, preemption: {total}: {preemption}."
         conditions = (pod.get("status") or {}).get("conditions") or []
         if any(condition["type"] == "PodScheduled" and condition.get("message") == message for condition in conditions):
             return
@@ -102,10 +102,10 @@ class PodScheduler(Controller):
         self.client.update_status(POD, pod, lambda changed: set_condition(changed["status"], condition, timestamp()))
 
 
-def _listed(counts: Counter[str]) -> str:
+def _counted_reasons(counts: Counter[str]) -> str:
     return ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items() if count))
 
 
-def _occupies(pod: Object) -> bool:
+def _uses_node(pod: Object) -> bool:
     """Return True for a pod that uses resources of its node."""
     return bool(pod["spec"].get("nodeName")) and pod["status"].get("phase") not in ("Succeeded", "Failed")

@@ -20,7 +20,7 @@ class VolumeBinder(Controller):
     """The part of a cluster that binds claims to volumes."""
 
     def keys(self, key: Key, entry: Object) -> Iterable[Key]:
-        """Synchronize claims; a new volume may be that of any claim."""
+        """Return the key of a claim; for a volume, those of all claims, because it may be that of any."""
         if key[0] is VOLUME:
             claims, _ = self.client.store.all(CLAIM)
             return [(CLAIM, claim["metadata"]["namespace"], claim["metadata"]["name"]) for claim in claims]

@@ -74,11 +74,13 @@ class Claims:
 
     def _bucket(self, pod: Object, name: str, volume: Object) -> Path:
         source = volume["spec"]["csi"]
-        attributes, options = source.get("volumeAttributes") or {}, volume["spec"].get("mountOptions") or []
+        attributes = source.get("volumeAttributes") or {}
+        options = volume["spec"].get("mountOptions") or []
         prefix = next((option.split(maxsplit=1)[1] for option in options if option.startswith("prefix ")), "")
         metadata, account = pod["metadata"], pod["spec"]["serviceAccountName"]
-        own = attributes.get("authenticationSource") == "pod"
-        variables = self.environment(*((metadata["namespace"], account) if own else _DRIVER_ACCOUNT))
+        has_pod_credentials = attributes.get("authenticationSource") == "pod"
+        service_account = (metadata["namespace"], account) if has_pod_credentials else _DRIVER_ACCOUNT
+        variables = self.environment(*service_account)
         if "AWS_ACCESS_KEY_ID" not in variables:
             _fail(name, volume, "Failed to create S3 client: No signing credentials available")
         folder: Path = self.folder / str(metadata["uid"]) / "claims" / name

@@ -83,7 +83,10 @@ class Container:
     def begin(self, group: ProcessGroup) -> None:
         """Record that its process has started."""
         self._count_restart()
-        self.group, self.terminated, self.restart_at, self.started_at = group, None, None, timestamp()
+        self.group = group
+        self.terminated = None
+        self.restart_at = None
+        self.started_at = timestamp()
         self.container_id = f"containerd://{uuid.uuid4().hex}{uuid.uuid4().hex}"
 
     def fail_to_begin(self, message: str) -> None:
@@ -131,7 +134,8 @@ class Container:
 
     def _count_restart(self) -> None:
         if self.terminated:
-            self.last, self.restarts = {"terminated": self.terminated}, self.restarts + 1
+            self.last = {"terminated": self.terminated}
+            self.restarts = self.restarts + 1
 
     @property
     def _waits_for_restart(self) -> bool:
@@ -148,7 +152,7 @@ class Container:
         if self.group:
             return {"running": {"startedAt": self.started_at}}
         reason, message = self.waiting
-        return {"waiting": {"reason": reason, **({"message": message} if message else {})}}
+        return {"waiting": {"reason": reason, "message": message} if message else {"reason": reason}}
 
     def _message(self, exit_code: int) -> str:
         try:

@@ -42,7 +42,7 @@ def variables(client: Client, pod: Object, container: Mapping[str, Any]) -> dict
                 values |= {f"{prefix}{name}": value for name, value in data.items()}
     for variable in container.get("env") or []:
         if (source := variable.get("valueFrom")) is not None:
-            for value in _from(client, pod, container, source):
+            for value in _names_of_source(client, pod, container, source):
                 values[variable["name"]] = value
         else:
             values[variable["name"]] = expanded(variable.get("value") or "", values)
@@ -54,7 +54,9 @@ def expanded(text: str, values: Mapping[str, str]) -> str:
     return _REFERENCE.sub(lambda match: "$" if match[0] == "$$" else values.get(match[1], match[0]), text)
 
 
-def _from(client: Client, pod: Object, container: Mapping[str, Any], source: Mapping[str, Any]) -> Iterator[str]:
+def _names_of_source(
+    client: Client, pod: Object, container: Mapping[str, Any], source: Mapping[str, Any]
+) -> Iterator[str]:
     if reference := source.get("fieldRef"):
         yield field(pod, reference["fieldPath"])
     elif reference := source.get("resourceFieldRef"):

@@ -30,8 +30,8 @@ class Kubelet(Controller):
         self._agent = agent
         self._workers: dict[str, PodWorker | StubPod] = {}
         self._uids: dict[Key, set[str]] = {}
-        self._lost: set[str] = set()
-        self._measured: dict[str, float] = {}
+        self._lost_nodes: set[str] = set()
+        self._measured_at: dict[str, float] = {}
 
     def keys(self, key: Key, entry: Object) -> Iterable[Key]:
         """Synchronize pods; a Service changes the names of all pods."""
@@ -52,7 +52,7 @@ class Kubelet(Controller):
         uids = self._uids.setdefault(key, set())
         if uid not in uids:
             uids.add(uid)
-            if (pod.get("status") or {}).get("phase") not in _ENDED and pod["spec"]["nodeName"] not in self._lost:
+            if (pod.get("status") or {}).get("phase") not in _ENDED and pod["spec"]["nodeName"] not in self._lost_nodes:
                 self._workers[uid] = self._worker(pod)
                 self._workers[uid].start()
         worker = self._workers.get(uid)
@@ -69,7 +69,7 @@ class Kubelet(Controller):
 
     def lose_node(self, name: str) -> None:
         """Kill the pods of a node, which is lost: their last status stays as it is."""
-        self._lost.add(name)
+        self._lost_nodes.add(name)
         pods, _ = self.client.store.all(POD, where=lambda pod: pod["spec"].get("nodeName") == name)
         for pod in pods:
             if worker := self._workers.get(pod["metadata"]["uid"]):
@@ -98,7 +98,7 @@ class Kubelet(Controller):
         if worker and worker.is_alive:
             worker.delete(max(0.0, -seconds_since(metadata["deletionTimestamp"])))
             return 0.1
-        if pod["spec"]["nodeName"] in self._lost or not metadata["deletionGracePeriodSeconds"]:
+        if pod["spec"]["nodeName"] in self._lost_nodes or not metadata["deletionGracePeriodSeconds"]:
             return None  # a lost node's pods end by PodGC; others wait for their finalizers
         self.client.delete(POD, metadata["namespace"], metadata["name"], uid=uid, grace_seconds=0)
         return None
@@ -109,10 +109,10 @@ class Kubelet(Controller):
         worker = self._workers.get(uid)
         if not isinstance(worker, PodWorker) or not worker.is_alive or not local_storage.is_limited(pod):
             return None
-        pause = self._measured.get(uid, 0.0) + local_storage.PERIOD_SECONDS - time.monotonic()
+        pause = self._measured_at.get(uid, 0.0) + local_storage.PERIOD_SECONDS - time.monotonic()
         if pause > 0:
             return pause
-        self._measured[uid] = time.monotonic()
+        self._measured_at[uid] = time.monotonic()
         if message := local_storage.excess(pod, worker.folder / "volumes"):
             self._agent.events.warning(pod, "Evicted", message)
             worker.evict(message)
@@ -120,12 +120,12 @@ class Kubelet(Controller):
 
     def _end_others(self, key: Key, uid: str) -> None:
         """Kill the processes of pods that were removed from the API, and remove their files."""
-        for removed in self._uids.get(key, set()) - {uid}:
-            if worker := self._workers.pop(removed, None):
+        for removed_uid in self._uids.get(key, set()) - {uid}:
+            if worker := self._workers.pop(removed_uid, None):
                 worker.lose()
                 worker.join()
-            self._agent.remove(removed)
-            self._measured.pop(removed, None)
-            self._uids[key].discard(removed)
+            self._agent.remove(removed_uid)
+            self._measured_at.pop(removed_uid, None)
+            self._uids[key].discard(removed_uid)
         if not uid:
             self._uids.pop(key, None)

@@ -31,11 +31,12 @@ def excess(pod: Object, volumes: Path) -> str:
         source = volume.get("emptyDir")
         if source is None:
             continue
-        used, limit = _usage(volumes / volume["name"]), source.get("sizeLimit")
-        if limit is not None and 0 < amount(limit) < used:
+        used_bytes = _usage(volumes / volume["name"])
+        limit = source.get("sizeLimit")
+        if limit is not None and 0 < amount(limit) < used_bytes:
             return f'Usage of EmptyDir volume "{volume["name"]}" exceeds the limit "{limit}". '
         if source.get("medium") != "Memory":
-            total += used
+            total += used_bytes
     limits = [(container.get("resources") or {}).get("limits") or {} for container in pod["spec"]["containers"]]
     amounts = [amount(limit[_RESOURCE]) for limit in limits if _RESOURCE in limit]
     if amounts and total > sum(amounts):
@@ -54,9 +55,9 @@ def is_limited(pod: Object) -> bool:
 
 def _usage(folder: Path) -> int:
     """Return the bytes that the files of a folder use on the disk; links to other volumes are not followed."""
-    used = 0
+    used_bytes = 0
     for path, folders, files in os.walk(folder):
         for name in (*folders, *files):
             with contextlib.suppress(OSError):  # removed meanwhile
-                used += (Path(path) / name).lstat().st_blocks * _BLOCK
-    return used
+                used_bytes += (Path(path) / name).lstat().st_blocks * _BLOCK
+    return used_bytes

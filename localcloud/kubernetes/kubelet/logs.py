@@ -45,14 +45,14 @@ class ContainerLog:
 
     def __init__(self) -> None:
         self._lines: list[Line] = []
-        self._first, self._bytes, self._ended = 0, 0, False
+        self._first_number, self._bytes, self._has_ended = 0, 0, False
         self._changed = threading.Condition()
 
     def write(self, text: str) -> None:
         """Add a line."""
         with self._changed:
             if self._bytes >= _ROTATED_AT:
-                self._first += len(self._lines)
+                self._first_number += len(self._lines)
                 self._lines, self._bytes = [], 0
             self._lines.append(Line(at=time.time_ns(), text=text))
             self._bytes += len(text) + 1
@@ -61,7 +61,7 @@ class ContainerLog:
     def end(self) -> None:
         """Report that the container has ended."""
         with self._changed:
-            self._ended = True
+            self._has_ended = True
             self._changed.notify_all()
 
     def lines(self) -> list[Line]:
@@ -71,16 +71,17 @@ class ContainerLog:
 
     def follow(self, stopped: Callable[[], bool]) -> Iterator[Line]:
         """Yield the present lines and those that follow, until the container has ended."""
-        position = self._first
+        position = self._first_number
         while not stopped():
             with self._changed:
-                position = max(position, self._first)
-                lines, ended = self._lines[position - self._first :], self._ended
-                if not lines and not ended:
+                position = max(position, self._first_number)
+                lines = self._lines[position - self._first_number :]
+                has_ended = self._has_ended
+                if not lines and not has_ended:
                     self._changed.wait(_STEP_SECONDS)
             yield from lines
             position += len(lines)
-            if ended and not lines:
+            if has_ended and not lines:
                 return
 
 

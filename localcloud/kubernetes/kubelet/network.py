@@ -127,7 +127,8 @@ def _hostname(pod: Object) -> str:
 
 
 def _publishes(service: Mapping[str, Any], pod: Object) -> bool:
-    labels, selector = pod["metadata"].get("labels") or {}, service.get("selector") or {}
+    labels = pod["metadata"].get("labels") or {}
+    selector = service.get("selector") or {}
     if service.get("clusterIP") != "None" or not selector or not selector.items() <= labels.items():
         return False
     status = pod.get("status") or {}
@@ -147,11 +148,11 @@ def _resolves_names(pod: Object, *, prepares: bool) -> bool:
     if not pod["spec"].get("subdomain"):
         return False
     request = (metadata.get("annotations") or {}).get(REQUEST_ANNOTATION)
-    described = json.loads(request) if request else {}
+    probe = json.loads(request) if request else {}
     if prepares:
-        return not described or len(hosts(described)) > 1
-    if described:
-        return needs_names(described, [host.name for host in hosts(described)])
+        return not probe or len(hosts(probe)) > 1
+    if probe:
+        return needs_names(probe, [host.name for host in hosts(probe)])
     return _MPI_LABEL not in (metadata.get("labels") or {})
 
 

@@ -149,13 +149,14 @@ class NodeAgent:
         (https://kubernetes.io/docs/concepts/containers/images/#image-pull-policy).
         """
         name, policy = container.spec["image"], container.spec["imagePullPolicy"]
-        place = (pod["spec"]["nodeName"], name)
-        if policy == "IfNotPresent" and (cached := self._images.get(place)):
+        node_and_image = (pod["spec"]["nodeName"], name)
+        if policy == "IfNotPresent" and (cached := self._images.get(node_and_image)):
             self.events.normal(pod, "Pulled", f'Container image "{name}" already present on machine', path)
             return cached
         if policy != "Never":
             self.events.normal(pod, "Pulling", f'Pulling image "{name}"', path)
-        pulled = self._images[place] = pull(self.account, name)
+        pulled = pull(self.account, name)
+        self._images[node_and_image] = pulled
         self.events.normal(pod, "Pulled", f'Successfully pulled image "{name}"', path)
         return pulled
 
@@ -165,7 +166,7 @@ class NodeAgent:
         """Return the command and the environment of a container."""
         metadata, spec = pod["metadata"], pod["spec"]
         volumes = self._volumes[metadata["uid"]]
-        own = {
+        pod_variables = {
             name: volumes.translated(container.spec, value)
             for name, value in variables(self.client, pod, container.spec).items()
         }
@@ -187,9 +188,9 @@ class NodeAgent:
             "TMPDIR": str(self.network.temporary(metadata["uid"])),
             "TRAINGRID_TERMINATION_LOG": str(container.message_file),
         }
-        words = [expanded(word, own) for word in command_of(image, container.spec)]
-        covered, more = self.network.command(pod, container, words, folder)
-        environment = {**values, **more, **own}
+        words = [expanded(word, pod_variables) for word in command_of(image, container.spec)]
+        covered, variables_of_network = self.network.command(pod, container, words, folder)
+        environment = {**values, **variables_of_network, **pod_variables}
         environment["PATH"] = search_path(folder / "bin", environment["PATH"])
         return list(covered), environment
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from localcloud.kubernetes.store import Object
 
 ADDRESS = "127.0.0.1"
+_REASON_OF_PHASE = {"Succeeded": "PodCompleted", "Failed": "PodFailed"}
+"""The reason of the conditions Ready and ContainersReady of a pod that has ended."""
 
 
 class PodStatus:
@@ -71,24 +73,20 @@ class PodStatus:
         return "Running" if started else "Pending"
 
     def _conditions(self) -> list[dict[str, Any]]:
-        late = [
-            container
-            for container in self._init
-            if not (container.runs if container.is_sidecar else container.has_succeeded)
-        ]
-        initialized = not late or any(container.group for container in self._main)
+        uninitialized = [container for container in self._init if not _is_initialized(container)]
+        initialized = not uninitialized or any(container.group for container in self._main)
         ready = not self._phase and all(container.runs for container in self._main) and initialized
         has_begun = any(container.group or container.terminated for container in (*self._init, *self._main))
         conditions = [
             _condition("PodReadyToStartContainers", holds=has_begun and not self._phase),
-            _condition("Initialized", holds=initialized, reason="ContainersNotInitialized")
-            if self._phase != "Succeeded"
-            else _condition("Initialized", holds=True, reason="PodCompleted"),
+            _condition("Initialized", holds=initialized, reason="ContainersNotInitialized"),
         ]
+        if self._phase == "Succeeded":
+            conditions[1] = _condition("Initialized", holds=True, reason="PodCompleted")
         if not initialized:
-            names = " ".join(container.name for container in late)
+            names = " ".join(container.name for container in uninitialized)
             conditions[1]["message"] = f"containers with incomplete status: [{names}]"
-        reason = {"Succeeded": "PodCompleted", "Failed": "PodFailed"}.get(self._phase, "ContainersNotReady")
+        reason = _REASON_OF_PHASE.get(self._phase, "ContainersNotReady")
         for kind in ("Ready", "ContainersReady"):
             conditions.append(_condition(kind, holds=ready, reason=reason))
             if not ready and not self._phase:
@@ -97,12 +95,17 @@ class PodStatus:
         return conditions
 
 
+def _is_initialized(container: Container) -> bool:
+    """Return True if the pod need not wait for an init container: a sidecar runs, any other one has succeeded."""
+    return container.runs if container.is_sidecar else container.has_succeeded
+
+
 def set_condition(status: dict[str, Any], condition: dict[str, Any], now: str) -> None:
     """Add a condition to a status, or replace the condition of its type; an unchanged condition keeps its time."""
     conditions = status.setdefault("conditions", [])
     current = next((entry for entry in conditions if entry["type"] == condition["type"]), None)
-    changed = current is None or current["status"] != condition["status"]
-    transition_time = now if changed or current is None else current.get("lastTransitionTime", now)
+    has_changed = current is None or current["status"] != condition["status"]
+    transition_time = now if has_changed or current is None else current.get("lastTransitionTime", now)
     new = {**condition, "lastProbeTime": None, "lastTransitionTime": transition_time}
     if current is None:
         conditions.append(new)
@@ -112,4 +115,7 @@ def set_condition(status: dict[str, Any], condition: dict[str, Any], now: str) -
 
 def _condition(kind: str, *, holds: bool, reason: str = "") -> dict[str, Any]:
     has_reason = reason and (not holds or reason == "PodCompleted")
-    return {"type": kind, "status": "True" if holds else "False", **({"reason": reason} if has_reason else {})}
+    condition = {"type": kind, "status": "True" if holds else "False"}
+    if has_reason:
+        condition["reason"] = reason
+    return condition

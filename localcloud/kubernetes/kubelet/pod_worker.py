@@ -83,7 +83,8 @@ class PodWorker:
     def evict(self, message: str) -> None:
         """End the pod at once, with the reason Evicted, because it exceeds one of its limits."""
         with self._lock:
-            self._stop_reason, self._eviction = self._stop_reason or "evicted", message
+            self._stop_reason = self._stop_reason or "evicted"
+            self._eviction = message
             self._kill_at = min(self._kill_at, time.monotonic() + _EVICTION_GRACE)
         self._news.put(None)
 
@@ -222,7 +223,8 @@ class PodWorker:
                 self._status.publish()
 
     def _report_pull(self, container: Container, error: PullError) -> None:
-        container.waiting, path = (error.reason, error.message), _field_path(container)
+        container.waiting = (error.reason, error.message)
+        path = _field_path(container)
         image = container.spec["image"]
         if error.reason == "ErrImagePull":
             self._agent.events.warning(self._pod, "Failed", f'Failed to pull image "{image}": {error.message}', path)
@@ -335,8 +337,8 @@ class PodWorker:
         """Wait until containers have ended; kill them when the grace period is over, but not before `least` seconds."""
         started = time.monotonic()
         while any(container.runs for container in containers):
-            lost = self._stop_reason == "lost"
-            remaining = max(self._kill_at, 0.0 if lost else started + least) - time.monotonic()
+            is_lost = self._stop_reason == "lost"
+            remaining = max(self._kill_at, 0.0 if is_lost else started + least) - time.monotonic()
             if remaining <= 0:
                 for container in containers:
                     if container.runs and container.group:

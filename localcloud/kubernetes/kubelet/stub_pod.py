@@ -35,7 +35,8 @@ class StubPod:
     def __init__(self, agent: NodeAgent, pod: Object, stub: Stub) -> None:
         self.uid, self._stub = pod["metadata"]["uid"], stub
         folder = agent.folder / self.uid
-        init, main = pod["spec"].get("initContainers") or [], pod["spec"]["containers"]
+        init = pod["spec"].get("initContainers") or []
+        main = pod["spec"]["containers"]
         self._init = [Container(spec=spec, folder=folder, is_init=True) for spec in init]
         self._main = [Container(spec=spec, folder=folder, is_init=False) for spec in main]
         self._status = PodStatus(agent.client, pod, self._init, self._main)
@@ -58,9 +59,9 @@ class StubPod:
         with self._lock:
             if not self.is_alive:
                 return None
-            left = self._end_at - time.monotonic()
-            if left > 0:
-                return left
+            remaining_seconds = self._end_at - time.monotonic()
+            if remaining_seconds > 0:
+                return remaining_seconds
             self._finish()
             return None
 
@@ -68,7 +69,8 @@ class StubPod:
         """End the pod because it is being deleted; a later call can only shorten the grace period."""
         with self._lock:
             if not self._is_stopped:
-                self._is_stopped, self._end_at = True, time.monotonic() + self._stub.stop_seconds
+                self._is_stopped = True
+                self._end_at = time.monotonic() + self._stub.stop_seconds
             self._end_at = min(self._end_at, time.monotonic() + grace_seconds)
 
     def lose(self) -> None:
@@ -84,15 +86,17 @@ class StubPod:
         kind, _, text = reason.partition(": ")
         error = reason if kind in _OF_RESULTS else ""
         failure = _EXIT_CODE.sub("", text) if kind == _OF_TRAINING else ""
-        code = _TERMINATED if self._is_stopped else _exit_code(text) if reason and not error else 0
+        code = _exit_code(text) if reason and not error else 0
+        if self._is_stopped:
+            code = _TERMINATED
         for container in self._main:
             container.end(code)
         for container in self._init:
             if container.runs:
                 results = {"artifact": "", "failure": failure, "error": error}
                 container.end(1 if error else 0, message=json.dumps(results))
-        lost = (kind, text) if reason and kind not in (_OF_TRAINING, *_OF_RESULTS) else ()
-        self._status.finish("Failed" if code else "Succeeded", *lost)
+        lost_state = (kind, text) if reason and kind not in (_OF_TRAINING, *_OF_RESULTS) else ()
+        self._status.finish("Failed" if code else "Succeeded", *lost_state)
         self.is_alive = False
 
 

@@ -88,9 +88,9 @@ class Volumes:
 
     def link(self, container: Mapping[str, Any], image: ProcessImage) -> None:
         """Make the image's files and the container's volumes below /opt/ml visible, before it starts."""
-        if self._opt_ml(container) == self._own(container):
-            shutil.rmtree(self._own(container), ignore_errors=True)
-            image.write_opt_ml(self._own(container))
+        if self._opt_ml(container) == self._image_folder(container):
+            shutil.rmtree(self._image_folder(container), ignore_errors=True)
+            image.write_opt_ml(self._image_folder(container))
         for place, folder in self._links_below(container):
             with self._lock:
                 users = self._links.setdefault(place, set())
@@ -99,7 +99,7 @@ class Volumes:
                         folder.mkdir(parents=True, exist_ok=True)
                     place.parent.mkdir(parents=True, exist_ok=True)
                     if place.is_dir():  # a mount covers the content of its folder
-                        place.rename(self._covered(place))
+                        place.rename(self._covered_folder(place))
                     place.symlink_to(folder, target_is_directory=True)
                 users.add(container["name"])
 
@@ -110,7 +110,7 @@ class Volumes:
                 users = self._links.get(place, set())
                 if users == {container["name"]}:
                     place.unlink(missing_ok=True)
-                    covered = self._covered(place)
+                    covered = self._covered_folder(place)
                     covered.rename(place) if covered.exists() else place.mkdir()
                 users.discard(container["name"])
 
@@ -118,7 +118,8 @@ class Volumes:
         """Yield the link and the folder of each volume below /opt/ml, the outer ones first."""
         places = {OPT_ML: self._opt_ml(container)}
         for mount in sorted(container.get("volumeMounts") or [], key=_path):
-            if _is_below(path := _path(mount), OPT_ML):
+            path = _path(mount)
+            if _is_below(path, OPT_ML):
                 outer = max((place for place in places if _is_below(path, place)), key=len)
                 yield places[outer] / path.removeprefix(f"{outer}/"), self._folder_of(mount)
                 places[path] = self._folder_of(mount)
@@ -126,13 +127,15 @@ class Volumes:
     def _opt_ml(self, container: Mapping[str, Any]) -> Path:
         """Return the folder that replaces a container's /opt/ml."""
         mounts = container.get("volumeMounts") or []
-        return next((self._folder_of(mount) for mount in mounts if _path(mount) == OPT_ML), self._own(container))
+        return next(
+            (self._folder_of(mount) for mount in mounts if _path(mount) == OPT_ML), self._image_folder(container)
+        )
 
-    def _own(self, container: Mapping[str, Any]) -> Path:
+    def _image_folder(self, container: Mapping[str, Any]) -> Path:
         """Return the folder of the image's files below /opt/ml."""
         return self._folder / f".opt-ml-of-{container['name']}"
 
-    def _covered(self, place: Path) -> Path:
+    def _covered_folder(self, place: Path) -> Path:
         """Return where the content of a folder is while a link replaces it."""
         return self._folder / f".covered-{list(self._links).index(place)}"
 

@@ -63,12 +63,14 @@ def _check_number(job: AlgorithmJob, samples: int) -> None:
 
 def _classes(job: AlgorithmJob, channel: str) -> list[int]:
     classes = (
-        [_whole(labels[0]) for labels in _labels(job, channel)] if _is_recordio(job, channel) else _listed(job, channel)
+        [_whole(labels[0]) for labels in _labels(job, channel)]
+        if _is_recordio(job, channel)
+        else _labels_of_list(job, channel)
     )
-    return _checked(job, channel, classes)
+    return _checked_labels(job, channel, classes)
 
 
-def _checked(job: AlgorithmJob, channel: str, labels: list[int]) -> list[int]:
+def _checked_labels(job: AlgorithmJob, channel: str, labels: list[int]) -> list[int]:
     classes = int(job.hyperparameters["num_classes"])
     if not labels:
         message = f"the channel {channel} has no samples"
@@ -81,9 +83,11 @@ def _checked(job: AlgorithmJob, channel: str, labels: list[int]) -> list[int]:
 
 def _objects(job: AlgorithmJob, channel: str) -> list[int]:
     """Return the number of objects of each image."""
-    of_images = map(_boxes, _labels(job, channel)) if _is_recordio(job, channel) else _annotated(job, channel)
-    labels_by_image = list(of_images)
-    _checked(job, channel, [label for labels in labels_by_image for label in labels])
+    labels_of_images = (
+        map(_boxes, _labels(job, channel)) if _is_recordio(job, channel) else _annotated_labels(job, channel)
+    )
+    labels_by_image = list(labels_of_images)
+    _checked_labels(job, channel, [label for labels in labels_by_image for label in labels])
     return [len(labels) for labels in labels_by_image]
 
 
@@ -115,7 +119,7 @@ def _boxes(labels: Sequence[float]) -> list[int]:
     return [_whole(box[0]) for box in objects]
 
 
-def _listed(job: AlgorithmJob, channel: str) -> list[int]:
+def _labels_of_list(job: AlgorithmJob, channel: str) -> list[int]:
     """Return the labels of a .lst file: index, label and path of each image, separated by tabs."""
     images, labels = dict(job.blobs(channel)), []
     for name, content in job.blobs(f"{channel}_lst"):
@@ -129,17 +133,17 @@ def _listed(job: AlgorithmJob, channel: str) -> list[int]:
     return labels
 
 
-def _annotated(job: AlgorithmJob, channel: str) -> Iterator[list[int]]:
+def _annotated_labels(job: AlgorithmJob, channel: str) -> Iterator[list[int]]:
     images = dict(job.blobs(channel))
     for name, content in job.blobs(f"{channel}_annotation"):
         try:
-            described = json.loads(content)
-            classes = [int(annotation["class_id"]) for annotation in described["annotations"]]
-            image = images[described["file"]]
+            document = json.loads(content)
+            classes = [int(annotation["class_id"]) for annotation in document["annotations"]]
+            image = images[document["file"]]
         except (ValueError, KeyError, TypeError) as error:
             message = f"the annotation {name} is invalid or its image is missing: {error!r}"
             raise JobError(message) from None
-        _check_image(image, described["file"])
+        _check_image(image, document["file"])
         yield classes
 
 

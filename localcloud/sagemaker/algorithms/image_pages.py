@@ -24,15 +24,19 @@ _TRANSFER_LEARNING = ("18", "34", "50", "101", "152", "200")
 def job_problem(job: AlgorithmJob, name: str) -> str:
     """Return the first problem for which an algorithm refuses a job; empty if it accepts it."""
     record = RECORDS[name]
-    first = record.hyperparameter_problem(job.hyperparameters, VERSIONS[0]) or record.channel_problem(
+    problem = record.hyperparameter_problem(job.hyperparameters, VERSIONS[0]) or record.channel_problem(
         job.channels, parameters=True
     )
-    if first:
-        return first
+    if problem:
+        return problem
     if not record.trains_on(job.instance_type):
         return f"{name} does not train on {job.instance_type}"
     rules = _CLASSIFICATION if name == "image-classification" else ()
-    return next(filter(None, (rule(job) for rule in (_format_problem, *rules))), "")
+    for rule in (_format_problem, *rules):
+        rule_problem = rule(job)
+        if rule_problem:
+            return rule_problem
+    return ""
 
 
 def _format_problem(job: AlgorithmJob) -> str:
@@ -64,9 +68,8 @@ def _pretrained_problem(job: AlgorithmJob) -> str:
 
 
 def _checkpoint_problem(job: AlgorithmJob) -> str:
-    frequency, epochs = (
-        int(job.hyperparameters.get(*row)) for row in (("checkpoint_frequency", "1"), ("epochs", "30"))
-    )
+    frequency = int(job.hyperparameters.get("checkpoint_frequency", "1"))
+    epochs = int(job.hyperparameters.get("epochs", "30"))
     return "" if frequency <= epochs else f"checkpoint_frequency {frequency}: greater than epochs, {epochs}"
 
 

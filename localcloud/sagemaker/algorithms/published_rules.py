@@ -21,7 +21,9 @@ class PublishedRules:
     """
 
     def __init__(self, algorithm: str, path: Path, versions: Sequence[str]) -> None:
-        self.algorithm, self._path, self.versions = algorithm, path, tuple(versions)
+        self.algorithm = algorithm
+        self._path = path
+        self.versions = tuple(versions)
 
     @cached_property
     def tables(self) -> dict[str, Any]:
@@ -90,7 +92,8 @@ class PublishedRules:
         order = self.versions
         for words, (first, last) in self._table("versions").items():
             if word in words.split():
-                since, until = order.index(first or order[0]), order.index(last or order[-1])
+                since = order.index(first or order[0])
+                until = order.index(last or order[-1])
                 return since <= order.index(version) <= until
         return True
 

@@ -60,7 +60,8 @@ def _frames(content: bytes) -> Iterator[tuple[int, bytes]]:
         if magic != _MAGIC:
             message = f"byte {place} does not begin a record"
             raise RecordIOError(message)
-        flag, length = word >> _LENGTH_BITS, word & ((1 << _LENGTH_BITS) - 1)
+        flag = word >> _LENGTH_BITS
+        length = word & ((1 << _LENGTH_BITS) - 1)
         data = content[place + _FRAME.size : place + _FRAME.size + length]
         if len(data) < length:
             message = "the file ends within a record"

@@ -53,8 +53,8 @@ def _check(job: AlgorithmJob, name: str, version: str) -> None:
     Raises:
         JobError: A rule is broken.
     """
-    of_xgboost = name == "xgboost"
-    if problem := xgboost_container.job_problem(job, version) if of_xgboost else image_pages.job_problem(job, name):
+    is_xgboost = name == "xgboost"
+    if problem := xgboost_container.job_problem(job, version) if is_xgboost else image_pages.job_problem(job, name):
         raise JobError(problem)
 
 

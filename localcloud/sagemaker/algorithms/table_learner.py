@@ -64,7 +64,8 @@ def _check_labels(labels: Sequence[float], objective: str, job: AlgorithmJob) ->
 
 
 def _labels(job: AlgorithmJob, channel: str) -> list[float]:
-    mime, labels = job.content_type(channel, LIBSVM[0]), list[float]()
+    mime = job.content_type(channel, LIBSVM[0])
+    labels = list[float]()
     for name, content in job.blobs(channel):
         text = content.decode(errors="replace")
         if mime in CSV:
@@ -85,9 +86,9 @@ def _csv_label(row: Sequence[str], name: str) -> float:
     try:
         numbers = [float(cell) if cell.strip() else math.nan for cell in row]
     except ValueError:
-        raise _wrong(",".join(row), name, "CSV") from None
+        raise _line_error(",".join(row), name, "CSV") from None
     if len(numbers) < 2 or math.isnan(numbers[0]):
-        raise _wrong(",".join(row), name, "CSV")
+        raise _line_error(",".join(row), name, "CSV")
     return numbers[0]
 
 
@@ -96,14 +97,15 @@ def _libsvm_label(line: str, name: str) -> float:
     try:
         for feature in features:
             index, value = feature.split(":")
-            int(index), float(value)
+            int(index)  # raises ValueError, as float() does
+            float(value)
         numbers = [float(part) for part in label.split(":")]
     except ValueError:
-        raise _wrong(line, name, "LIBSVM") from None
+        raise _line_error(line, name, "LIBSVM") from None
     if len(numbers) > 2:
-        raise _wrong(line, name, "LIBSVM")
+        raise _line_error(line, name, "LIBSVM")
     return numbers[0]
 
 
-def _wrong(line: str, name: str, form: str) -> JobError:
+def _line_error(line: str, name: str, form: str) -> JobError:
     return JobError(f"line '{line[:_SHOWN]}' of file '{name}' is not in the format {form}")

@@ -23,8 +23,11 @@ _GPU = re.compile(r"ml\.(g|p)\d")
 def hyperparameter_problem(hyperparameters: Mapping[str, str], version: str) -> str:
     """Return the first problem for which the container refuses hyperparameters; empty if it accepts them."""
     values = RECORD.own_names(hyperparameters)
-    first = RECORD.hyperparameter_problem(hyperparameters, version)
-    return first or next(filter(None, (rule(values) for rule in _COMBINATIONS)), "")
+    problem = RECORD.hyperparameter_problem(hyperparameters, version)
+    if problem:
+        return problem
+    problems = (rule(values) for rule in _COMBINATIONS)
+    return next((combination_problem for combination_problem in problems if combination_problem), "")
 
 
 def job_problem(job: AlgorithmJob, version: str) -> str:
@@ -44,7 +47,8 @@ def record() -> dict[str, Any]:
 
 def _updater_problem(values: Mapping[str, str]) -> str:
     updaters = values["updater"].split(",") if "updater" in values else []
-    tables, growing = RECORD.tables["updaters"], [word for word in updaters if word in RECORD.tables["growing"]]
+    tables = RECORD.tables["updaters"]
+    growing = [word for word in updaters if word in RECORD.tables["growing"]]
     if not updaters:
         return ""
     if values.get("booster") == "gblinear":
@@ -57,9 +61,9 @@ def _updater_problem(values: Mapping[str, str]) -> str:
 
 
 def _objective_problem(values: Mapping[str, str]) -> str:
-    several = values.get("objective") in ("multi:softmax", "multi:softprob")
+    has_classes = values.get("objective") in ("multi:softmax", "multi:softprob")
     needed = "Require input for parameter 'num_class' for multi-classification"
-    return needed if several and "num_class" not in values else ""
+    return needed if has_classes and "num_class" not in values else ""
 
 
 def _eval_metric_problem(values: Mapping[str, str]) -> str:
@@ -92,13 +96,18 @@ _COMBINATIONS: tuple[Callable[[Mapping[str, str]], str], ...] = (
 
 def _pipe_problem(job: AlgorithmJob, version: str) -> str:
     piped = any(config["TrainingInputMode"] == "Pipe" for config in job.channels.values())
-    late = VERSIONS.index(version) > VERSIONS.index(RECORD.tables["last_with_pipe"])
-    return "Pipe mode is no longer supported. Please use Fast File mode (default) instead." if piped and late else ""
+    is_after_pipe = VERSIONS.index(version) > VERSIONS.index(RECORD.tables["last_with_pipe"])
+    return (
+        "Pipe mode is no longer supported. Please use Fast File mode (default) instead."
+        if piped and is_after_pipe
+        else ""
+    )
 
 
 def _gpu_problem(job: AlgorithmJob, version: str) -> str:
     """Return the problem of gpu_hist, for which xgboost requires a GPU, or of Dask; empty if there is none."""
-    method, has_gpu = job.hyperparameters.get("tree_method"), bool(_GPU.match(job.instance_type))
+    method = job.hyperparameters.get("tree_method")
+    has_gpu = bool(_GPU.match(job.instance_type))
     if job.hyperparameters.get("use_dask_gpu_training") != "true":
         return f"gpu_hist: {job.instance_type} has no GPU" if method == "gpu_hist" and not has_gpu else ""
     if method not in RECORD.tables["dask_methods"][version] or not has_gpu:

@@ -71,12 +71,12 @@ def _namespace() -> tuple[str, ...]:
     program, problem = shutil.which("unshare"), "unshare is not on PATH"
     for options in (["--mount"], ["--map-root-user", "--mount"]) if program else ():
         command = (str(program), *options)
-        tried = subprocess.run(
+        result = subprocess.run(
             [*command, "/bin/sh", "-c", _COVER, "/etc/hosts", "true"], capture_output=True, text=True, check=False
         )
-        if tried.returncode == 0:
+        if result.returncode == 0:
             return command
-        problem = tried.stderr.strip()
+        problem = result.stderr.strip()
     raise OSError(
         f"several hosts without MPI connect to each other by name, which takes a mount namespace here: {problem}. Run "
         "localcloud on Linux, as root or where unshare(1) works, or train on one host"

@@ -37,3 +37,15 @@ def control(templates: Callable[[int], dict[str, Template]]) -> Template:
 @pytest.fixture(scope="session")
 def oregon(templates: Callable[[int], dict[str, Template]]) -> Template:
     return templates(4)["traingrid-us-west-2"]
+
+
+@pytest.fixture(scope="module")
+def grid_templates(layer: Path) -> dict[str, Template]:
+    """The templates of a grid with two Regions that only builds the orchestrator's image."""
+    return synthesise(a_grid(2), layer)
+
+
+@pytest.fixture(scope="module")
+def builds(grid_templates: dict[str, Template]) -> Template:
+    """The template of its builds."""
+    return grid_templates["traingrid-builds"]

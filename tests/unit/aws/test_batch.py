@@ -49,7 +49,7 @@ def queue() -> Queue:
 @pytest.fixture
 def batch(aws: None, deployment: Deployment, queue: Queue) -> Batch:
     made = Batch(deployment)
-    made._reading = made._submitting = queue  # the transport, not the client code above it
+    made._client = made._submit_client = queue  # the transport, not the client code above it
     return made
 
 

@@ -16,7 +16,7 @@ def test_a_cluster_is_listed_with_the_commands_that_delete_it(tmp_path: Path, mo
         asked.append((region, kind))
         return ["arn:aws:dsql:us-east-1:123456789012:cluster/abc123"]
 
-    monkeypatch.setattr(retained, "_tagged", tagged)
+    monkeypatch.setattr(retained, "_tagged_arns", tagged)
     (tmp_path / "grid.yaml").write_text(GOOD)
     (found,) = retained._clusters(load_grid(tmp_path / "grid.yaml"))
     assert asked == [("us-east-1", "dsql:cluster")]
@@ -28,7 +28,7 @@ def test_a_cluster_is_listed_with_the_commands_that_delete_it(tmp_path: Path, mo
 
 def test_a_key_that_is_deleted_or_will_be_does_not_remain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     states = {"key/used": {"KeyState": "Enabled"}, "key/scheduled": {"KeyState": "PendingDeletion"}, "key/gone": None}
-    monkeypatch.setattr(retained, "_tagged", lambda *_: list(states))
+    monkeypatch.setattr(retained, "_tagged_arns", lambda *_: list(states))
     monkeypatch.setattr(retained, "_described_key", lambda arn, _: states[arn])
     (tmp_path / "grid.yaml").write_text(GOOD)
     (found,) = retained._keys(load_grid(tmp_path / "grid.yaml"), "us-east-1")

@@ -60,7 +60,8 @@ class Access:
             group = names.kubernetes_group(self.grid, "use")
             create = self._commands.access_entry("create", "ARN-OF-YOUR-ROLE")
             return f"Ask its administrator to run `{create} --kubernetes-groups {group}`."
-        describe, delete = (self._commands.access_entry(action, self.role) for action in ("describe", "delete"))
+        describe = self._commands.access_entry("describe", self.role)
+        delete = self._commands.access_entry("delete", self.role)
         again = f"the role was created again after the entry: run `{delete}`, then that deployment"
         return f"Run `{describe}`. If it finds no entry, run {DEPLOY}. If it finds one, {again}."
 

@@ -147,11 +147,11 @@ class Eks:
         Returns:
             False if the name is taken, or the reply was lost.
         """
-        definition = self._checked(
+        definition = self._storable(
             indexed_job(training_object) if training_object.kind == "job" else mpi_job(training_object), training_object
         )
         try:
-            created = self._jobs.client.create(JOB if training_object.kind == "job" else MPI_JOB, definition)
+            created_object = self._jobs.client.create(JOB if training_object.kind == "job" else MPI_JOB, definition)
         except UnavailableError as error:
             if error.code == UNAUTHORIZED:  # the server did nothing
                 raise
@@ -160,17 +160,17 @@ class Eks:
             if error.code == CONFLICT:
                 return False
             raise
-        self._add_service(created)
+        self._add_service(created_object)
         return True
 
-    def _checked(self, definition: Object, training_object: TrainingObject) -> Object:
+    def _storable(self, definition: Object, training_object: TrainingObject) -> Object:
         """Return an object whose annotations Kubernetes accepts."""
         spec = definition["spec"]
         template = spec["template"] if "template" in spec else spec["mpiReplicaSpecs"]["Launcher"]["template"]
         size = max(_size(part["metadata"]["annotations"]) for part in (definition, template))
         if size > labels.MAX_ANNOTATIONS:
-            most = f"{labels.MAX_ANNOTATIONS:,} bytes that Kubernetes allows for annotations"
-            text = f"The request of {training_object.name} has {size:,} bytes, more than the {most}."
+            limit = f"{labels.MAX_ANNOTATIONS:,} bytes that Kubernetes allows for annotations"
+            text = f"The request of {training_object.name} has {size:,} bytes, more than the {limit}."
             raise LaunchError(INVALID_REQUEST, f"{text} Shorten its hyperparameters, environment and tags.")
         return definition
 
@@ -207,7 +207,8 @@ class Eks:
 
     def _training_object(self, name: str, job: Job, tags: dict[str, str]) -> TrainingObject:
         """Return the object that the cluster should have for a training job; raise LaunchError if none can be made."""
-        identity, settings = names.parse_training_job(self._grid, name), self._jobs.settings
+        identity = names.parse_training_job(self._grid, name)
+        settings = self._jobs.settings
         if identity is None:
             raise ValueError(f"{name} is not the name of a training job of {self._grid}")
         request = self._request(name, job, tags)

@@ -114,8 +114,8 @@ class ClusterJob:
         because Kueue and the controllers delete pods, too; also then, the operator deletes the workers of an MPIJob.
         """
         for pod in self.pods:
-            counted = self.completion_condition and not (self.kind is MPI_JOB and pod.host > 0)
-            if pod.was_interrupted and (pod.disruption or counted):
+            decides_result = self.completion_condition and not (self.kind is MPI_JOB and pod.host > 0)
+            if pod.was_interrupted and (pod.disruption or decides_result):
                 reason = pod.disruption or "it was deleted"
                 return f"The pod {pod.name} of host {pod.host + 1} was ended by the cluster: {reason}"
         return ""
@@ -141,9 +141,9 @@ class ClusterJob:
         starts = [pod.started_at for pod in self.pods if pod.started_at is not None]
         if len(starts) >= self.hosts:
             return max(starts)
-        noted = _noted_seconds(self.annotations.get(labels.STARTED_AT))
-        if noted is not None:
-            return noted
+        noted_seconds = _noted_seconds(self.annotations.get(labels.STARTED_AT))
+        if noted_seconds is not None:
+            return noted_seconds
         # The pods of a training job that has ended may be gone with their nodes.
         return seconds_of(self.status.get("startTime")) if self.completion_condition or self.failure_condition else None
 

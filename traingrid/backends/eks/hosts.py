@@ -43,8 +43,8 @@ def host_index(pod: Mapping[str, Any]) -> int:
     The labels with a pod's index and role can change while it runs; `spec.hostname` cannot
     (https://kubernetes.io/docs/concepts/workloads/pods/#pod-update-and-replacement).
     """
-    numbered = _NUMBERED.fullmatch(pod["spec"].get("hostname") or "")
-    return int(numbered["index"]) + bool(numbered["worker"]) if numbered else 0
+    match = _NUMBERED.fullmatch(pod["spec"].get("hostname") or "")
+    return int(match["index"]) + bool(match["worker"]) if match else 0
 
 
 def host_name(pod: Mapping[str, Any]) -> str:

@@ -78,7 +78,11 @@ class EksInventory:
     def ended(self) -> Iterator[TrainingJob]:
         """See `Inventory.ended`; also objects that were released `KEEP_DAYS` ago."""
         now = time.time()
-        objects = [listed for listed in self._objects() if not labels.is_kept(listed.entry["metadata"], now)]
+        objects = [
+            listed_object
+            for listed_object in self._objects()
+            if not labels.is_kept(listed_object.entry["metadata"], now)
+        ]
         if objects:
             pods = self._pods(objects, _LIVE_PODS)
             yield from (job for job in self._training_jobs(objects, pods) if not job.is_active)
@@ -141,12 +145,15 @@ class EksInventory:
         if labels.FINALIZER not in finalizers:  # an object of another program may have one of our names
             is_ours = is_of_grid(tags_in(cluster_job), self._grid)
             return is_ours and self._jobs.client.delete(cluster_job.kind, cluster_job.name, uid=cluster_job.uid)
-        left = [finalizer for finalizer in finalizers if finalizer != labels.FINALIZER]
-        changed = {"finalizers": left or None, "labels": {labels.RECORDED: labels.today(time.time())}}
+        other_finalizers = [finalizer for finalizer in finalizers if finalizer != labels.FINALIZER]
+        metadata_change = {
+            "finalizers": other_finalizers or None,
+            "labels": {labels.RECORDED: labels.today(time.time())},
+        }
         try:
             version = metadata["resourceVersion"]
             self._jobs.client.patch(
-                cluster_job.kind, cluster_job.name, {"metadata": {"resourceVersion": version, **changed}}
+                cluster_job.kind, cluster_job.name, {"metadata": {"resourceVersion": version, **metadata_change}}
             )
         except ApiError as error:
             if error.code in (CONFLICT, NOT_FOUND):  # it has changed since; the next pass reads it again
@@ -169,7 +176,7 @@ class EksInventory:
                         all_objects.append({"metadata": entry["metadata"]})
                     request = stored_request(entry)
                     if self._is_in(entry, request, submission):
-                        selected.append(_Listed(kind, _small(entry), request.problem))
+                        selected.append(_Listed(kind, _shortened(entry), request.problem))
             except ApiError as error:
                 if error.code != NOT_FOUND:  # the cluster has no MPI operator
                     raise
@@ -186,30 +193,32 @@ class EksInventory:
     def _pods(self, objects: list[_Listed], fields: str) -> PodsByOwner:
         """Return the pods of the namespace that a field selector selects."""
         client = self._jobs.client
-        launchers = client.all(JOB) if any(listed.kind is MPI_JOB for listed in objects) else ()
+        launchers = client.all(JOB) if any(listed_object.kind is MPI_JOB for listed_object in objects) else ()
         return PodsByOwner(launchers, map(_without_spec, client.all(POD, fields=fields)))
 
     def _training_jobs(self, objects: list[_Listed], pods: PodsByOwner) -> Iterator[TrainingJob]:
         """Yield the training jobs of objects, with their pods."""
-        for listed in objects:
-            job = self._training_job(listed, [Pod(pod) for pod in pods.of(listed.entry)])
+        for listed_object in objects:
+            job = self._training_job(listed_object, [Pod(pod) for pod in pods.of(listed_object.entry)])
             if job:
                 yield job
 
     def _training_job(self, listed: _Listed, pods: list[Pod]) -> TrainingJob | None:
+        """Return the training job of an object; None if the name is not one of this grid."""
         arn = self._jobs.client.cluster.arn
         cluster_job = ClusterJob(kind=listed.kind, object=listed.entry, pods=pods, cluster_arn=arn)
         identity = names.parse_training_job(self._grid, cluster_job.name)
         if identity is None:
             return None
-        training_job, created = describe_cluster_job(cluster_job), cluster_job.created_at
+        training_job = describe_cluster_job(cluster_job)
+        created_at = cluster_job.created_at
         return TrainingJob(
             name=cluster_job.name,
             identity=identity,
             region=self._region,
             arn=training_job.arn,
             state=JobState(training_job.state),
-            created_at=created,
+            created_at=created_at,
             ended_at=cluster_job.ended_at,
             backend="eks",
             may_hang=may_hang(cluster_job) or _waits_long(cluster_job) or bool(left_running(cluster_job, time.time())),
@@ -223,7 +232,7 @@ def _waits_long(cluster_job: ClusterJob) -> bool:
     return wait is not None and time.time() - wait.since >= PATIENCE_SECONDS
 
 
-def _small(entry: Object) -> Object:
+def _shortened(entry: Object) -> Object:
     """Return an object with the parts of its specification that its state depends on."""
     spec = entry["spec"]
     fields = {name: spec[name] for name in ("suspend", "completions", "runPolicy") if name in spec}

@@ -103,12 +103,14 @@ class ClusterJobs:
         wait = start_wait(cluster_job)
         if pod := cluster_job.unscheduled or (wait.pod if wait else None):
             waiting = [pod.name]
+        elif pods:
+            waiting = []
         else:  # the launcher's pod is created by a Job, which the operator creates
-            waiting = [launcher_name(name), name] if kind is MPI_JOB and not pods else [name] if not pods else []
-        events = tuple(
-            event for object_name in waiting for event in client.all(EVENT, fields=f"involvedObject.name={object_name}")
-        )
-        return replace(cluster_job, events=events)
+            waiting = [launcher_name(name), name] if kind is MPI_JOB else [name]
+        events: list[Object] = []
+        for object_name in waiting:
+            events += client.all(EVENT, fields=f"involvedObject.name={object_name}")
+        return replace(cluster_job, events=tuple(events))
 
     def stop(self, cluster_job: ClusterJob, reason: str, message: str = "") -> None:
         """Stop a training job: note the reason, and delete its object, which the finalizer keeps.
@@ -126,14 +128,16 @@ class ClusterJobs:
 
         def stop(current: ClusterJob) -> None:
             if not current.annotations.get(labels.STOPPED_FOR) and current.deleted_at is None:
-                noted = {labels.STOPPED_FOR: reason} | ({labels.STOPPED_BECAUSE: message} if message else {})
-                noted |= self._start_of(current)
+                annotations = {labels.STOPPED_FOR: reason}
+                if message:
+                    annotations[labels.STOPPED_BECAUSE] = message
+                annotations |= self._start_of(current)
                 try:
-                    self._annotate(current, noted)
+                    self._annotate(current, annotations)
                 except UnavailableError as error:
                     if reason != "cancel":
                         raise
-                    self.notes.remember(current, noted, error)
+                    self.notes.remember(current, annotations, error)
             self.client.delete(current.kind, current.name, uid=current.uid, propagation="Foreground")
 
         self._change(cluster_job, stop)
@@ -168,7 +172,7 @@ class ClusterJobs:
         if not pods:
             return False
         failure = failure_to_note(cluster_job, pods)
-        noted = self.notes.added_to(cluster_job)
+        noted_job = self.notes.added_to(cluster_job)
 
         def end_pods(current: ClusterJob) -> None:
             if failure and labels.ENDED not in current.annotations:
@@ -176,7 +180,7 @@ class ClusterJobs:
             for pod in pods:
                 self.client.delete(POD, pod.name, uid=pod.uid)
 
-        self._change(noted, end_pods)
+        self._change(noted_job, end_pods)
         return True
 
     def complete_stop(self, cluster_job: ClusterJob) -> bool:
@@ -221,7 +225,7 @@ class ClusterJobs:
             ApiError: The request was refused.
         """
         current: ClusterJob | None = cluster_job
-        for last in (False,) * (_CHANGES - 1) + (True,):
+        for attempt in range(1, _CHANGES + 1):
             if current is None or current.uid != cluster_job.uid:
                 return
             try:
@@ -229,7 +233,7 @@ class ClusterJobs:
             except ApiError as error:
                 if error.code == NOT_FOUND:
                     return
-                if error.code != CONFLICT or last:
+                if error.code != CONFLICT or attempt == _CHANGES:
                     raise
                 current = self.find(cluster_job.name)
             else:

@@ -31,6 +31,6 @@ def left_running(cluster_job: ClusterJob, now: float) -> list[Pod]:
     all_trained = len(cluster_job.pods) >= cluster_job.hosts and all(
         pod.has_trained or pod.has_ended for pod in cluster_job.pods
     )
-    left = [pod for pod in cluster_job.pods_left if pod.left_running and not pod.is_deleting]
-    decided = [pod for pod in left if all_trained or pod.exit_code]
-    return [pod for pod in decided if pod.training and now - pod.training[1] >= PATIENCE_SECONDS]
+    running_pods = [pod for pod in cluster_job.pods_left if pod.left_running and not pod.is_deleting]
+    deciding_pods = [pod for pod in running_pods if all_trained or pod.exit_code]
+    return [pod for pod in deciding_pods if pod.training and now - pod.training[1] >= PATIENCE_SECONDS]

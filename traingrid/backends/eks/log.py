@@ -140,11 +140,16 @@ class PodLogs:
             ApiError: The request was refused, or the cluster did not answer.
         """
         last_time, _, number = position.get(pod, "").partition("#")
-        read_at_last_time, skipped = int(number or 0), 0
-        time, read_at_time = last_time, read_at_last_time
-        for line in self._lines(pod, last_time or (_rfc3339(since) if since else "")):
-            if last_time and (line.time < last_time or (line.time == last_time and skipped < read_at_last_time)):
-                skipped += line.time == last_time
+        unskipped_at_last_time = int(number or 0)  # lines of last_time that were read already
+        time, read_at_time = last_time, unskipped_at_last_time
+        start = last_time
+        if not start and since:
+            start = _rfc3339(since)
+        for line in self._lines(pod, start):
+            if last_time and line.time < last_time:
+                continue
+            if last_time and line.time == last_time and unskipped_at_last_time:
+                unskipped_at_last_time -= 1
                 continue
             read_at_time = read_at_time + 1 if line.time == time else 1
             time = line.time

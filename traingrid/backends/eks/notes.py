@@ -65,17 +65,17 @@ class Notes:
                     self.remember(cluster_job, notes, error)
                 current = self._client().find(cluster_job.kind, cluster_job.name) if error.code == CONFLICT else None
                 if current is None or current["metadata"]["uid"] != cluster_job.uid:
-                    return _annotated(cluster_job, notes)
+                    return _with_annotations(cluster_job, notes)
                 cluster_job = replace(cluster_job, object=current)  # with the pods as they were; they may be gone now
-        return _annotated(cluster_job, self._notes_of(cluster_job))
+        return _with_annotations(cluster_job, self._notes_of(cluster_job))
 
     def _notes_of(self, cluster_job: ClusterJob) -> dict[str, str]:
         """Return the notes that an object lacks, decided by its present state; none of one that is not of the grid."""
         if labels.ENDED in cluster_job.annotations or not is_of_grid(tags_in(cluster_job), self._grid):
             return {}
-        notes = _missing(cluster_job, self._unwritten.get(cluster_job.uid, {}) | self._new_notes(cluster_job))
-        end = end_to_note(_annotated(cluster_job, notes))
-        return notes | ({labels.ENDED: end} if end else {})
+        notes = _missing_notes(cluster_job, self._unwritten.get(cluster_job.uid, {}) | self._new_notes(cluster_job))
+        end = end_to_note(_with_annotations(cluster_job, notes))
+        return {**notes, labels.ENDED: end} if end else notes
 
     def _write(self, cluster_job: ClusterJob, notes: dict[str, str]) -> ClusterJob:
         """Add notes to an object; an end only to the state of which it was decided.
@@ -140,19 +140,19 @@ class Notes:
             return ""
         start = seconds_of((cluster_job.object.get("status") or {}).get("startTime")) or cluster_job.created_at
         main = launcher_name(cluster_job.name) if cluster_job.kind is MPI_JOB else f"{cluster_job.name}-"
-        left = [pod.name for pod in cluster_job.pods]
+        remaining_pods = [pod.name for pod in cluster_job.pods]
         for pod, killed_at in self._kills():
-            if pod.startswith(main) and pod not in left and killed_at > start:
+            if pod.startswith(main) and pod not in remaining_pods and killed_at > start:
                 return f"The pod {pod} was ended by the cluster while it trained"
         return ""
 
 
-def _missing(cluster_job: ClusterJob, notes: dict[str, str]) -> dict[str, str]:
+def _missing_notes(cluster_job: ClusterJob, notes: dict[str, str]) -> dict[str, str]:
     """Return the notes that an object does not have; notes of other processes stay."""
     return {name: text for name, text in notes.items() if name not in cluster_job.annotations}
 
 
-def _annotated(cluster_job: ClusterJob, notes: dict[str, str]) -> ClusterJob:
+def _with_annotations(cluster_job: ClusterJob, notes: dict[str, str]) -> ClusterJob:
     metadata = cluster_job.object["metadata"]
-    annotations = {**_missing(cluster_job, notes), **cluster_job.annotations}
+    annotations = {**_missing_notes(cluster_job, notes), **cluster_job.annotations}
     return replace(cluster_job, object={**cluster_job.object, "metadata": {**metadata, "annotations": annotations}})

@@ -90,8 +90,8 @@ class OrphanedPods:
         objects = [entry for kind in (JOB, MPI_JOB) if (entry := client.find(kind, job.name))]
         pods = (client.find(POD, name) for name in job.orphaned_pods)
         orphans = (pod for pod in pods if pod and pod["spec"].get("subdomain") == job.name)
-        left = (Pod(pod) for pod in orphans if not any(may_be_of(pod, entry) for entry in objects))
-        return [pod for pod in left if not pod.has_ended]
+        orphaned_pods = (Pod(pod) for pod in orphans if not any(may_be_of(pod, entry) for entry in objects))
+        return [pod for pod in orphaned_pods if not pod.has_ended]
 
 
 def _state_of(live: list[Pod]) -> JobState:
@@ -100,7 +100,8 @@ def _state_of(live: list[Pod]) -> JobState:
 
 def _is_made_for(pod: Pod, name: str) -> bool:
     """Return True if a pod has the containers of a training job with this name."""
-    prepare, train = _container(pod, "initContainers", PREPARE), _container(pod, "containers", TRAIN)
+    prepare = _container(pod, "initContainers", PREPARE)
+    train = _container(pod, "containers", TRAIN)
     variables = {variable["name"]: variable.get("value") for variable in train.get("env") or ()}
     return _PROGRAM in (prepare.get("command") or ()) and variables.get(_NAME_VARIABLE) == name
 

@@ -40,7 +40,7 @@ def pods_of(client: Client, kind: Kind, owner: Object) -> list[Object]:
     """
     pods = [pod for pod in client.all(POD, labels=selector_of(kind, owner)) if _is_of(pod, owner)]
     if kind is MPI_JOB:
-        pods += _relabelled(client, owner, {pod["metadata"]["name"] for pod in pods})
+        pods += _pods_without_label(client, owner, {pod["metadata"]["name"] for pod in pods})
     return pods
 
 
@@ -55,7 +55,8 @@ class PodsByOwner:
         owners = {job["metadata"]["uid"]: _controller(job).get("uid", "") for job in jobs}
         self._pods: dict[str, list[Object]] = defaultdict(list)
         for pod in pods:
-            controller, name = _controller(pod), pod["spec"].get("subdomain", "")
+            controller = _controller(pod)
+            name = pod["spec"].get("subdomain", "")
             is_of_launcher = name and controller.get("name") == launcher_name(name)
             uid = controller.get("uid", "")
             self._pods[owners.get(uid) or ("" if is_of_launcher else uid) or name].append(pod)
@@ -79,8 +80,8 @@ class PodsByOwner:
         for owner in objects:
             owners[owner["metadata"]["name"]].append(owner)
         for name, pods in self._pods.items():
-            left = [pod for pod in pods if not any(may_be_of(pod, owner) for owner in owners[name])]
-            released = [pod for pod in left if pod["spec"].get("subdomain") == name]
+            orphans = [pod for pod in pods if not any(may_be_of(pod, owner) for owner in owners[name])]
+            released = [pod for pod in orphans if pod["spec"].get("subdomain") == name]
             if released:
                 yield name, released
 
@@ -90,11 +91,12 @@ def may_be_of(pod: Object, owner: Object) -> bool:
 
     It is not if it is older: then it is one of an earlier object with this name.
     """
-    created, started = (entry["metadata"].get("creationTimestamp") or "" for entry in (owner, pod))
+    created = owner["metadata"].get("creationTimestamp") or ""
+    started = pod["metadata"].get("creationTimestamp") or ""
     return not started or started >= created
 
 
-def _relabelled(client: Client, owner: Object, names: set[str]) -> Iterator[Object]:
+def _pods_without_label(client: Client, owner: Object, names: set[str]) -> Iterator[Object]:
     """Yield the pods of an MPIJob that do not have the operator's label any more; `names` are the names of others."""
     name, roles = owner["metadata"]["name"], owner["spec"]["mpiReplicaSpecs"]
     if not any(pod.startswith(f"{launcher_name(name)}-") for pod in names):

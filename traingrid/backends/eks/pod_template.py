@@ -91,7 +91,7 @@ def pod_template(training_object: TrainingObject, *, restart_policy: bool = True
     Args:
         restart_policy: False leaves out `restartPolicy`, which MPIJob sets from its replicas.
     """
-    job, mounts = training_object.job, list(_claimed(training_object))
+    job, mounts = training_object.job, list(_claims_and_mounts(training_object))
     claims = {claim: f"data-{number}" for number, claim in enumerate(sorted({claim for claim, _ in mounts}))}
     volumes = [
         {"name": "opt-ml", "emptyDir": {"sizeLimit": f"{job.volume_gb}Gi"}},
@@ -122,13 +122,11 @@ def pod_template(training_object: TrainingObject, *, restart_policy: bool = True
         spec["nodeSelector"] = dict(training_object.cluster.node_selector)
     if restart_policy:
         spec["restartPolicy"] = "Never"
-    annotations = {labels.REQUEST: json.dumps(training_object.request, separators=(",", ":"))} | _NOT_DISRUPTED
-    annotations |= _NOT_INJECTED
-    pod_labels = (
-        object_labels(training_object)
-        | ({labels.QUEUE: training_object.queue} if training_object.queue else {})
-        | _NOT_INJECTED_LABELS
-    )
+    request = json.dumps(training_object.request, separators=(",", ":"))
+    annotations = {labels.REQUEST: request, **_NOT_DISRUPTED, **_NOT_INJECTED}
+    pod_labels = {**object_labels(training_object), **_NOT_INJECTED_LABELS}
+    if training_object.queue:
+        pod_labels[labels.QUEUE] = training_object.queue
     return {"metadata": {"labels": pod_labels, "annotations": annotations}, "spec": spec}
 
 
@@ -147,8 +145,10 @@ def queue_labels(training_object: TrainingObject) -> dict[str, str]:
     """Return the labels by which Kueue queues a training job's object; none without a queue."""
     if not training_object.queue:
         return {}
-    priority = training_object.cluster.queue_priority
-    return {labels.QUEUE: training_object.queue} | ({labels.QUEUE_PRIORITY: priority} if priority else {})
+    queue_labels = {labels.QUEUE: training_object.queue}
+    if training_object.cluster.queue_priority:
+        queue_labels[labels.QUEUE_PRIORITY] = training_object.cluster.queue_priority
+    return queue_labels
 
 
 def object_metadata(training_object: TrainingObject) -> dict[str, Any]:
@@ -236,7 +236,7 @@ def _variables(environment: Mapping[str, str]) -> list[dict[str, str]]:
     return [{"name": name, "value": value.replace("$", "$$")} for name, value in sorted(environment.items())]
 
 
-def _claimed(training_object: TrainingObject) -> Iterator[tuple[str, dict[str, Any]]]:
+def _claims_and_mounts(training_object: TrainingObject) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the claim and the mount of each channel that is not downloaded.
 
     A path of FSx for Lustre begins with the file system's mount name, which is the root of its volume
@@ -244,19 +244,22 @@ def _claimed(training_object: TrainingObject) -> Iterator[tuple[str, dict[str, A
     """
     for channel in training_object.request["InputDataConfig"]:
         source = channel["DataSource"]
-        mounted = source.get("FileSystemDataSource")
-        if mounted:
-            claim = training_object.cluster.file_system_volumes[mounted["FileSystemId"]]
-            path = mounted["DirectoryPath"].strip("/")
-            path = path.partition("/")[2] if mounted["FileSystemType"] == "FSxLustre" else path
+        file_system = source.get("FileSystemDataSource")
+        if file_system:
+            claim = training_object.cluster.file_system_volumes[file_system["FileSystemId"]]
+            path = file_system["DirectoryPath"].strip("/")
+            path = path.partition("/")[2] if file_system["FileSystemType"] == "FSxLustre" else path
         elif channel["InputMode"] == "FastFile":
             bucket, _, path = source["S3DataSource"]["S3Uri"].removeprefix("s3://").partition("/")
-            claim, path = training_object.cluster.s3_volumes[bucket], path.strip("/")
+            claim = training_object.cluster.s3_volumes[bucket]
+            path = path.strip("/")
         else:
             continue
         folder = f"{ROOT}/input/data/{channel['ChannelName']}"
         mount: dict[str, Any] = {"mountPath": folder, "readOnly": True}
-        yield claim, mount | ({"subPath": path} if path else {})
+        if path:
+            mount["subPath"] = path
+        yield claim, mount
 
 
 def _node_affinity(instance_type: str, *, spot: bool, auto_mode: bool) -> dict[str, Any]:
@@ -269,7 +272,9 @@ def _node_affinity(instance_type: str, *, spot: bool, auto_mode: bool) -> dict[s
     https://github.com/komodorio/helm-charts/pull/640).
     """
     of_type = {"key": INSTANCE_TYPE, "operator": "In", "values": [instance_type.removeprefix("ml."), instance_type]}
-    labels_of_spot = {_KARPENTER: "spot"} | ({} if auto_mode else {_MANAGED: "SPOT"})
+    labels_of_spot = {_KARPENTER: "spot"}
+    if not auto_mode:
+        labels_of_spot[_MANAGED] = "SPOT"
     operator = "In" if spot else "NotIn"
     ways = [{"key": key, "operator": operator, "values": [value]} for key, value in labels_of_spot.items()]
     # Terms are alternatives. NotIn also matches nodes without the label.

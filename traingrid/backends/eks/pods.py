@@ -124,7 +124,8 @@ class Pod:
     @property
     def deadline(self) -> float | None:
         """The time at which its node begins to end it, in seconds since 1970; None if it has not started."""
-        start, seconds = self.started_at, self.raw["spec"].get("activeDeadlineSeconds")
+        start = self.started_at
+        seconds = self.raw["spec"].get("activeDeadlineSeconds")
         return start + float(seconds) if start is not None and seconds else None
 
     @property
@@ -151,15 +152,17 @@ class Pod:
 
         Zero if the cluster ended it at an unknown time: the programs on other hosts fail because they have lost it.
         """
-        failed = (state for state in map(self._terminated_state, (PREPARE, TRAIN, RESULTS)) if state.get("exitCode"))
-        ends = [end for state in failed if (end := seconds_of(state.get("finishedAt"))) is not None]
+        failed_states = (
+            state for state in map(self._terminated_state, (PREPARE, TRAIN, RESULTS)) if state.get("exitCode")
+        )
+        ends = [end for state in failed_states if (end := seconds_of(state.get("finishedAt"))) is not None]
         return min(ends, default=0.0 if self.disruption else float("inf"))
 
     @property
     def training(self) -> tuple[float, float] | None:
         """The start and end of the training, in seconds since 1970; None before its end."""
-        ended = self._terminated_state(TRAIN)
-        start, end = seconds_of(ended.get("startedAt")), seconds_of(ended.get("finishedAt"))
+        end_state = self._terminated_state(TRAIN)
+        start, end = seconds_of(end_state.get("startedAt")), seconds_of(end_state.get("finishedAt"))
         return (start, end) if start is not None and end is not None else None
 
     @property
@@ -188,13 +191,18 @@ class Pod:
 
         Sidecars are left out, because the kubelet ends them.
         """
-        running = (
+        running_containers = (
             container
             for container in self._status.get("containerStatuses") or []
             if "running" in (container.get("state") or {})
         )
         return next(
-            (str(container["name"]) for container in running if self.has_trained and container["name"] != TRAIN), ""
+            (
+                str(container["name"])
+                for container in running_containers
+                if self.has_trained and container["name"] != TRAIN
+            ),
+            "",
         )
 
     @property
@@ -231,8 +239,8 @@ class Pod:
         """True if its preparation had failed, its training ended or it been interrupted before its deadline."""
         prepared = {} if self.is_prepared else self._terminated_state(PREPARE)
         ends = (seconds_of(state.get("finishedAt")) for state in (prepared, self._terminated_state(TRAIN)))
-        first = min((time for time in (*ends, self.interrupted_at) if time is not None), default=None)
-        return first is not None and self.deadline is not None and first < self.deadline
+        first_end = min((time for time in (*ends, self.interrupted_at) if time is not None), default=None)
+        return first_end is not None and self.deadline is not None and first_end < self.deadline
 
     @property
     def exceeded_storage(self) -> str:
@@ -242,7 +250,8 @@ class Pod:
         resource (localStorageEviction and synchronize in pkg/kubelet/eviction/eviction_manager.go of Kubernetes). A pod
         that such a node refuses has the reason without the condition, too (Admit there), so the message decides.
         """
-        is_disrupted, message = self._is("DisruptionTarget"), str(self._status.get("message") or "").strip()
+        is_disrupted = self._is("DisruptionTarget")
+        message = str(self._status.get("message") or "").strip()
         is_own = self._status.get("reason") == "Evicted" and not is_disrupted and _EXCEEDED.search(message)
         return message if is_own else ""
 
@@ -255,8 +264,10 @@ class Pod:
         condition = self._condition("DisruptionTarget")
         if condition.get("status") == "True":
             return f"{condition.get('reason', '')}: {condition.get('message', '')}".strip(": ")
-        lost = (state for state in map(self._terminated_state, (PREPARE, TRAIN)) if state.get("reason") == _UNKNOWN_END)
-        source = next(lost, {}) if self._status.get("reason") in (None, "", _DEADLINE) else self._status
+        lost_states = (
+            state for state in map(self._terminated_state, (PREPARE, TRAIN)) if state.get("reason") == _UNKNOWN_END
+        )
+        source = next(lost_states, {}) if self._status.get("reason") in (None, "", _DEADLINE) else self._status
         return f"{source.get('reason') or ''}: {source.get('message') or ''}".strip(": ")
 
     @property
@@ -270,7 +281,8 @@ class Pod:
 
         The deletionTimestamp of a pod is the end of its grace period, unless `has_late_deletion` is true.
         """
-        condition, metadata = self._condition("DisruptionTarget"), self.raw["metadata"]
+        condition = self._condition("DisruptionTarget")
+        metadata = self.raw["metadata"]
         disrupted = seconds_of(condition.get("lastTransitionTime")) if condition.get("status") == "True" else None
         deleted = seconds_of(metadata.get("deletionTimestamp"))
         if deleted is not None:
@@ -293,21 +305,26 @@ class Pod:
 
         Without a better sign, an exit code of a signal shows it: a namespace that is being deleted has no new events.
         """
-        interrupted, ended = self.interrupted_at, seconds_of(self._terminated_state(TRAIN).get("finishedAt"))
+        interrupted = self.interrupted_at
+        ended_at = seconds_of(self._terminated_state(TRAIN).get("finishedAt"))
         if interrupted is None:
             return False
         was_killed = self.exit_code in _BY_SIGNAL and self.exit_reason != OUT_OF_MEMORY
-        is_later = ended is None or ended >= interrupted  # times are whole seconds
+        is_later = ended_at is None or ended_at >= interrupted  # times are whole seconds
         return is_later or (self.has_late_deletion and was_killed)
 
     @property
     def preparation_failure(self) -> str:
         """The message of `prepare` if it failed, in SageMaker's words; empty otherwise."""
-        ended = self._terminated_state(PREPARE)
-        if not ended.get("exitCode"):
+        end_state = self._terminated_state(PREPARE)
+        if not end_state.get("exitCode"):
             return ""
-        lines = str(ended.get("message") or "").strip().splitlines()
-        return lines[-1] if lines else f"It ended with exit code {ended['exitCode']} ({ended.get('reason', 'Error')})"
+        lines = str(end_state.get("message") or "").strip().splitlines()
+        return (
+            lines[-1]
+            if lines
+            else f"It ended with exit code {end_state['exitCode']} ({end_state.get('reason', 'Error')})"
+        )
 
     @property
     def exit_code(self) -> int | None:
@@ -331,17 +348,19 @@ class Pod:
 
         Without a message: only an error if the container failed, empty otherwise.
         """
-        ended = self._terminated_state(RESULTS)
-        message = str(ended.get("message") or "")
+        end_state = self._terminated_state(RESULTS)
+        message = str(end_state.get("message") or "")
         try:
             fields = json_object(message)
         except JsonError:
-            if not ended.get("exitCode"):
+            if not end_state.get("exitCode"):
                 return Results()
             lines = message.strip().splitlines()
-            error = f"it ended with exit code {ended['exitCode']} ({ended.get('reason', 'Error')})"
+            error = f"it ended with exit code {end_state['exitCode']} ({end_state.get('reason', 'Error')})"
             return Results(error=f"{error}: {lines[-1]}" if lines else error)
-        artifact, failure, error = (str(fields.get(name) or "") for name in ("artifact", "failure", "error"))
+        artifact = str(fields.get("artifact") or "")
+        failure = str(fields.get("failure") or "")
+        error = str(fields.get("error") or "")
         return Results(artifact=artifact, failure=failure, error=error)
 
     @property
@@ -368,10 +387,10 @@ class Pod:
 
         The exit code of SIGKILL alone is no evidence: others send this signal, too.
         """
-        ended = self._terminated_state(container)
-        if ended.get("reason") != OUT_OF_MEMORY:
+        end_state = self._terminated_state(container)
+        if end_state.get("reason") != OUT_OF_MEMORY:
             return ""
-        return f"Out of memory on host {self.host + 1} ({OUT_OF_MEMORY}), exit code: {ended.get('exitCode')}"
+        return f"Out of memory on host {self.host + 1} ({OUT_OF_MEMORY}), exit code: {end_state.get('exitCode')}"
 
     def runs(self, container: str) -> bool:
         """Return True if a container runs."""
@@ -390,8 +409,8 @@ class Pod:
     def _terminated_state(self, container: str) -> Mapping[str, Any]:
         """Return how a container ended; of a pod that has ended, also of a container that was to be restarted."""
         state = self._state(container).get("terminated")
-        last = (self._container(container).get("lastState") or {}).get("terminated") if self.has_ended else None
-        return state or last or {}
+        last_state = (self._container(container).get("lastState") or {}).get("terminated") if self.has_ended else None
+        return state or last_state or {}
 
     def _is(self, condition: str) -> bool:
         return self._condition(condition).get("status") == "True"

@@ -82,7 +82,7 @@ def resources(job: Job, *, queued: bool = False) -> dict[str, dict[str, str]]:
     if uses_efa(job):
         limits[EFA] = str(_EFA_INTERFACES[job.instance_type])
     # A device is a limit, which is the request too (https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/).
-    return {"requests": requests} | ({"limits": limits} if limits else {})
+    return {"requests": requests, "limits": limits} if limits else {"requests": requests}
 
 
 def uses_efa(job: Job) -> bool:

@@ -41,9 +41,8 @@ def phase_of(cluster_job: ClusterJob, now: float) -> tuple[str, str]:
     if waiting := cluster_job.unscheduled:
         return "Pending", wait_reason(cluster_job, waiting)
     if wait := start_wait(cluster_job):
-        return "Starting" if wait.has_failed else _phase(pods, cluster_job.hosts), wait.sentence(
-            cluster_job.namespace, now
-        )
+        phase = "Starting" if wait.has_failed else _phase(pods, cluster_job.hosts)
+        return phase, wait.sentence(cluster_job.namespace, now)
     return _phase(pods, cluster_job.hosts), _left_running_reason(cluster_job)
 
 

@@ -92,11 +92,14 @@ def start_wait(cluster_job: ClusterJob) -> StartWait | None:
 
 
 def _wait_of(pod: Pod, cluster_job: ClusterJob) -> StartWait | None:
+    """Return why a pod with a node does not train yet; None if it downloads, trains, or is deleted."""
     if not pod.is_scheduled or pod.is_deleting or pod.is_training:
         return None
-    failed = next((container for container in pod.containers if _reason(container) not in FIRST_REASONS), None)
-    if failed is not None:
-        return _failed(pod, failed)
+    failed_container = next(
+        (container for container in pod.containers if _reason(container) not in FIRST_REASONS), None
+    )
+    if failed_container is not None:
+        return _failed(pod, failed_container)
     event = _last_event(cluster_job, pod)
     cause = f": {event['reason']}: {str(event.get('message') or '').rstrip('.')}" if event else ""
     has_failed = event.get("type") == _WARNING
@@ -106,7 +109,7 @@ def _wait_of(pod: Pod, cluster_job: ClusterJob) -> StartWait | None:
     waiting = next((container for container in pod.containers if "waiting" in (container.get("state") or {})), None)
     if waiting is None or pod.runs(PREPARE):
         return None
-    text = f"The container {waiting['name']} waits ({_reason(waiting) or 'no reason'}){_others(pod)}{cause}"
+    text = f"The container {waiting['name']} waits ({_reason(waiting) or 'no reason'}){_running_sidecars(pod)}{cause}"
     return StartWait(pod=pod, text=text, since=pod.waits_since, has_failed=has_failed)
 
 
@@ -120,7 +123,7 @@ def _failed(pod: Pod, container: Mapping[str, Any]) -> StartWait:
     return StartWait(pod=pod, text=text, since=pod.waits_since, has_failed=True)
 
 
-def _others(pod: Pod) -> str:
+def _running_sidecars(pod: Pod) -> str:
     """Return the containers of other programs that run, because a pod starts its containers in order."""
     names = [str(container["name"]) for container in pod.containers if "running" in (container.get("state") or {})]
     foreign = [name for name in names if name not in (PREPARE, RESULTS, TRAIN)]
@@ -129,9 +132,9 @@ def _others(pod: Pod) -> str:
 
 def _last_event(cluster_job: ClusterJob, pod: Pod) -> Mapping[str, Any]:
     """Return the last event about a pod since it waits; a name may also be that of an earlier pod."""
-    own = [event for event in cluster_job.events if (event.get("involvedObject") or {}).get("uid") == pod.uid]
-    late = [event for event in own if time_of(event) >= pod.waits_since]
-    return max(late, key=lambda event: (time_of(event), event.get("type") == _WARNING), default={})
+    events_of_pod = [event for event in cluster_job.events if (event.get("involvedObject") or {}).get("uid") == pod.uid]
+    events_of_wait = [event for event in events_of_pod if time_of(event) >= pod.waits_since]
+    return max(events_of_wait, key=lambda event: (time_of(event), event.get("type") == _WARNING), default={})
 
 
 def _reason(container: Mapping[str, Any]) -> str:

@@ -49,13 +49,13 @@ def describe_cluster_job(cluster_job: ClusterJob, now: float | None = None) -> T
         now: The present time, in seconds since 1970; None for this machine's time.
     """
     now = time.time() if now is None else now
-    decided, late = _state_of(cluster_job, now), overdue_reason(cluster_job, now)
+    job_state, overdue = _state_of(cluster_job, now), overdue_reason(cluster_job, now)
     return TrainingJobDescription(
-        state=decided.state,
-        phase=decided.phase,
-        reason=late if late and decided.state == JobState.IN_PROGRESS else decided.reason,
-        failure=decided.failure,
-        artifact=decided.artifact,
+        state=job_state.state,
+        phase=job_state.phase,
+        reason=overdue if overdue and job_state.state == JobState.IN_PROGRESS else job_state.reason,
+        failure=job_state.failure,
+        artifact=job_state.artifact,
         arn=f"{cluster_job.cluster_arn}/{cluster_job.namespace}/{cluster_job.kind.plural}/{cluster_job.name}/{cluster_job.uid}",
         created_at=cluster_job.created_at,
         started_at=cluster_job.started_at,
@@ -68,9 +68,12 @@ def describe_cluster_job(cluster_job: ClusterJob, now: float | None = None) -> T
 def end_of_worker(cluster_job: ClusterJob, failed: Sequence[Pod]) -> TrainingJobDescription | None:
     """Return the end of an MPIJob of which these workers have failed; None if they do not show the reason."""
     for pod in sorted(failed, key=lambda pod: (pod.failed_at, pod.host)):
-        if decided := _failed_pod(cluster_job, pod):
+        if failed_state := _failed_pod(cluster_job, pod):
             return TrainingJobDescription(
-                state=decided.state, phase=decided.phase, reason=decided.reason, failure=decided.failure
+                state=failed_state.state,
+                phase=failed_state.phase,
+                reason=failed_state.reason,
+                failure=failed_state.failure,
             )
     return None
 
@@ -82,8 +85,8 @@ def end_to_note(cluster_job: ClusterJob) -> str:
     deleted, the Job controller may also count one that ended on SIGTERM as succeeded, or release one that ended before
     the deletion without counting it. So a later reader could come to another end.
     """
-    decided = _state_of(cluster_job, time.time())
-    return json.dumps(asdict(decided)) if decided.state in FINAL_STATES else ""
+    job_state = _state_of(cluster_job, time.time())
+    return json.dumps(asdict(job_state)) if job_state.state in FINAL_STATES else ""
 
 
 def failure_to_note(cluster_job: ClusterJob, pods: Sequence[Pod]) -> str:
@@ -91,9 +94,9 @@ def failure_to_note(cluster_job: ClusterJob, pods: Sequence[Pod]) -> str:
 
     The pods will be gone when their end is read.
     """
-    failed = sorted((pod for pod in pods if pod.exit_code), key=lambda pod: (pod.failed_at, pod.host))
-    decided = _failed_pod(cluster_job, failed[0]) if failed else None
-    return json.dumps(asdict(decided)) if decided else ""
+    failed_pods = sorted((pod for pod in pods if pod.exit_code), key=lambda pod: (pod.failed_at, pod.host))
+    failed_state = _failed_pod(cluster_job, failed_pods[0]) if failed_pods else None
+    return json.dumps(asdict(failed_state)) if failed_state else ""
 
 
 def has_trained_in_time(cluster_job: ClusterJob) -> bool:
@@ -128,9 +131,9 @@ def _noted_end(cluster_job: ClusterJob) -> _State | None:
     if cluster_job.pods_left or not cluster_job.is_over:
         return None
     try:
-        noted = json_object(cluster_job.annotations.get(labels.ENDED, ""))
-        state = JobState(noted.pop("state"))
-        end = _State(state=state, **{name: str(text) for name, text in noted.items()})
+        note = json_object(cluster_job.annotations.get(labels.ENDED, ""))
+        state = JobState(note.pop("state"))
+        end = _State(state=state, **{name: str(text) for name, text in note.items()})
     except (ValueError, KeyError, TypeError):
         return None
     is_end = state in FINAL_STATES and end.failure in ("", *FAILURES)
@@ -155,6 +158,7 @@ def _has_failed_by_itself(cluster_job: ClusterJob) -> bool:
 
 
 def _decide_state(cluster_job: ClusterJob, now: float) -> _State:
+    """Return the state by the conditions of the object; it ends only when its pods are gone."""
     if cluster_job.completion_condition:
         if cluster_job.pods_left:
             return _State(state=JobState.IN_PROGRESS, phase="Uploading")
@@ -164,11 +168,8 @@ def _decide_state(cluster_job: ClusterJob, now: float) -> _State:
             return _State(state=JobState.STOPPING, phase="Stopping")
         return _end_by_pods(cluster_job) or _stop_state(cluster_job)
     if cluster_job.failure_condition:
-        return (
-            _State(state=JobState.IN_PROGRESS, phase="Uploading")
-            if cluster_job.pods_left
-            else _failure_state(cluster_job)
-        )
+        is_uploading = bool(cluster_job.pods_left)
+        return _State(state=JobState.IN_PROGRESS, phase="Uploading") if is_uploading else _failure_state(cluster_job)
     phase, reason = phase_of(cluster_job, now)
     return _State(state=JobState.IN_PROGRESS, phase=phase, reason=reason)
 
@@ -188,7 +189,7 @@ def _completion_state(cluster_job: ClusterJob) -> _State:
     return _State(state=JobState.COMPLETED, phase="Completed", artifact=artifact)
 
 
-def _overtime(cluster_job: ClusterJob) -> _State:
+def _overtime_state(cluster_job: ClusterJob) -> _State:
     """Return the end of a training job that exceeded its `max_runtime`, with the model that its program had written.
 
     SageMaker keeps it, too: "Algorithms can use this 120-second window to save the model artifacts, so the results of
@@ -213,35 +214,35 @@ def _end_by_pods(cluster_job: ClusterJob) -> _State | None:
 
     The Job controller releases the pods of a Job that is being deleted, and does not count how they end any more.
     """
-    stopped_for, deleted_at = cluster_job.annotations.get(labels.STOPPED_FOR), cluster_job.deleted_at or 0.0
+    stopped_for = cluster_job.annotations.get(labels.STOPPED_FOR)
+    deleted_at = cluster_job.deleted_at or 0.0
 
     def is_own(pod: Pod) -> bool:
         end = pod.training[1] if pod.training else pod.ended_at
         return not pod.was_interrupted and end is not None and (end < deleted_at or not stopped_for)
 
-    own = [pod for pod in cluster_job.pods if is_own(pod)]
-    failed = [pod for pod in own if pod.has_failed and not pod.uploaded_late]
-    for pod in sorted(failed, key=lambda pod: (pod.failed_at, pod.host)):
-        if decided := _failed_pod(cluster_job, pod):
-            return decided
-    return _completion_state(cluster_job) if len(own) >= cluster_job.hosts and not failed else None
+    own_pods = [pod for pod in cluster_job.pods if is_own(pod)]
+    failed_pods = [pod for pod in own_pods if pod.has_failed and not pod.uploaded_late]
+    for pod in sorted(failed_pods, key=lambda pod: (pod.failed_at, pod.host)):
+        if failed_state := _failed_pod(cluster_job, pod):
+            return failed_state
+    return _completion_state(cluster_job) if len(own_pods) >= cluster_job.hosts and not failed_pods else None
 
 
 def _stop_state(cluster_job: ClusterJob) -> _State:
+    """Return the end of a deleted training job by the reason that is noted at its object."""
     stopped_for = cluster_job.annotations.get(labels.STOPPED_FOR, "")
     message = cluster_job.annotations.get(labels.STOPPED_BECAUSE, "")
     if stopped_for == "capacity":
         reason = "It was stopped after its capacity_wait." + (f" Until then: {message}" if message else "")
         return _State(state=JobState.STOPPED, phase=CAPACITY_WAIT_EXCEEDED, reason=reason)
     if stopped_for == MAX_RUNTIME.name:
-        return _overtime(cluster_job)
+        return _overtime_state(cluster_job)
     if noted_failure := _noted_failure(cluster_job):
         return _failure(message, noted_failure)
-    reason = (
-        ""
-        if stopped_for
-        else f"The {cluster_job.kind.kind} {cluster_job.name} was deleted in the cluster, but not by traingrid."
-    )
+    reason = ""
+    if not stopped_for:
+        reason = f"The {cluster_job.kind.kind} {cluster_job.name} was deleted in the cluster, but not by traingrid."
     return _State(state=JobState.STOPPED, phase="Stopped", reason=reason)
 
 
@@ -267,11 +268,11 @@ def _failure_state(cluster_job: ClusterJob) -> _State:
         return (pod.has_failed or bool(pod.results.error)) and not was_deleted_for_it
 
     for pod in sorted(filter(is_failed, cluster_job.pods), key=lambda pod: (pod.is_deleting, pod.failed_at, pod.host)):
-        if decided := _failed_pod(cluster_job, pod):
-            return decided
+        if failed_state := _failed_pod(cluster_job, pod):
+            return failed_state
     condition = cluster_job.failure_condition
     if is_late or condition.get("reason") == "DeadlineExceeded":
-        return _overtime(cluster_job)
+        return _overtime_state(cluster_job)
     message = str(condition.get("message") or condition.get("reason") or "")
     if condition.get("reason") == _ENDED_BY_POLICY:
         return _failure(f"The cluster ended a pod: {message}", LOST_NODE.name)
@@ -297,7 +298,7 @@ def _failed_pod(cluster_job: ClusterJob, pod: Pod) -> _State | None:
     """Return the end of a training job whose first failed pod this is; None if the pod does not show the reason."""
     host = f"host {pod.host + 1}"
     if pod.exceeded_runtime:
-        return _overtime(cluster_job)
+        return _overtime_state(cluster_job)
     if pod.exceeded_storage:
         return _failure(_disk_full(cluster_job, pod))
     if pod.disruption and not pod.uploaded_late:
@@ -309,8 +310,8 @@ def _failed_pod(cluster_job: ClusterJob, pod: Pod) -> _State | None:
         return _step_failed(f"The preparation of {host} failed", pod.preparation_failure, pod.out_of_memory(PREPARE))
     if pod.exit_code:
         # Without a condition, `kubectl delete pod` or the deletion of its namespace has ended it.
-        lost = f"The pod {pod.name} of {host} was deleted while it trained." if pod.was_interrupted else ""
-        return _failure(lost, LOST_NODE.name) if lost else _exit(pod)
+        deletion_text = f"The pod {pod.name} of {host} was deleted while it trained." if pod.was_interrupted else ""
+        return _failure(deletion_text, LOST_NODE.name) if deletion_text else _exit(pod)
     return _upload_failed(pod) if pod.results.error else None
 
 

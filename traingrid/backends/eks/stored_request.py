@@ -39,8 +39,11 @@ def stored_request(entry: Mapping[str, Any]) -> StoredRequest:
     The operator's API does not check the pod template of an MPIJob, so any part of it may have another type.
     """
     spec = _mapping(entry.get("spec"))
-    template = _mapping(_mapping(_mapping(spec.get("mpiReplicaSpecs")).get("Launcher", spec)).get("template"))
-    text = _mapping(_mapping(template.get("metadata")).get("annotations")).get(labels.REQUEST)
+    replicas = _mapping(spec.get("mpiReplicaSpecs"))
+    owner_of_template = _mapping(replicas.get("Launcher", spec))
+    template = _mapping(owner_of_template.get("template"))
+    metadata = _mapping(template.get("metadata"))
+    text = _mapping(metadata.get("annotations")).get(labels.REQUEST)
     if not text:
         return StoredRequest()
     try:

@@ -27,7 +27,8 @@ class ChangeWatch:
         self._client, self._name = client, str(entry["metadata"]["name"])
         self._changed, self._closed = threading.Event(), threading.Event()
         self._unlisted, self._lock = {kind.plural, POD.plural}, threading.Lock()
-        labels_of_pods, field_of_name = selector_of(kind, entry), f"metadata.name={self._name}"
+        labels_of_pods = selector_of(kind, entry)
+        field_of_name = f"metadata.name={self._name}"
         for watched, selection in ((kind, ("", field_of_name)), (POD, (labels_of_pods, ""))):
             # Daemons, so that a process on SIGTERM does not wait for them.
             threading.Thread(

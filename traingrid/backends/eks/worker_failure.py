@@ -53,8 +53,8 @@ def worker_failure(cluster_job: ClusterJob) -> WorkerFailure | None:
     if any(pod.is_training or pod.has_ended for pod in launcher) and not _failed_without_end(cluster_job):
         return None
     # A pod that is being deleted is replaced by the operator.
-    failed = [pod for pod in cluster_job.pods if pod.host > 0 and pod.has_failed and not pod.is_deleting]
-    if training_job := end_of_worker(cluster_job, failed):
+    failed_pods = [pod for pod in cluster_job.pods if pod.host > 0 and pod.has_failed and not pod.is_deleting]
+    if training_job := end_of_worker(cluster_job, failed_pods):
         failure = failure_of_end(training_job)
         return WorkerFailure(failure=failure.name if failure else LOST_NODE.name, reason=training_job.reason)
     message = str(cluster_job.failure_condition.get("message") or "")

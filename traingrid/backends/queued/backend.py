@@ -125,8 +125,10 @@ class Queued:
         training_job = self.describe(name)
         if training_job is None:
             # Until a new service job is certainly listed, an earlier request may have been accepted without a reply.
-            late = time.monotonic() - self._refused_at.setdefault(name, time.monotonic()) >= VISIBLE_WITHIN
-            raise LaunchError(INVALID_REQUEST if late else SERVICE_ERROR, refusal.what, unresolved=not late) from error
+            is_late = time.monotonic() - self._refused_at.setdefault(name, time.monotonic()) >= VISIBLE_WITHIN
+            raise LaunchError(
+                INVALID_REQUEST if is_late else SERVICE_ERROR, refusal.what, unresolved=not is_late
+            ) from error
         return training_job
 
     @cached_property

@@ -14,6 +14,8 @@ from traingrid.grid.deployment import Deployment
 from traingrid.job.ownership import is_of_grid
 
 _SERVICE_JOB = ":service-job/"
+_STATUSES = {"InProgress": ACTIVE, "Stopping": STARTED}
+"""The statuses of the service jobs whose training jobs may have a state."""
 
 
 class QueuedInventory:
@@ -36,8 +38,9 @@ class QueuedInventory:
         return chain(self._service_jobs(state, submission), self._sagemaker.listed(state, submission, window))
 
     def _service_jobs(self, state: str, submission: str) -> Iterator[TrainingJob]:
+        """Yield the service jobs of a state or a submission as training jobs, and remember their ids."""
         # A waiting job is never Stopping, because it ends at once. For one submission, one list by name has all states.
-        statuses = {"InProgress": ACTIVE, "Stopping": STARTED}.get(state, ()) if not submission else ()
+        statuses = () if submission else _STATUSES.get(state, ())
         for job in self._jobs.summaries(f"{self._grid}-{submission}", statuses):
             identity = names.parse_training_job(self._grid, job["jobName"])
             if not identity or submission not in ("", identity.submission) or state not in ("", state_of(job)):
@@ -58,10 +61,12 @@ class QueuedInventory:
         if job.name not in self._queued:
             return self._sagemaker.details(job)
         queued = self._jobs.described(self._queued[job.name])
-        trained = next(filter(None, map(self._sagemaker.described, training_job_names(queued))), None)
-        if trained and state_of(queued) not in ACTIVE_STATES:
-            return trained
-        return replace(trained or Details(state=state_of(queued)), state=state_of(queued))
+        state = state_of(queued)
+        for training_job in training_job_names(queued):
+            details = self._sagemaker.described(training_job)
+            if details:
+                return replace(details, state=state) if state in ACTIVE_STATES else details
+        return Details(state=state)
 
     def has_our_tag(self, job: TrainingJob) -> bool:
         """See `Inventory.has_our_tag`."""

@@ -39,7 +39,7 @@ class ServiceJobs:
         """Return the id of the service job with a name, or None if Batch knows none (yet or any longer)."""
         if name not in self._ids:
             # The filter ignores case. If two jobs have the name, the first submitted one is used.
-            ids = [job["jobId"] for job in self._listed(filters=_list_by_name(name)) if job["jobName"] == name]
+            ids = [job["jobId"] for job in self._summaries(filters=_list_by_name(name)) if job["jobName"] == name]
             if not ids:
                 return None
             self._ids[name] = str(ids[-1])
@@ -72,7 +72,7 @@ class ServiceJobs:
         lists = [{"jobStatus": status} for status in statuses] or by_name
         ids = set()
         for request in lists:
-            for job in self._listed(**request):
+            for job in self._summaries(**request):
                 if job["jobName"].startswith(prefix) and job["jobId"] not in ids:  # its status may change meanwhile
                     ids.add(job["jobId"])
                     yield job
@@ -81,7 +81,7 @@ class ServiceJobs:
         """Terminate a service job, which stops its training job; no effect on an ended service job."""
         self._batch.terminate_service_job(jobId=job, reason=_ENDED)
 
-    def _listed(self, **request: Any) -> Iterator[dict[str, Any]]:
+    def _summaries(self, **request: Any) -> Iterator[dict[str, Any]]:
         pages = self._batch.get_paginator("list_service_jobs").paginate(jobQueue=self._queue, **request)
         return (job for page in pages for job in page["jobSummaryList"])
 
@@ -97,8 +97,11 @@ def training_job_names(job: Mapping[str, Any]) -> list[str]:
     """
     arn = job.get("latestAttempt", {}).get("serviceResourceId", {}).get("value", "")
     name = names.name_of_arn(str(arn))
-    spelled = [name, *(f"{prefix}{name[len(prefix) :]}" for prefix in names.QUEUED_PREFIXES if _begins(name, prefix))]
-    return list(dict.fromkeys(filter(None, spelled)))
+    spellings = [
+        name,
+        *(f"{prefix}{name[len(prefix) :]}" for prefix in names.QUEUED_PREFIXES if _begins_with(name, prefix)),
+    ]
+    return list(dict.fromkeys(filter(None, spellings)))
 
 
 def state_of(job: Mapping[str, Any]) -> JobState:
@@ -133,7 +136,12 @@ def describe_service_job(job: Mapping[str, Any], trained: TrainingJobDescription
         if has_ended and state != JobState.COMPLETED
         else ""
     )
-    phase = state if has_ended else QUEUED if job["status"] in WAITING else "Ending" if trained else "Starting"
+    if has_ended:
+        phase = str(state)
+    elif job["status"] in WAITING:
+        phase = QUEUED
+    else:
+        phase = "Ending" if trained else "Starting"
     return TrainingJobDescription(
         state=state, phase=phase, reason=reason, fingerprint=expected, service_job=service_job
     )
@@ -147,7 +155,7 @@ def _fingerprint_in(payload: str) -> str:
         return ""
 
 
-def _begins(name: str, prefix: str) -> bool:
+def _begins_with(name: str, prefix: str) -> bool:
     return name.lower().startswith(prefix.lower())
 
 

@@ -24,7 +24,8 @@ def service_job_request(request: Mapping[str, Any], job: Job, grid: GridSettings
     Args:
         grid: The grid, with the service queue of the job's Region and the default share.
     """
-    queue, share = grid.regions[job.region].service_queue, grid.share_of(job.share)
+    queue = grid.regions[job.region].service_queue
+    share = grid.share_of(job.share)
     name = request["TrainingJobName"]
     return {
         "jobName": name,

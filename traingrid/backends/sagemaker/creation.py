@@ -114,7 +114,8 @@ class Creation:
         except ClientError as error:
             if is_outage(error):
                 raise  # a later call repeats all of this
-            code, message = error.response["Error"]["Code"], error.response["Error"].get("Message", "")
+            code = error.response["Error"]["Code"]
+            message = error.response["Error"].get("Message", "")
             failure = PERMISSION if failure_of_refusal(code) is PERMISSION else DATA
             text = f"The ManifestFiles of {name} cannot be written: S3 in {self._region}: {code}: {message}."
             raise LaunchError(failure, text) from error
@@ -124,19 +125,22 @@ class Creation:
         try:
             self._service.send(request, job)
         except HTTPClientError as error:
-            return self._existing(name, f"did not answer {self._service.operation} for {name}: {error}", error)
+            return self._existing_training_job(
+                name, f"did not answer {self._service.operation} for {name}: {error}", error
+            )
         except ClientError as error:
-            code, message = error.response["Error"]["Code"], error.response["Error"].get("Message", "")
+            code = error.response["Error"]["Code"]
+            message = error.response["Error"].get("Message", "")
             status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
             if is_expired(error):
                 raise  # the service did not process the request; it is sent again with new credentials
             if code in _MAYBE_TAKEN or status >= 500:
-                return self._existing(name, f"cannot start {name} now: {code}: {message}", error)
+                return self._existing_training_job(name, f"cannot start {name} now: {code}: {message}", error)
             text = f"{self._endpoint} rejected the training job {name}: {code}: {message.rstrip('.')}."
             return self._service.existing_despite(name, LaunchError(self._class_of(code, message), text), error)
         return None
 
-    def _existing(self, name: str, trouble: str, error: Exception) -> TrainingJobDescription:
+    def _existing_training_job(self, name: str, trouble: str, error: Exception) -> TrainingJobDescription:
         training_job = self._service.describe(name)
         if training_job is None:  # a job that was just created is not visible everywhere at once
             raise LaunchError(SERVICE_ERROR, f"{self._endpoint} {trouble}.", unresolved=True) from error

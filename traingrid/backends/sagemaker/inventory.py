@@ -42,9 +42,12 @@ class SageMakerInventory:
             "NameContains": f"{self._grid}-{submission}",
             "PaginationConfig": {"PageSize": _PAGE},
         }
-        request |= {"SortBy": "CreationTime", "SortOrder": "Descending"}
-        request |= {"StatusEquals": state} if state else {}
-        request |= {"CreationTimeAfter": datetime.fromtimestamp(window.since, UTC)} if window.since else {}
+        request["SortBy"] = "CreationTime"
+        request["SortOrder"] = "Descending"
+        if state:
+            request["StatusEquals"] = state
+        if window.since:
+            request["CreationTimeAfter"] = datetime.fromtimestamp(window.since, UTC)
         if window.before < math.inf:
             request["CreationTimeBefore"] = datetime.fromtimestamp(window.before, UTC)
         arns = set[str]()  # a training job that is created meanwhile may move others to the next page

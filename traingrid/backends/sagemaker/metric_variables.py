@@ -27,8 +27,8 @@ def with_metric_variables(environment: Mapping[str, str], job: Job, name: str) -
         return dict(environment)
     text = json.dumps(job.metrics, separators=(",", ":"))
     pieces = [text[start : start + MAX_CHARACTERS] for start in range(0, len(text), MAX_CHARACTERS)]
-    added = {f"{PREFIX}S3": names.metric_parts(job.output, name)}
-    added |= {f"{PREFIX}{number}": piece for number, piece in enumerate(pieces)}
-    variables = {**environment, **added}
-    fits = len(variables) <= MAX_VARIABLES and len(added[f"{PREFIX}S3"]) <= MAX_CHARACTERS
+    metric_variables = {f"{PREFIX}S3": names.metric_parts(job.output, name)}
+    metric_variables |= {f"{PREFIX}{number}": piece for number, piece in enumerate(pieces)}
+    variables = {**environment, **metric_variables}
+    fits = len(variables) <= MAX_VARIABLES and len(metric_variables[f"{PREFIX}S3"]) <= MAX_CHARACTERS
     return variables if fits else dict(environment)

@@ -56,8 +56,11 @@ def training_job_request(name: str, job: Job, role_arn: str, tags: Mapping[str, 
         request["ResourceConfig"]["KeepAlivePeriodInSeconds"] = job.keep_alive_seconds
     if job.checkpoints:
         request["CheckpointConfig"] = {"S3Uri": job.checkpoints}
-    environment = job.environment | ({TENSORBOARD: f"{job.output}tensorboard/"} if job.tensorboard else {})
-    environment |= {PROFILE: job.profile} if job.profile else {}
+    environment = dict(job.environment)
+    if job.tensorboard:
+        environment[TENSORBOARD] = f"{job.output}tensorboard/"
+    if job.profile:
+        environment[PROFILE] = job.profile
     environment = with_metric_variables(environment, job, name)
     if environment:
         request["Environment"] = environment
@@ -75,21 +78,24 @@ def confined(request: Mapping[str, Any], training: Training, region: Region, key
         key: The KMS key, or its alias, that encrypts results. If empty, SageMaker encrypts them with the account's
             default key for S3 (OutputDataConfig in botocore's service model), not with the bucket's default.
     """
-    changed = dict(request)
+    confined_request = dict(request)
     if key:
-        changed["OutputDataConfig"] = {**request["OutputDataConfig"], "KmsKeyId": key}
+        confined_request["OutputDataConfig"] = {**request["OutputDataConfig"], "KmsKeyId": key}
     if region.subnets:
-        changed["VpcConfig"] = {"SecurityGroupIds": list(region.security_groups), "Subnets": list(region.subnets)}
+        confined_request["VpcConfig"] = {
+            "SecurityGroupIds": list(region.security_groups),
+            "Subnets": list(region.subnets),
+        }
     if training.encrypt_traffic:
-        changed["EnableInterContainerTrafficEncryption"] = True
+        confined_request["EnableInterContainerTrafficEncryption"] = True
     if training.remote_debug and "MetricDefinitions" in request["AlgorithmSpecification"]:
         # AWS does not support it for algorithms, which are the requests without MetricDefinitions (`_algorithm`).
-        changed["RemoteDebugConfig"] = {"EnableRemoteDebug": True}
+        confined_request["RemoteDebugConfig"] = {"EnableRemoteDebug": True}
     if training.network_isolation or _is_of_marketplace(request):
-        changed |= {"EnableNetworkIsolation": True, **_isolation_changes(request)}
-        if not changed["Environment"]:
-            del changed["Environment"]
-    return changed
+        confined_request |= {"EnableNetworkIsolation": True, **_isolation_changes(request)}
+        if not confined_request["Environment"]:
+            del confined_request["Environment"]
+    return confined_request
 
 
 def _is_of_marketplace(request: Mapping[str, Any]) -> bool:
@@ -98,7 +104,8 @@ def _is_of_marketplace(request: Mapping[str, Any]) -> bool:
     SageMaker requires network isolation for it
     (https://docs.aws.amazon.com/sagemaker/latest/dg/mkt-algo-model-internet-free.html#mkt-algo-model-internet-free-isolation).
     """
-    arn, role = (str(name) for name in (request["AlgorithmSpecification"].get("AlgorithmName", ""), request["RoleArn"]))
+    arn = str(request["AlgorithmSpecification"].get("AlgorithmName", ""))
+    role = str(request["RoleArn"])
     return arn.startswith("arn:") and account_of_arn(arn) != account_of_arn(role)
 
 
@@ -202,7 +209,7 @@ def fingerprint(training_job: Mapping[str, Any]) -> str:
         "environment": training_job.get("Environment", {}),
         "hyperparameters": training_job.get("HyperParameters", {}),
         "inputs": [
-            [channel["ChannelName"], _place(channel.get("DataSource", {}))]
+            [channel["ChannelName"], _data_identity(channel.get("DataSource", {}))]
             for channel in training_job.get("InputDataConfig", [])
         ],
         "output": output.get("S3OutputPath"),
@@ -213,10 +220,10 @@ def fingerprint(training_job: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
 
 
-def _place(source: Mapping[str, Any]) -> str | list[str] | None:
+def _data_identity(source: Mapping[str, Any]) -> str | list[str] | None:
     """Return what identifies a channel's data: its URI, or its file system and folder."""
-    if mounted := source.get("FileSystemDataSource"):
-        return [mounted.get(key, "") for key in ("FileSystemId", "DirectoryPath", "FileSystemAccessMode")]
+    if file_system := source.get("FileSystemDataSource"):
+        return [file_system.get(key, "") for key in ("FileSystemId", "DirectoryPath", "FileSystemAccessMode")]
     uri: str | None = source.get("S3DataSource", {}).get("S3Uri")
     return uri
 

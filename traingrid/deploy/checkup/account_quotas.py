@@ -62,12 +62,12 @@ def vpc_quota(grid: GridSettings) -> Finding:
     def look() -> Finding:
         quota = _value(grid.home, "vpc", "L-F678F1CE")
         ec2 = client("ec2", grid.home)
-        used = sum(len(page["Vpcs"]) for page in ec2.get_paginator("describe_vpcs").paginate())
-        if used < quota:
-            reason = f"{quota:g} granted, {used} exist, 1 needed"
+        vpc_count = sum(len(page["Vpcs"]) for page in ec2.get_paginator("describe_vpcs").paginate())
+        if vpc_count < quota:
+            reason = f"{quota:g} granted, {vpc_count} exist, 1 needed"
             return Finding(region=grid.home, subject=_VPCS, verdict=Verdict.GOOD, reason=reason)
-        reason = f"{quota:g} granted, and {used} exist: the deployment cannot create its VPC"
-        fix = _request(grid.home, "vpc", "L-F678F1CE", used + 1)
+        reason = f"{quota:g} granted, and {vpc_count} exist: the deployment cannot create its VPC"
+        fix = _request(grid.home, "vpc", "L-F678F1CE", vpc_count + 1)
         return Finding(region=grid.home, subject=_VPCS, verdict=Verdict.WRONG, reason=reason, fix=fix)
 
     return run_check(grid.home, _VPCS, look, "ec2:DescribeVpcs")
@@ -77,6 +77,7 @@ _VPCS = "VPCs per Region"
 
 
 def _quota_needs(grid: GridSettings) -> Iterator[QuotaNeed]:
+    """Yield the control plane's needs of AWS Batch, CodeBuild and Lambda."""
     children = grid.orchestrator
     yield QuotaNeed(
         service="fargate",

@@ -71,8 +71,8 @@ class CheckedCluster:
 
     def required(self, field: ClusterField) -> dict[str, str]:
         """Return the values of a field that training jobs have, each with the place where it is set."""
-        own: str | None = getattr(self.settings, field)
-        source_by_name = {own: f"`{field}` in `eks` of {self.region}"} if own else {}
+        name: str | None = getattr(self.settings, field)
+        source_by_name = {name: f"`{field}` in `eks` of {self.region}"} if name else {}
         for need in self.needs:
             if need.field == field:
                 source_by_name.setdefault(need.value, f"`eks_{field}` of line {need.line}")
@@ -178,13 +178,12 @@ def _endpoint(cluster: CheckedCluster, network: Mapping[str, Any]) -> Finding:
     addresses unless they are in your network or behind a gateway
     (https://docs.aws.amazon.com/eks/latest/userguide/cluster-endpoint.html).
     """
-    subject, change = (
-        f"endpoint of {cluster.settings.cluster}",
-        f"aws eks update-cluster-config {cluster.commands.options}",
-    )
+    subject = f"endpoint of {cluster.settings.cluster}"
+    change = f"aws eks update-cluster-config {cluster.commands.options}"
     admitted = network.get("publicAccessCidrs") or [_ANYWHERE]
     kind = "private" if not network.get("endpointPublicAccess", True) else "public"
-    kind += f" for {', '.join(admitted)} only" if kind == "public" and _ANYWHERE not in admitted else ""
+    if kind == "public" and _ANYWHERE not in admitted:
+        kind += f" for {', '.join(admitted)} only"
     if kind != "public" and not cluster.grid.network.reconciler:
         setting = "endpointPublicAccess=true" if kind == "private" else f"publicAccessCidrs={_ANYWHERE}"
         reason = f"{kind}, so that the reconciler, which runs outside of your networks, cannot reach it"
@@ -248,7 +247,8 @@ def access(cluster: CheckedCluster) -> Iterator[Finding]:
 
 
 def _entry(cluster: CheckedCluster, subject: str, principal: str, part: Part) -> Finding:
-    arn, group = names.role_arn(cluster.account, principal), names.kubernetes_group(cluster.grid.name, part)
+    arn = names.role_arn(cluster.account, principal)
+    group = names.kubernetes_group(cluster.grid.name, part)
     eks = client("eks", cluster.region, cluster.role)
 
     def look() -> Finding:
@@ -263,7 +263,9 @@ def _entry(cluster: CheckedCluster, subject: str, principal: str, part: Part) ->
 
 
 def _association(cluster: CheckedCluster, subject: str) -> Finding:
-    settings, eks = cluster.settings, client("eks", cluster.region, cluster.role)
+    """Check that Pod Identity gives the pods' service account the execution role."""
+    settings = cluster.settings
+    eks = client("eks", cluster.region, cluster.role)
     selection = {
         "clusterName": settings.cluster,
         "namespace": settings.namespace,
@@ -272,10 +274,10 @@ def _association(cluster: CheckedCluster, subject: str) -> Finding:
     execution = names.execution_role_arn(cluster.grid.name, cluster.account, cluster.region)
 
     def look() -> Finding:
-        listed = eks.list_pod_identity_associations(**selection)["associations"]
-        if not listed:
+        associations = eks.list_pod_identity_associations(**selection)["associations"]
+        if not associations:
             return missing
-        association = {"clusterName": settings.cluster, "associationId": listed[0]["associationId"]}
+        association = {"clusterName": settings.cluster, "associationId": associations[0]["associationId"]}
         role = eks.describe_pod_identity_association(**association)["association"]["roleArn"]
         if role == execution:
             return cluster.finding(subject, reason=names.execution_role(cluster.grid.name, cluster.region))

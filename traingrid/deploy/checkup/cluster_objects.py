@@ -94,10 +94,11 @@ class _Objects:
         cluster = self._cluster
         if cluster.role:
             return REVERT_DRIFT
-        caller, group = principal(cluster.grid.home), names.kubernetes_group(cluster.grid.name, "use")
-        create, describe, update = (
-            cluster.commands.access_entry(action, caller) for action in ("create", "describe", "update")
-        )
+        caller = principal(cluster.grid.home)
+        group = names.kubernetes_group(cluster.grid.name, "use")
+        create = cluster.commands.access_entry("create", caller)
+        describe = cluster.commands.access_entry("describe", caller)
+        update = cluster.commands.access_entry("update", caller)
         groups = f"$({describe} --query accessEntry.kubernetesGroups --output text)"
         instead = f"if it has an access entry already: {update} --kubernetes-groups {groups} {group}"
         return f"{create} --kubernetes-groups {group}; {instead}"
@@ -141,7 +142,8 @@ class _Objects:
         Source: https://kubernetes.io/docs/concepts/security/pod-security-standards/.
         """
         name = self._settings.namespace
-        subject, namespace = f"namespace {name}", self._client.find(NAMESPACE, name)
+        subject = f"namespace {name}"
+        namespace = self._client.find(NAMESPACE, name)
         if namespace is None:
             return self._cluster.finding(subject, Verdict.WRONG, "does not exist", self._apply)
         if "deletionTimestamp" in namespace["metadata"]:
@@ -156,8 +158,8 @@ class _Objects:
     def _group(self, subject: str, part: Part) -> Finding:
         """Check that a group has all its permissions, and that only children create training jobs."""
         try:
-            missing = [access for access in _accesses(RULES[part]) if not self._may(part, *access)]
-            created = part == "sweep" and any(self._may(part, "create", *kind) for kind in _COSTLY)
+            missing = [access for access in _permissions(RULES[part]) if not self._is_allowed(part, *access)]
+            may_cause_costs = part == "sweep" and any(self._is_allowed(part, "create", *kind) for kind in _COSTLY)
         except ApiError as error:
             if error.code not in _NO_REVIEW:
                 raise
@@ -167,17 +169,18 @@ class _Objects:
             more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
             reason = f"it may not {verb} {resource}{more} in {self._settings.namespace}"
             return self._cluster.finding(subject, Verdict.WRONG, reason, self._apply)
-        if created:
+        if may_cause_costs:
             reason = "it may create jobs or pods, although the reconciler must not cause costs"
             bindings = self._cluster.as_administrator("get rolebindings,clusterrolebindings -A -o wide")
             fix = f"remove it from the bindings of other Roles; to list them, {bindings}"
             return self._cluster.finding(subject, Verdict.WRONG, reason, fix)
         return self._cluster.finding(subject, reason="as the API server reports")
 
-    def _may(self, part: Part, verb: str, group: str, resource: str) -> bool:
+    def _is_allowed(self, part: Part, verb: str, group: str, resource: str) -> bool:
         plural, _, subresource = resource.partition("/")
         attributes = {"namespace": self._settings.namespace, "verb": verb, "group": group, "resource": plural}
-        attributes |= {"subresource": subresource} if subresource else {}
+        if subresource:
+            attributes["subresource"] = subresource
         groups = [names.kubernetes_group(self._cluster.grid.name, part), "system:authenticated"]
         review = {
             "apiVersion": ACCESS_REVIEW.version,
@@ -189,13 +192,14 @@ class _Objects:
 
     def _compare(self, checked: str, part: Part) -> Finding:
         """Compare the Role and the RoleBinding of a group with those of `traingrid eks access`."""
-        name, group = role_name(self._cluster.grid.name, part), names.kubernetes_group(self._cluster.grid.name, part)
+        name = role_name(self._cluster.grid.name, part)
+        group = names.kubernetes_group(self._cluster.grid.name, part)
         role, binding = self._client.find(ROLE, name), self._client.find(ROLE_BINDING, name)
         if role is None or binding is None:
             missing = "Role" if role is None else "RoleBinding"
             return self._cluster.finding(checked, Verdict.WRONG, f"the {missing} {name} does not exist", self._apply)
         subjects = {subject.get("name") for subject in binding.get("subjects") or []}
-        lacking = [required for required in _accesses(RULES[part]) if not _grants(role, *required)]
+        lacking = [required for required in _permissions(RULES[part]) if not _grants(role, *required)]
         if lacking or group not in subjects or (binding.get("roleRef") or {}).get("name") != name:
             reason = f"the Role {name} or its RoleBinding differs from that of this version"
             return self._cluster.finding(checked, Verdict.WRONG, reason, self._apply)
@@ -203,9 +207,9 @@ class _Objects:
 
     def _mpi(self, setting: str) -> Iterator[Finding]:
         """Check that the cluster serves MPIJobs, which `setting` requires, and the version of their operator."""
-        served = self._look(_MPI_JOBS, "list mpijobs", partial(self._mpi_jobs, setting))
-        yield served
-        if served.verdict is not Verdict.WRONG:
+        finding = self._look(_MPI_JOBS, "list mpijobs", partial(self._mpi_jobs, setting))
+        yield finding
+        if finding.verdict is not Verdict.WRONG:
             yield self._look("mpi-operator", "list deployments", partial(mpi_operator, self._cluster, self._client))
 
     def _mpi_jobs(self, setting: str) -> Finding:
@@ -221,23 +225,22 @@ class _Objects:
 
     def _queue(self, queue: str, setting: str) -> Finding:
         subject = f"LocalQueue {queue}"
-        queue_object = next(filter(None, (self._client.find(kind, queue) for kind in QUEUES)), None)
+        queue_objects = (self._client.find(kind, queue) for kind in QUEUES)
+        queue_object = next((entry for entry in queue_objects if entry is not None), None)
         if queue_object is None:
             fix = f"create it in {self._settings.namespace} (https://kueue.sigs.k8s.io/docs/concepts/local_queue/)"
             return self._cluster.finding(subject, Verdict.WRONG, "does not exist", f"{fix}, or correct {setting}")
         conditions = (queue_object.get("status") or {}).get("conditions") or []
-        if bad := [
-            condition
-            for condition in conditions
-            if condition.get("type") == "Active" and condition.get("status") == "False"
-        ]:
-            reason = f"it is not active: {bad[0].get('message', '')}".rstrip(": ")
-            command = f"describe localqueue --namespace {self._settings.namespace} {queue}"
-            return self._cluster.finding(subject, Verdict.WRONG, reason, self._cluster.kubectl(command))
+        for condition in conditions:
+            if condition.get("type") == "Active" and condition.get("status") == "False":
+                reason = f"it is not active: {condition.get('message', '')}".rstrip(": ")
+                command = f"describe localqueue --namespace {self._settings.namespace} {queue}"
+                return self._cluster.finding(subject, Verdict.WRONG, reason, self._cluster.kubectl(command))
         return self._cluster.finding(subject)
 
     def _claim(self, claim: str) -> Finding:
-        subject, claim_object = f"claim {claim}", self._client.find(CLAIM, claim)
+        subject = f"claim {claim}"
+        claim_object = self._client.find(CLAIM, claim)
         if claim_object is None:
             fix = f"create it in {self._settings.namespace}, or correct s3_volumes and file_system_volumes"
             return self._cluster.finding(subject, Verdict.WRONG, "does not exist", fix)
@@ -248,7 +251,7 @@ class _Objects:
         return self._cluster.finding(subject, Verdict.WRONG, f"it is {phase}, not Bound", fix)
 
 
-def _accesses(rules: Iterable[Rule]) -> Iterator[tuple[str, str, str]]:
+def _permissions(rules: Iterable[Rule]) -> Iterator[tuple[str, str, str]]:
     """Yield the verb, the API group and the resource of each permission."""
     for rule in rules:
         for resource in rule.resources:

@@ -61,9 +61,9 @@ def things_of(
     Args:
         training_images: The built images, as `Deployment.images` in JSON; empty if they cannot be read.
     """
-    own = {names.data_bucket(grid.name, account, region), names.output_bucket(grid.name, account, region)}
+    own_buckets = {names.data_bucket(grid.name, account, region), names.output_bucket(grid.name, account, region)}
     for bucket in (*grid.data_buckets(account, region), names.output_bucket(grid.name, account, region)):
-        yield _bucket(bucket, region, role, own=bucket in own)
+        yield _bucket(bucket, region, role, own=bucket in own_buckets)
     yield _role(names.execution_role(grid.name, region), region, role)
     deployment = Deployment(
         grid=grid, account=account, table="", manifest_bucket="", images=json_object(training_images or "{}")
@@ -85,8 +85,10 @@ def image(subject: str, uri: str, region: str, role: ActingRole | None = None, *
         return bool(client("ecr", region, role).describe_images(**image_request(uri))["imageDetails"])
 
     fix = build_again(rebuild) if "@" in uri else f"build and push it as {uri} (docs/images.md)"
-    absent = _absent(region, f"{subject} ({tag})", fix)
-    return _unless(absent, look, "ecr:DescribeImages", "ImageNotFoundException", "RepositoryNotFoundException")
+    absent = _absent_finding(region, f"{subject} ({tag})", fix)
+    return _finding_unless_absent(
+        absent, look, "ecr:DescribeImages", "ImageNotFoundException", "RepositoryNotFoundException"
+    )
 
 
 def _bucket(bucket: str, region: str, role: ActingRole | None, *, own: bool) -> Finding:
@@ -96,8 +98,8 @@ def _bucket(bucket: str, region: str, role: ActingRole | None, *, own: bool) -> 
 
     place = "" if region == "us-east-1" else f" --create-bucket-configuration LocationConstraint={region}"
     create = f"aws s3api create-bucket --region {region} --bucket {bucket}{place}  # or correct its name in grid.yaml"
-    absent = _absent(region, f"bucket {bucket}", REVERT_DRIFT if own else create)
-    return _unless(absent, look, "s3:ListBucket", "404", "NoSuchBucket", "301")
+    absent = _absent_finding(region, f"bucket {bucket}", REVERT_DRIFT if own else create)
+    return _finding_unless_absent(absent, look, "s3:ListBucket", "404", "NoSuchBucket", "301")
 
 
 def _role(name: str, region: str, role: ActingRole | None) -> Finding:
@@ -108,7 +110,9 @@ def _role(name: str, region: str, role: ActingRole | None) -> Finding:
         iam.get_role(RoleName=name)
         return True
 
-    finding = _unless(_absent(region, f"role {name}", REVERT_DRIFT), look, "iam:GetRole", "NoSuchEntity")
+    finding = _finding_unless_absent(
+        _absent_finding(region, f"role {name}", REVERT_DRIFT), look, "iam:GetRole", "NoSuchEntity"
+    )
     if finding.verdict is not Verdict.GOOD or role:
         return finding
 
@@ -131,11 +135,11 @@ def _missing_image_finding(region: str, alias: str, image: Image, *, read: bool)
     return Finding(region=region, subject=f"image {alias}", verdict=Verdict.UNKNOWN, reason=reason)
 
 
-def _absent(region: str, subject: str, fix: str) -> Finding:
+def _absent_finding(region: str, subject: str, fix: str) -> Finding:
     return Finding(region=region, subject=subject, verdict=Verdict.WRONG, reason="does not exist", fix=fix)
 
 
-def _unless(absent: Finding, look: Callable[[], bool], permission: str, *missing: str) -> Finding:
+def _finding_unless_absent(absent: Finding, look: Callable[[], bool], permission: str, *missing: str) -> Finding:
     """Return `absent` if `look` returns False or AWS answers with a code in `missing`; otherwise a good finding."""
 
     def finding() -> Finding:

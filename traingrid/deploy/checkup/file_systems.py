@@ -44,32 +44,35 @@ def mounts(settings: Region, region: str, role: ActingRole | None = None) -> Ite
 
 
 def _look(file_system: str, kind: str, settings: Region, region: str, role: ActingRole | None) -> Finding:
+    """Check that jobs can mount a file system: its type, network, zones and security groups."""
     good = Finding(region=region, subject=f"file system {file_system}", verdict=Verdict.GOOD, reason=kind)
     mountable = file_systems.mountable(file_system, kind, region, role)
     if mountable is None:
         reason = f"does not exist in {region} with the type {kind}"
-        return _wrong(good, reason, f"correct file_systems of {region} in grid.yaml")
+        return _wrong_finding(good, reason, f"correct file_systems of {region} in grid.yaml")
     jobs = file_systems.subnets(settings.subnets, region, role)
     if reason := mount_problem(mountable, jobs):
         fix = f"create it, or a mount target, in the VPC of {region}, or correct subnets and security_groups there"
-        return _wrong(good, reason, fix)
+        return _wrong_finding(good, reason, fix)
     if kind == "EFS" and (subnet := _subnet_without_mount_target(mountable, jobs)):
         reason = f"it has no mount target in {subnet.zone}, the zone of {subnet.name}"
         fix = f"aws efs create-mount-target --region {region} --file-system-id {file_system} --subnet-id {subnet.name}"
-        return _wrong(good, reason, f"{fix} --security-groups {' '.join(mountable.interfaces[0].groups)}")
+        return _wrong_finding(good, reason, f"{fix} --security-groups {' '.join(mountable.interfaces[0].groups)}")
     if kind == "FSxLustre" and (zone := _zone_without_subnet(mountable, jobs)):
         reason = f"it is in {zone}, and no subnet of {region} is in this zone"
-        return _wrong(good, reason, f"add a subnet of {jobs[0].vpc} in {zone} to subnets of {region} in grid.yaml")
+        return _wrong_finding(
+            good, reason, f"add a subnet of {jobs[0].vpc} in {zone} to subnets of {region} in grid.yaml"
+        )
     groups = {group for interface in mountable.interfaces for group in interface.groups}
     rules = file_systems.group_rules([*groups, *settings.security_groups], region, role)
     for end in _ends(mountable, settings.security_groups, jobs, kind):
         for ports in PORTS[kind]:
             if not end.admits(ports, rules):
-                return _wrong(good, end.sentence(ports), end.command(ports, region))
+                return _wrong_finding(good, end.sentence(ports), end.command(ports, region))
     return good
 
 
-def _wrong(good: Finding, reason: str, fix: str) -> Finding:
+def _wrong_finding(good: Finding, reason: str, fix: str) -> Finding:
     return Finding(region=good.region, subject=good.subject, verdict=Verdict.WRONG, reason=reason, fix=fix)
 
 
@@ -127,7 +130,8 @@ class _End:
     def sentence(self, ports: Ports) -> str:
         """Return why the file system cannot be mounted."""
         way = "to" if self.outbound else "from"
-        peers, numbers = " or ".join(self.peers), _numbers(ports)
+        peers = " or ".join(self.peers)
+        numbers = _numbers(ports)
         return f"no rule of {' or '.join(self.groups)} admits TCP port {numbers} {way} {peers}"
 
     def command(self, ports: Ports, region: str) -> str:

@@ -28,11 +28,11 @@ def left_stacks(grid: GridSettings, account: str) -> Iterator[Finding]:
     Each finding has the command that deletes the stack. Regions that moved to another account are included.
     """
     regions: list[str] = []
-    own = {region for region in grid.regions if grid.account_of(region, grid.account or account) == account}
+    own_regions = {region for region in grid.regions if grid.account_of(region, grid.account or account) == account}
 
     def look() -> Finding:
-        described = client("ec2", grid.home).describe_regions()["Regions"]
-        regions.extend(sorted({description["RegionName"] for description in described} - own))
+        region_list = client("ec2", grid.home).describe_regions()["Regions"]
+        regions.extend(sorted({description["RegionName"] for description in region_list} - own_regions))
         return Finding(subject="Regions of the account", verdict=Verdict.GOOD)
 
     looking = run_check("", "stacks in other Regions", look, "ec2:DescribeRegions")

@@ -47,17 +47,17 @@ def mpi_operator(cluster: CheckedCluster, client: Client) -> Finding:
         except ApiError as denied:
             if denied.code != FORBIDDEN:
                 raise
-            return _unknown(cluster, "the caller may not read its Deployment, so its version is not checked")
+            return _unknown_finding(cluster, "the caller may not read its Deployment, so its version is not checked")
         deployments = [operator] if operator and _is_running(operator) else []
     if not deployments:
-        return _unknown(cluster, f"it has no Deployment in {place}, so its version is not checked")
+        return _unknown_finding(cluster, f"it has no Deployment in {place}, so its version is not checked")
     findings = [_finding(cluster, operator_deployment) for operator_deployment in deployments]
     return next((finding for finding in findings if finding.verdict is not Verdict.GOOD), findings[0])
 
 
-def _unknown(cluster: CheckedCluster, reason: str) -> Finding:
-    listed = cluster.kubectl(f"get deployments --all-namespaces --output wide | grep {_NAME}")
-    fix = f"find its image, whose version must be {_MIN_VERSION} or later: {listed}"
+def _unknown_finding(cluster: CheckedCluster, reason: str) -> Finding:
+    command = cluster.kubectl(f"get deployments --all-namespaces --output wide | grep {_NAME}")
+    fix = f"find its image, whose version must be {_MIN_VERSION} or later: {command}"
     return cluster.finding(_NAME, Verdict.UNKNOWN, reason, fix)
 
 
@@ -79,7 +79,7 @@ def _finding(cluster: CheckedCluster, deployment: Mapping[str, Any]) -> Finding:
     version = tuple(int(part) for part in match.groups() if part is not None) if match else ()
     least = MIN_OPERATOR[: len(version)]
     if not version or (version == least and version != MIN_OPERATOR):
-        return _unknown(cluster, f"the image {image} does not name its version")
+        return _unknown_finding(cluster, f"the image {image} does not name its version")
     if version >= least:
         return cluster.finding(_NAME, reason=".".join(map(str, version)))
     namespace, name = metadata["namespace"], metadata["name"]

@@ -26,26 +26,27 @@ def notifications(grid: GridSettings) -> Iterator[Finding]:
 
 
 def _topic(grid: GridSettings) -> Finding:
+    """Check that the topic of notifications exists and has confirmed subscriptions only."""
     stacks = client("cloudformation", grid.home).describe_stacks(StackName=names.control_stack(grid.name))["Stacks"]
     outputs = {output["OutputKey"]: output["OutputValue"] for output in stacks[0].get("Outputs", [])}
     if "NotificationTopic" not in outputs:
-        return _wrong(grid.home, "the deployed grid has no topic", DEPLOY)
+        return _wrong_finding(grid.home, "the deployed grid has no topic", DEPLOY)
     topic = outputs["NotificationTopic"]
     try:
         attributes = client("sns", grid.home).get_topic_attributes(TopicArn=topic)["Attributes"]
     except ClientError as error:
         if error.response["Error"]["Code"] != "NotFound":
             raise
-        return _wrong(grid.home, f"the topic {topic} does not exist", REVERT_DRIFT)
+        return _wrong_finding(grid.home, f"the topic {topic} does not exist", REVERT_DRIFT)
     if pending := int(attributes.get("SubscriptionsPending", 0)):
         reason = f"{pending} of the topic's subscriptions {'are' if pending > 1 else 'is'} not confirmed"
-        return _wrong(
+        return _wrong_finding(
             grid.home, reason, "open the link in AWS's email with the subject about a subscription confirmation"
         )
     if not int(attributes.get("SubscriptionsConfirmed", 0)):
-        return _wrong(grid.home, f"the topic {topic} has no subscription", "add one (docs/notifications.md)")
+        return _wrong_finding(grid.home, f"the topic {topic} has no subscription", "add one (docs/notifications.md)")
     return Finding(region=grid.home, subject=_SUBJECT, verdict=Verdict.GOOD)
 
 
-def _wrong(region: str, reason: str, fix: str) -> Finding:
+def _wrong_finding(region: str, reason: str, fix: str) -> Finding:
     return Finding(region=region, subject=_SUBJECT, verdict=Verdict.WRONG, reason=reason, fix=fix)

@@ -48,7 +48,7 @@ def quota_name(instance_type: str, *, spot: bool) -> str:
     Args:
         spot: Whether they are spot instances, which have separate quotas.
     """
-    return f"{instance_type} for {'spot ' * spot}training job usage"
+    return f"{instance_type} for {'spot training' if spot else 'training'} job usage"
 
 
 def listed_quotas(region: str, role: ActingRole | None = None) -> dict[str, dict[str, Any]]:
@@ -116,6 +116,7 @@ def check_quotas(region: str, needs: list[Need], role: ActingRole | None = None)
 
 
 def _finding(need: Need, quota: dict[str, Any] | None) -> Finding:
+    """Compare the quota with the needs of one job and of all jobs."""
     finding = partial(Finding, region=need.region, subject=need.quota)
     if quota is None:
         fix = "choose another instance type, or remove the Region from grid.yaml"

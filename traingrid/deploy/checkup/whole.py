@@ -32,9 +32,10 @@ def check_up(grid: GridSettings, account: str, needs: Needs) -> Iterator[Finding
         grid: The grid, as its file describes it.
     """
     home = grid.account or account
-    own = {region for region in grid.regions if grid.account_of(region, home) == account}
-    own |= {grid.home} if home == account else set()
-    switched_on = list(accounts.switched_on(grid.home, own))
+    own_regions = {region for region in grid.regions if grid.account_of(region, home) == account}
+    if home == account:
+        own_regions.add(grid.home)
+    switched_on = list(accounts.switched_on(grid.home, own_regions))
     yield from switched_on
     reachable = [finding.region for finding in switched_on if finding.verdict is not Verdict.WRONG]
     checkup_input = _Wanted(grid=grid, needs=needs, built=deployed.built(grid) if home == account else {})
@@ -127,8 +128,8 @@ def _check_training(
 
 def _check_cluster(checked_cluster: cluster.CheckedCluster) -> Iterator[Finding]:
     """Check the cluster of a Region, which exists before the deployment."""
-    finding, described = cluster.check_cluster(checked_cluster)
+    finding, description = cluster.check_cluster(checked_cluster)
     yield finding
-    if described:
-        yield from cluster.preconditions(checked_cluster, described)
+    if description:
+        yield from cluster.preconditions(checked_cluster, description)
         yield from cluster_objects.objects(checked_cluster)

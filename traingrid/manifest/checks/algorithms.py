@@ -74,16 +74,17 @@ def algorithm_of_line(line: Line, grid: GridSettings) -> BuiltIn | None:
 
 def use_of(job: Job, instance_type: str) -> Use:
     """Return the part of a job that algorithms restrict."""
-    begins = {MODEL_CHANNEL: ChannelUse(content_type=MODEL_CONTENT_TYPE)} if job.init_from else {}
+    channels = {
+        name: ChannelUse(
+            content_type=channel.content_type, input_mode=channel.input_mode, distribution=channel.distribution
+        )
+        for name, channel in job.inputs.items()
+    }
+    if job.init_from:
+        channels[MODEL_CHANNEL] = ChannelUse(content_type=MODEL_CONTENT_TYPE)
     return Use(
         hyperparameters=job.hyperparameters,
-        channels={
-            name: ChannelUse(
-                content_type=channel.content_type, input_mode=channel.input_mode, distribution=channel.distribution
-            )
-            for name, channel in job.inputs.items()
-        }
-        | begins,
+        channels=channels,
         instance_type=instance_type,
         instance_count=job.instance_count,
     )

@@ -44,14 +44,12 @@ def check(line: Line, rules: Rules) -> Iterator[Problem]:
         return
     yield from _check_effects(line, [name for names in backends.values() for name in names])
     jobs = _jobs_on_eks(line, backends, rules.deployment)
-    yield from drop_repeats(
-        problem
-        for region, place in line.places.items()
-        for problem in (
-            *_check_data_and_launch(region, place, backends[region], line, grid),
-            *(_check_eks_job(jobs[region], line, grid) if region in jobs else ()),
-        )
-    )
+    problems: list[Problem] = []
+    for region, place in line.places.items():
+        problems += _check_data_and_launch(region, place, backends[region], line, grid)
+        if region in jobs:
+            problems += _check_eks_job(jobs[region], line, grid)
+    yield from drop_repeats(problems)
 
 
 def _jobs_on_eks(line: Line, backends: Mapping[str, Backends], deployment: Deployment) -> dict[str, Job]:
@@ -176,7 +174,8 @@ def _check_channel(name: str, channel: Channel, job: Job, cluster: EksCluster) -
             step = "Add its PersistentVolumeClaim to file_system_volumes in grid.yaml and deploy."
             yield Problem("inputs", channel.location, f"{place}, on which the channel {name} is", step)
         return
-    bucket, fast = S3Uri.parse(channel.uri).bucket, channel.input_mode == "FastFile"
+    bucket = S3Uri.parse(channel.uri).bucket
+    fast = channel.input_mode == "FastFile"
     sharded = channel.distribution != "FullyReplicated" and job.instance_count > 1
     rules = (
         (channel.attributes, "is an augmented manifest, which only SageMaker streams", "Write backend sagemaker."),

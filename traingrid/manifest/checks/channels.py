@@ -36,7 +36,8 @@ def check(line: Line, rules: Rules) -> Iterator[Problem]:
 def _check_region(data: S3Uri | Inputs, settings: LineSettings, rules: Rules) -> Iterator[Problem]:
     """Yield the errors of the channels in one Region."""
     grid, defaults = rules.grid, settings.applied_to(rules.grid.job)
-    inputs, field = channels(data, defaults), "inputs" if isinstance(data, dict) else "s3_uri"
+    inputs = channels(data, defaults)
+    field = "inputs" if isinstance(data, dict) else "s3_uri"
     yield from _check_stream_support(inputs, settings)
     for name, channel in inputs.items():
         is_streamed = channel.attributes or channel.record_wrapper != "None"
@@ -53,8 +54,8 @@ def _check_region(data: S3Uri | Inputs, settings: LineSettings, rules: Rules) ->
     for name in split:
         yield from _check_ranks(name, inputs[name])
     for uri in (channel.uri for channel in inputs.values() if channel.uri):
-        if broken := limit_problem("S3Uri", uri):
-            yield Problem(field, uri, f"the URI of a channel {broken}", "Use a shorter path.")
+        if problem := limit_problem("S3Uri", uri):
+            yield Problem(field, uri, f"the URI of a channel {problem}", "Use a shorter path.")
 
 
 def _check_stream_support(inputs: Inputs, settings: LineSettings) -> Iterator[Problem]:
@@ -84,8 +85,11 @@ def _check_streamed_settings(name: str, channel: Channel) -> Iterator[Problem]:
     if channel.attributes and channel.uri.endswith("/"):
         reason = f"the channel {name} has attributes, but its URI is a folder"
         yield Problem("inputs", channel.uri, reason, "Give the URI of the augmented manifest file.")
-    used = {"attributes": bool(channel.attributes), "record_wrapper RecordIO": channel.record_wrapper != "None"}
-    for setting_name in (key for key, is_used in used.items() if is_used and channel.input_mode != "Pipe"):
+    stream_settings = {
+        "attributes": bool(channel.attributes),
+        "record_wrapper RecordIO": channel.record_wrapper != "None",
+    }
+    for setting_name in (key for key, is_used in stream_settings.items() if is_used and channel.input_mode != "Pipe"):
         reason = (
             f"SageMaker supports {setting_name} only in Pipe mode, and the channel {name} is in {channel.input_mode}"
         )
@@ -120,7 +124,8 @@ def _too_many(
 ) -> Iterator[Problem]:
     """Check the number of channels; of those in `split`, each rank has one."""
     ranks = defaults.instance_count * processes_per_host(defaults) if split else 1
-    number, greatest = len(inputs) + len(split) * (ranks - 1) + further_channels, most("InputDataConfig")
+    number = len(inputs) + len(split) * (ranks - 1) + further_channels
+    greatest = most("InputDataConfig")
     if number > greatest and split:
         reason = (
             f"one stream for each of {ranks} ranks of {' and '.join(split)} requires {number} channels, "

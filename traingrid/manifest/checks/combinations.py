@@ -84,10 +84,14 @@ def _too_long_output(line: Line, rules: Rules) -> Iterator[Problem]:
 def _too_many_entries(line: Line, grid: GridSettings) -> Iterator[Problem]:
     settings = line.settings
     variables = len(settings.environment) + uses_grid_image(settings, grid) + ("profile" in line.fields)
-    of_launcher = 0 if is_algorithm(settings, grid) else ADDED[settings.applied_to(grid.job).launcher]
-    of_program = _PROGRAM * (settings.source is not None)
+    entries_of_launcher = 0 if is_algorithm(settings, grid) else ADDED[settings.applied_to(grid.job).launcher]
+    entries_of_program = _PROGRAM * (settings.source is not None)
     numbers = (
-        ("hyperparameters", len(hyperparameters(settings, grid)) + of_program + of_launcher, most("HyperParameters")),
+        (
+            "hyperparameters",
+            len(hyperparameters(settings, grid)) + entries_of_program + entries_of_launcher,
+            most("HyperParameters"),
+        ),
         ("environment", variables, most("TrainingEnvironmentMap")),
         ("tags", len(settings.tags) + _OUR_TAGS, most("TagList")),
     )

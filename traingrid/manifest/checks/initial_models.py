@@ -27,7 +27,8 @@ def check(line: Line, rules: Rules) -> Iterator[Problem]:
     """Yield the problems of `init_from`: a second channel with the name of its channel, an algorithm without models."""
     if line.settings.init_from is None:
         return
-    model, job = str(line.settings.init_from), line.settings.applied_to(rules.grid.job)
+    model = str(line.settings.init_from)
+    job = line.settings.applied_to(rules.grid.job)
     if any(MODEL_CHANNEL in channels(data, job) for data in line.places.values()):
         reason = f"init_from provides the channel {MODEL_CHANNEL}, and the line has a channel of this name"
         yield Problem("init_from", model, reason, "Remove init_from, or give the channel another name.")

@@ -36,7 +36,7 @@ def check(line: Line, rules: Rules) -> Iterator[Problem]:
     if settings.mpi_options is not None:
         reason = f"only mpirun reads them, and the launcher is {launcher}"
         yield Problem("mpi_options", settings.mpi_options, reason, "Remove mpi_options, or write launcher mpi.")
-    yield from _none(settings) if launcher == "none" else _torchrun(settings, grid)
+    yield from _check_without_launcher(settings) if launcher == "none" else _torchrun(settings, grid)
 
 
 def _mpi(settings: LineSettings, grid: GridSettings) -> Iterator[Problem]:
@@ -47,7 +47,7 @@ def _mpi(settings: LineSettings, grid: GridSettings) -> Iterator[Problem]:
         yield Problem("launcher", "mpi", reason, step)
 
 
-def _none(settings: LineSettings) -> Iterator[Problem]:
+def _check_without_launcher(settings: LineSettings) -> Iterator[Problem]:
     if (settings.processes_per_host or 1) > 1:
         step = "Remove processes_per_host, or write launcher mpi or torchrun."
         reason = "the launcher none runs the program once on each host"

@@ -59,9 +59,9 @@ def _wrong_in(region: str, line: Line, share: str, deployment: Deployment) -> It
         yield Problem("launch", "queued", f"{region} has no service queue", next_step)
         return
     defaults = line.settings.applied_to(grid.job)
-    most = queue.most(share, defaults.instance_type)
-    if defaults.instance_count > most:
-        reason = f"the service queue of {region} runs at most {most} of {defaults.instance_type} at once for this job"
+    limit = queue.most(share, defaults.instance_type)
+    if defaults.instance_count > limit:
+        reason = f"the service queue of {region} runs at most {limit} of {defaults.instance_type} at once for this job"
         next_step = "Reduce it, or write launch direct; service_queue in grid.yaml sets the limit."
         yield Problem("instance_count", str(defaults.instance_count), reason, next_step)
     yield from _too_large(region, line, deployment)

@@ -22,7 +22,9 @@ def check(line: Line, rules: Rules) -> Iterator[Problem]:
 
     Also yield the problems of `instance_types`.
     """
-    grid, regions, areas = rules.grid, (line.region, *line.replicas), line.settings.residency or ()
+    grid = rules.grid
+    regions = (line.region, *line.replicas)
+    areas = line.settings.residency or ()
     for region in regions:
         if not is_resident(region, areas):
             reason = f"the data may only be in {', '.join(areas)}, but the line names {region}"

@@ -127,7 +127,8 @@ def apply_random_affine(images: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     angle = tf.random.stateless_uniform([count], seed, -0.2, 0.2)
     zoom_x, zoom_y = tf.unstack(tf.random.stateless_uniform([2, count], seed + 1, 0.85, 1.15))
     shift_x, shift_y = tf.unstack(tf.random.stateless_uniform([2, count], seed + 2, -size / 8, size / 8))
-    a, b = zoom_x * tf.cos(angle), -zoom_y * tf.sin(angle)
+    a = zoom_x * tf.cos(angle)
+    b = -zoom_y * tf.sin(angle)
     c, d = zoom_x * tf.sin(angle), zoom_y * tf.cos(angle)
     # Rotation and zoom leave the center of the image in place; only the shift moves it.
     to_x = middle - a * middle - b * middle + shift_x

@@ -28,7 +28,7 @@ class RecordError(ValueError):
 
 def corrupt_records_of_all_ranks() -> int:
     """Return the number of records that all ranks have skipped. All ranks must call this together."""
-    return int(hvd.allreduce(tf.constant(_skipped(), tf.int64), op=hvd.Sum, name="corrupt_records"))
+    return int(hvd.allreduce(tf.constant(_skipped_count(), tf.int64), op=hvd.Sum, name="corrupt_records"))
 
 
 class CorruptRecords:
@@ -50,12 +50,12 @@ class CorruptRecords:
 
     def restart(self) -> None:
         """Reset the count at the beginning of an epoch."""
-        self._before = _skipped()
+        self._before = _skipped_count()
 
     @property
     def count(self) -> int:
         """The number of records that this epoch has skipped so far."""
-        return _skipped() - self._before
+        return _skipped_count() - self._before
 
     def checked(self, batches: Iterator[Batch], *, epoch: int, first: int, size: int) -> Iterator[Batch]:
         """Yield a rank's batches until a record is invalid, or the epoch has skipped too many.
@@ -130,7 +130,7 @@ class CorruptRecords:
             )
 
 
-def _skipped() -> int:
+def _skipped_count() -> int:
     """Return the number of records that this process has skipped, in all channels and epochs."""
     return corrupt_records_seen() + _undecodable
 

@@ -32,6 +32,10 @@ _CORRUPT_TEXT = (
 _GRAPH_DETAILS = re.compile(r"\{\{function_node .*?\}\}|\[\[\{\{.*|\[Op:.*", re.DOTALL)
 
 
+class _SearchTimeoutError(Exception):
+    """The search for the invalid record has taken too long."""
+
+
 def explained(error: Exception, channel: FileChannel | PipeChannel, config: Config, epoch: int, records: range) -> str:
     """Return the explanation of an error in reading or decoding.
 
@@ -54,8 +58,10 @@ def explained(error: Exception, channel: FileChannel | PipeChannel, config: Conf
     seconds = config.stall_seconds / SEARCH_DIVISOR if config.stall_seconds else None  # 0: ranks may wait without limit
     try:
         place = _run_within(seconds, lambda: _find_problem(message, channel, config, epoch, records))
-    except TimeoutError:
+    except _SearchTimeoutError:
         return f"{description} The record was not found within {seconds:g} s, a part of stall_seconds."
+    except OSError as read_error:  # for example, the channel's mount no longer answers
+        return f"{description} The record was not found, because the data could not be read again: {read_error}."
     return f"Channel {channel.name}: {place}" if place else description
 
 
@@ -99,9 +105,11 @@ def first_problem(origins: Iterable[tuple[bytes, str]], config: Config) -> str |
         origins: The records, each with its place.
         config: The hyperparameters, which define valid labels.
     """
-    return next(
-        (f"{origin}: {description}" for record, origin in origins if (description := problem(record, config))), None
-    )
+    for record, origin in origins:
+        description = problem(record, config)
+        if description:
+            return f"{origin}: {description}"
+    return None
 
 
 def _message(error: Exception) -> str:
@@ -113,7 +121,7 @@ def _run_within(seconds: float | None, search: Callable[[], str | None]) -> str 
     """Return the result of a search.
 
     Raises:
-        TimeoutError: The time is up. The search continues in a daemon thread, which ends with the process.
+        _SearchTimeoutError: The time is up. The search continues in a daemon thread, which ends with the process.
     """
     result: Future[str | None] = Future()
 
@@ -124,7 +132,12 @@ def _run_within(seconds: float | None, search: Callable[[], str | None]) -> str 
             result.set_exception(error)
 
     threading.Thread(target=run, name="diagnosis", daemon=True).start()
-    return result.result(seconds)
+    try:
+        return result.result(seconds)
+    except TimeoutError:
+        if result.done():  # the search itself raised it: reading a file of a mount timed out
+            raise
+        raise _SearchTimeoutError from None
 
 
 def _find_problem(message: str, channel: FileChannel, config: Config, epoch: int, records: range) -> str | None:
@@ -160,12 +173,12 @@ def _problem_in(channel: FileChannel, config: Config, epoch: int, records: range
     """Read the records of the failed batch again, one by one, and describe the first invalid one."""
     if channel.holds_images:
         files = channel.image_files(epoch)
-        paths = (files[index % len(files)] for index in records)
-        problems = ((path, image_problem(path.read_bytes())) for path in paths)
-        return next(
-            (f"{path.relative_to(channel.folder)}: {description}" for path, description in problems if description),
-            None,
-        )
+        for index in records:
+            path = files[index % len(files)]
+            description = image_problem(path.read_bytes())
+            if description:
+                return f"{path.relative_to(channel.folder)}: {description}"
+        return None
     repeated_origins = channel.origins(epoch).repeat().skip(records.start).take(len(records))
     try:
         origins = (

@@ -80,17 +80,17 @@ class StreamingDataset:
         decode = _decode_and_resize(self._config, seed, train=train)
         if self._corrupt.tolerated:
             # Skipped images do not count towards `first`, so the images before it must be decoded, too.
-            numbered = elements.map(_no_autograph(parse), num_parallel_calls=tf.data.AUTOTUNE).enumerate()
-            return self._corrupt.images(numbered, decode, self._config.image_size).skip(first)
+            numbered_elements = elements.map(_no_autograph(parse), num_parallel_calls=tf.data.AUTOTUNE).enumerate()
+            return self._corrupt.images(numbered_elements, decode, self._config.image_size).skip(first)
 
         def image(number: tf.Tensor, *element: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             encoded, label = parse(*element)
             return decode(number, encoded), label
 
-        numbered = elements.skip(first).enumerate(start=first)
+        numbered_elements = elements.skip(first).enumerate(start=first)
         if self._channel.holds_images:
-            return numbered.map(_no_autograph(lambda n, e: image(n, *e)), num_parallel_calls=tf.data.AUTOTUNE)
-        return numbered.map(_no_autograph(image), num_parallel_calls=tf.data.AUTOTUNE)
+            return numbered_elements.map(_no_autograph(lambda n, e: image(n, *e)), num_parallel_calls=tf.data.AUTOTUNE)
+        return numbered_elements.map(_no_autograph(image), num_parallel_calls=tf.data.AUTOTUNE)
 
     def _elements(self, epoch: int) -> tuple[tf.data.Dataset, Step]:
         """Return the elements to read, and a function from an element to (encoded image, class)."""
@@ -106,7 +106,8 @@ class StreamingDataset:
     def _parse(self, record: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Return the encoded image of a record, and its class counted from 0. An invalid record is explained."""
         example = tf.io.parse_single_example(record, _FEATURES)
-        encoded, label = example[IMAGE], example[LABEL] - self._config.first_label
+        encoded = example[IMAGE]
+        label = example[LABEL] - self._config.first_label
         valid = (label >= 0) & (label < self._config.classes) & (encoded != "")
         # Python is called only for an invalid record.
         label = tf.cond(valid, lambda: label, lambda: tf.numpy_function(self._corrupt.explain, [record], tf.int64))

@@ -101,8 +101,8 @@ class TrainingData:
         """Return the lockstep with the other ranks, and True if this rank must repeat records to keep up."""
         config, name = self._config, self._channel.name
         exact = config.cache or not config.tolerate_corrupt_records
-        counted = isinstance(self._channel, FileChannel) and self._channel.reads_ranges
-        is_counted = config.cache or counted or not config.train_records
+        has_record_counts = isinstance(self._channel, FileChannel) and self._channel.reads_ranges
+        is_counted = config.cache or has_record_counts or not config.train_records
         count = self._dataset.count if is_counted and exact else None
         expected = config.train_records
         if count is None:
@@ -153,18 +153,18 @@ class ValidationData:
         size = self._config.batch_size
         images = self._dataset.images(epoch, 0, repeat=False, train=False)
         batches = iter(_prefetched(images.batch(size)))
-        read = 0
+        records_read = 0
         cut = False
         for images, labels in self._corrupt.checked(batches, epoch=epoch, first=0, size=size):
             if cut := stop_requested():
                 break
-            read += int(labels.shape[0])
+            records_read += int(labels.shape[0])
             yield images, labels, tf.ones(tf.shape(labels))
         if any_rank(cut):
             raise StopRequestedError
         self._corrupt.report(epoch)
         if self._config.validation_records:
-            check_total(self._channel.name, read + self._corrupt.count, self._config.validation_records)
+            check_total(self._channel.name, records_read + self._corrupt.count, self._config.validation_records)
 
 
 def training_data(config: Config, folders: Folders | None = None) -> TrainingData:
@@ -221,8 +221,8 @@ def class_names_of_all_ranks(channel: Channel) -> tuple[str, ...]:
     """Return the sorted names of the class folders on all hosts, which may differ; empty if there are none."""
     if isinstance(channel, PipeChannel) or not channel.holds_images:
         return ()
-    own = class_names(channel.folder, channel.files)
-    return tuple(sorted(set().union(*hvd.allgather_object(own, name=f"classes_of_{channel.name}"))))
+    own_names = class_names(channel.folder, channel.files)
+    return tuple(sorted(set().union(*hvd.allgather_object(own_names, name=f"classes_of_{channel.name}"))))
 
 
 def _reading(config: Config, *, train: bool) -> ReadOptions:

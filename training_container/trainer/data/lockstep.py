@@ -64,11 +64,11 @@ class Lockstep:
             LockstepError: The batches end early, no rank has one, or records are missing.
         """
         if self.steps is None or self._ask_always:
-            yield from self._asked(batches, skip)
+            yield from self._agreed_batches(batches, skip)
         else:
-            yield from self._counted(batches, epoch, skip, self.steps)
+            yield from self._counted_batches(batches, epoch, skip, self.steps)
 
-    def _counted(self, batches: Iterator[Batch], epoch: int, skip: int, steps: int) -> Iterator[Batch]:
+    def _counted_batches(self, batches: Iterator[Batch], epoch: int, skip: int, steps: int) -> Iterator[Batch]:
         for step in range(skip, steps):
             batch = next(batches, None)
             if batch is None or not self._is_full(batch):
@@ -79,7 +79,7 @@ class Lockstep:
                 )
             yield batch
 
-    def _asked(self, batches: Iterator[Batch], skip: int) -> Iterator[Batch]:
+    def _agreed_batches(self, batches: Iterator[Batch], skip: int) -> Iterator[Batch]:
         step = skip
         while True:
             batch = next(batches, None)
@@ -87,25 +87,26 @@ class Lockstep:
                 break
             step += 1
             yield batch
-        remainder = _records(batch) + sum(_records(more) for more in batches)
+        remainder = _records(batch) + sum(_records(batch_of_rest) for batch_of_rest in batches)
         self._remember(step, remainder)
 
     def _remember(self, steps: int, remainder: int) -> None:
         """Exchange the number of records that every rank has read, and store the number of steps."""
         remainders = hvd.allgather(tf.constant([remainder], tf.int64), name="remainder_of_records").numpy().tolist()
-        read = [steps * self._batch_size + records for records in remainders]
+        records_by_rank = [steps * self._batch_size + records for records in remainders]
+        fewest, total = min(records_by_rank), sum(records_by_rank)
         if steps == 0:
             raise LockstepError(
                 f"Channel {self._channel} has too few records for a batch of {self._batch_size} on every rank: rank "
-                f"{read.index(min(read))} has {min(read)}, all ranks have {sum(read)}. Reduce batch_size, start fewer "
+                f"{records_by_rank.index(fewest)} has {fewest}, all ranks have {total}. Reduce batch_size, start fewer "
                 "ranks, or check the channel's S3 prefix."
             )
-        if sum(read) < self._min_images and self._exact:
-            raise LockstepError(missing(self._channel, sum(read), self._min_images))
-        changed = (steps, sum(read)) != (self.steps, self.images)
-        self.steps, self.images = steps, sum(read)
-        if hvd.rank() == 0 and changed:
-            print(epoch_of(self._channel, read, steps, self._batch_size))
+        if total < self._min_images and self._exact:
+            raise LockstepError(missing(self._channel, total, self._min_images))
+        has_changed = (steps, sum(records_by_rank)) != (self.steps, self.images)
+        self.steps, self.images = steps, sum(records_by_rank)
+        if hvd.rank() == 0 and has_changed:
+            print(epoch_of(self._channel, records_by_rank, steps, self._batch_size))
 
     def _is_full(self, batch: Batch | None) -> bool:
         return batch is not None and _records(batch) == self._batch_size
@@ -120,21 +121,23 @@ def epoch_of(channel: str, counts: Sequence[int], steps: int, batch_size: int, *
         batch_size: Records per batch and rank.
         is_chosen: True if the user has set the number of steps.
     """
-    left = sum(max(count - steps * batch_size, 0) for count in counts)
+    unread_records = sum(max(count - steps * batch_size, 0) for count in counts)
     message = (
         f"Channel {channel}: {sum(counts):,} records make {steps} batches of {batch_size} on each of {len(counts)} "
-        f"rank(s); {left:,} records are left out of an epoch."
+        f"rank(s); {unread_records:,} records are left out of an epoch."
     )
-    if is_chosen or left <= WARN_ABOVE * sum(counts):
+    if is_chosen or unread_records <= WARN_ABOVE * sum(counts):
         return message
     uneven = sum(counts) - len(counts) * min(counts)
     way_out = (
         f"Ranks have from {min(counts):,} to {max(counts):,} records: set shard_by to auto (in File and FastFile "
         "mode), or use several files of equal size for each rank."
-        if 2 * uneven > left
+        if 2 * uneven > unread_records
         else "Reduce batch_size, or start fewer ranks."
     )
-    return f"{message} WARNING: that is {left / sum(counts):.0%} of the data, which is not trained on. {way_out}"
+    return (
+        f"{message} WARNING: that is {unread_records / sum(counts):.0%} of the data, which is not trained on. {way_out}"
+    )
 
 
 def check_total(channel: str, read: int, expected: int) -> None:

@@ -65,8 +65,8 @@ class FileChannel:
         self.folder = folder
         self._rank = place.rank
         self._rank_and_size = (place.local_rank, place.local_size) if among_local else (place.rank, place.size)
-        self._reading = reading
-        self._mounted = mounted
+        self._read_options = reading
+        self._is_mounted = mounted
         self._count = count
         self.files = files_of(folder, name)
 
@@ -78,7 +78,7 @@ class FileChannel:
     @cached_property
     def reads_ranges(self) -> bool:
         """True if each rank reads a range of records, for which the ranks count the records together."""
-        return self._reading.shard_by == "auto" and self._rank_and_size[1] > 1 and not self.holds_images
+        return self._read_options.shard_by == "auto" and self._rank_and_size[1] > 1 and not self.holds_images
 
     @cached_property
     def index(self) -> Index:
@@ -88,7 +88,9 @@ class FileChannel:
     @cached_property
     def shard(self) -> Shard:
         """This rank's files, and the selection of its records in them, if ranks do not read ranges."""
-        return shard(self.files, *self._rank_and_size, by="record" if self._reading.shard_by == "record" else "file")
+        return shard(
+            self.files, *self._rank_and_size, by="record" if self._read_options.shard_by == "record" else "file"
+        )
 
     @cached_property
     def count(self) -> int:
@@ -107,11 +109,13 @@ class FileChannel:
         otherwise the ranges of few files would always begin at the same records.
         """
         if not self.reads_ranges:
-            return [Segment(path=path) for path in self._in_order(list(self.shard.files), epoch)]
-        files = [(path, self.index[self._name(path)]) for path in self._in_order(list(self.files), epoch)]
+            return [Segment(path=path) for path in self._files_of_epoch(list(self.shard.files), epoch)]
+        files = [(path, self.index[self._name(path)]) for path in self._files_of_epoch(list(self.files), epoch)]
         total = sum(index.records for _, index in files)
-        has_random_start = self._reading.shuffle_files and total > 0
-        start = int(np.random.default_rng([self._reading.seed, epoch, 1]).integers(total)) if has_random_start else 0
+        has_random_start = self._read_options.shuffle_files and total > 0
+        start = (
+            int(np.random.default_rng([self._read_options.seed, epoch, 1]).integers(total)) if has_random_start else 0
+        )
         return segments_of_rank(files, *self._rank_and_size, start)
 
     def records(self, epoch: int) -> tf.data.Dataset:
@@ -142,16 +146,16 @@ class FileChannel:
         if not self.holds_images:
             raise ChannelError(f"Channel {self.name} is not a folder of images: it contains {self.files[0].name}.")
         rank, ranks = self._rank_and_size
-        return self._in_order(list(self.files), epoch)[rank::ranks]
+        return self._files_of_epoch(list(self.files), epoch)[rank::ranks]
 
     def _name(self, path: Path) -> str:
         return path.relative_to(self.folder).as_posix()
 
-    def _in_order(self, files: Files, epoch: int) -> Files:
+    def _files_of_epoch(self, files: Files, epoch: int) -> Files:
         """Return files in the order of an epoch. It does not depend on the rank: shares are cut from it."""
-        if not self._reading.shuffle_files:
+        if not self._read_options.shuffle_files:
             return files
-        order = np.random.default_rng([self._reading.seed, epoch]).permutation(len(files))
+        order = np.random.default_rng([self._read_options.seed, epoch]).permutation(len(files))
         return [files[index] for index in order]
 
     def _shuffled(self, epoch: int, read: Read) -> tf.data.Dataset:
@@ -159,14 +163,14 @@ class FileChannel:
         records = self._interleaved(self.segments(epoch), read)
         if not self.reads_ranges and self.shard.every > 1:
             records = records.shard(self.shard.every, self.shard.offset)
-        return shuffled(records, self._reading, epoch, self._rank)
+        return shuffled(records, self._read_options, epoch, self._rank)
 
     def _interleaved(self, own: list[Segment], read: Read) -> tf.data.Dataset:
         """Read segments sequentially, or several at once, taking one record of each in turn."""
-        if self._reading.tolerate:
+        if self._read_options.tolerate:
             parts = [record_reader.FilePart(str(part.path), part.first, *byte_range(part)) for part in own]
-            return record_reader.file_records(parts, self.name, tolerate=self._reading.tolerate)
-        at_once = self._reading.parallel_reads or (MOUNTED_READS if self._mounted else 1)
+            return record_reader.file_records(parts, self.name, tolerate=self._read_options.tolerate)
+        at_once = self._read_options.parallel_reads or (MOUNTED_READS if self._is_mounted else 1)
         at_once = max(1, min(at_once, len(own)))
         rows = tf.data.Dataset.from_tensor_slices(_columns(own))
         return rows.interleave(read, cycle_length=at_once, num_parallel_calls=at_once if at_once > 1 else None)
@@ -207,8 +211,8 @@ class PipeChannel:
         self._stream = stream
         self._folder = folder
         self._place = place
-        self._reading = reading
-        self._opened = 0
+        self._read_options = reading
+        self._opened_streams = 0
         self.path = ""
 
     def records(self, epoch: int) -> tf.data.Dataset:
@@ -217,19 +221,19 @@ class PipeChannel:
         Every call reads the next FIFO, <channel>_0, <channel>_1, ..., regardless of the epoch: SageMaker restarts
         counting when a training is resumed on another host. The epoch only affects shuffling.
         """
-        number, self._opened = self._opened, self._opened + 1
+        number, self._opened_streams = self._opened_streams, self._opened_streams + 1
         self.path = self._path(number)
         records = record_reader.fifo_records(
             self.path,
             self._stream,
-            tolerate=self._reading.tolerate,
-            timeout_seconds=self._reading.timeout_seconds,
+            tolerate=self._read_options.tolerate,
+            timeout_seconds=self._read_options.timeout_seconds,
         )
-        return shuffled(records, self._reading, epoch, self._place.rank)
+        return shuffled(records, self._read_options, epoch, self._place.rank)
 
     def _path(self, number: int) -> str:
         """Return the FIFO to read: the stream, or this rank's part of it if the host's ranks share the stream."""
-        place, timeout = self._place, self._reading.timeout_seconds
+        place, timeout = self._place, self._read_options.timeout_seconds
         rank, ranks = (0, 1) if self.streams == "rank" else (place.local_rank, place.local_size)
         return demultiplexer.rank_fifo(
             self._folder, self._stream, number, rank, ranks, timeout_seconds=timeout, content=self._content
@@ -241,9 +245,9 @@ def files(  # noqa: PLR0913  # one for each fact of a channel
 ) -> FileChannel:
     """Return a channel of files. Count its records now, while all ranks are here: later, a rank might be alone."""
     part = is_a_part(settings, place)
-    mounted = settings.get("TrainingInputMode") == "FastFile" or is_mounted(folder)
+    reads_mount = settings.get("TrainingInputMode") == "FastFile" or is_mounted(folder)
     count = count_together(name, folder, folders.checkpoints, place, among_local=part)
-    channel = FileChannel(name, folder, place, reading, among_local=part, mounted=mounted, count=count)
+    channel = FileChannel(name, folder, place, reading, among_local=part, mounted=reads_mount, count=count)
     if channel.reads_ranges:
         _ = channel.index
     return channel

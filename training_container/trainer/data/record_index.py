@@ -130,8 +130,8 @@ def record_index(  # noqa: PLR0913  # all are keyword-only
                 for part in parts:
                     index |= part.found
                 _check(channel, parts, among_local=among_local)
-                if rank == 0 and (left := sum(part.left for part in parts)):
-                    print(f"Counting the records of channel {channel}: {left:,} files are left.", flush=True)
+                if rank == 0 and (skipped_records := sum(part.left for part in parts)):
+                    print(f"Counting the records of channel {channel}: {skipped_records:,} files are left.", flush=True)
         finally:
             for count in counts.values():
                 count.cancel()
@@ -145,10 +145,10 @@ def _rounds(
     waiting = dict(counts)
     while True:
         wait(waiting.values(), timeout=seconds)
-        done = {name: count for name, count in waiting.items() if count.done()}
-        waiting = {name: count for name, count in waiting.items() if name not in done}
-        errors = [str(error) for count in done.values() if (error := count.exception())]
-        entries = {name: count.result() for name, count in done.items() if not count.exception()}
+        finished_counts = {name: count for name, count in waiting.items() if count.done()}
+        waiting = {name: count for name, count in waiting.items() if name not in finished_counts}
+        errors = [str(error) for count in finished_counts.values() if (error := count.exception())]
+        entries = {name: count.result() for name, count in finished_counts.items() if not count.exception()}
         parts = exchange(Part(listing=listing, found=entries, left=len(waiting), error="".join(errors[:1])))
         yield parts
         if not any(part.left for part in parts):
@@ -183,7 +183,9 @@ def stored(path: Path) -> Index:
 
 
 def _entry(values: Mapping[str, Any]) -> FileIndex:
-    size, records, stride = (int(values.get(name, 1)) for name in ("size", "records", "stride"))
+    size = int(values.get("size", 1))
+    records = int(values.get("records", 1))
+    stride = int(values.get("stride", 1))
     starts = array("q", values.get("starts", []))
     if records < 0 or stride < 1 or "size" not in values or "records" not in values:
         raise ValueError("an entry needs size, records, and a stride of at least 1")

@@ -115,7 +115,8 @@ def check_is_training(files: Iterable[Path], folder: Path) -> None:
     by_kind: dict[str, Path] = {}
     for path in files:
         inside = path.relative_to(folder)
-        if kind := _KIND.match(inside.parts[0] + "/" * (len(inside.parts) > 1)):
+        is_in_folder = len(inside.parts) > 1
+        if kind := _KIND.match(f"{inside.parts[0]}/" if is_in_folder else inside.parts[0]):
             by_kind.setdefault("train" if kind[1].lower() == "train" else "validation", inside)
     if len(by_kind) > 1:
         raise ShardError(
@@ -160,20 +161,21 @@ def segments_of_rank(files: Sequence[tuple[Path, FileIndex]], rank: int, ranks: 
         shift: The record at which rank 0 begins. The first record follows the last one, so no share changes its size.
     """
     total = sum(index.records for _, index in files)
-    own = range_of(total, rank, ranks)
-    begin = (own.start + shift) % total if total else 0
-    end = begin + len(own)
-    return [*_cut(files, range(begin, min(end, total))), *_cut(files, range(end - total))]
+    own_records = range_of(total, rank, ranks)
+    begin = (own_records.start + shift) % total if total else 0
+    end = begin + len(own_records)
+    return [*_segments_of_range(files, range(begin, min(end, total))), *_segments_of_range(files, range(end - total))]
 
 
-def _cut(files: Sequence[tuple[Path, FileIndex]], own: range) -> Iterator[Segment]:
+def _segments_of_range(files: Sequence[tuple[Path, FileIndex]], own: range) -> Iterator[Segment]:
     begin = 0
     for path, index in files:
-        first, last = max(own.start - begin, 0), min(own.stop - begin, index.records)
-        if first < last:
-            known_record, byte = index.before(first)
-            count = None if last == index.records else last - first
-            yield Segment(path=path, first=first, count=count, known=known_record, byte=byte)
+        first_record = max(own.start - begin, 0)
+        end_record = min(own.stop - begin, index.records)
+        if first_record < end_record:
+            known_record, byte = index.before(first_record)
+            count = None if end_record == index.records else end_record - first_record
+            yield Segment(path=path, first=first_record, count=count, known=known_record, byte=byte)
         begin += index.records
 
 
@@ -229,9 +231,11 @@ def byte_range(segment: Segment) -> tuple[int, int | None]:
     if segment.first == 0 and segment.count is None:
         return 0, None
     starts = record_starts(segment.path, first=segment.byte)
-    first = next(itertools.islice(starts, segment.first - segment.known, None), None)
+    first_byte = next(itertools.islice(starts, segment.first - segment.known, None), None)
     stop = next(itertools.islice(starts, segment.all_or_count - 1, None), None) if segment.count else None
-    return (segment.path.stat().st_size if first is None else first), stop
+    if first_byte is None:
+        first_byte = segment.path.stat().st_size
+    return first_byte, stop
 
 
 def balanced(sizes: Sequence[int], ranks: int) -> list[list[int]]:

@@ -58,25 +58,27 @@ def rank_fifo(  # noqa: PLR0913  # the position of a rank, by keyword or in this
             f"Channel {channel}: the demultiplexer {PROGRAM} is missing, which distributes the stream to this host's "
             "ranks. `make setup` builds it, on Linux. Otherwise set the input mode to File, or streams to rank."
         )
-    place = _place(folder)
+    place = _fifo_folder(folder)
     fifos = [place / f"{channel}_{epoch}.rank{rank}of{local_size}" for rank in range(local_size)]
     if local_rank == 0:
         if content != "tfrecord":
             source = _start_translator(channel, source, timeout_seconds, content)
         place.mkdir(mode=0o700, exist_ok=True)
         for fifo in fifos:
-            _make(fifo, f"Channel {channel}: the demultiplexer of {source} was killed before the end of the stream.")
+            _make_fifo(
+                fifo, f"Channel {channel}: the demultiplexer of {source} was killed before the end of the stream."
+            )
         _start(channel, source, timeout_seconds, fifos)
     return str(fifos[local_rank])
 
 
-def _place(folder: Path) -> Path:
+def _fifo_folder(folder: Path) -> Path:
     """Return the folder of the FIFOs, which all ranks of a host share, and which differs between hosts."""
     digest = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]
     return Path(tempfile.gettempdir()) / f"traingrid-{os.getuid()}-{digest}"
 
 
-def _make(fifo: Path, failure: str) -> None:
+def _make_fifo(fifo: Path, failure: str) -> None:
     """Create a FIFO that replaces one of an earlier run. A rank that has already opened the old one detects that."""
     ending(str(fifo)).write_text(failure)
     fresh = fifo.with_name(f"{fifo.name}.new")
@@ -94,7 +96,9 @@ def _start_translator(channel: str, source: Path, timeout_seconds: float, conten
     """Start a process that translates a stream into TFRecords. Return its FIFO, which only this process reads."""
     folder = Path(tempfile.mkdtemp(prefix="traingrid-"))
     fifo = folder / source.name
-    _make(fifo, f"Channel {channel}: the program that translates {source} was killed before the end of the stream.")
+    _make_fifo(
+        fifo, f"Channel {channel}: the program that translates {source} was killed before the end of the stream."
+    )
     # A second less, so that the error is that of this process, which names the stream, and not that of its reader.
     timeout = max(timeout_seconds - 1, timeout_seconds / 2)
     arguments = [content, channel, str(source), f"{timeout:g}", str(fifo)]

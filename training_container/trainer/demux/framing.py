@@ -49,7 +49,7 @@ class Splitter:
         self.tolerate = tolerate
         self._parts: list[bytes] = []
         self.held = 0  # bytes of an incomplete record
-        self._wanted = HEADER  # number of bytes needed for the next action
+        self._needed_bytes = HEADER  # number of bytes needed for the next action
         self.start = 0  # byte at which the next record starts
         self.record = 0  # number of the next record
         self._failure: StreamError | None = None
@@ -64,27 +64,27 @@ class Splitter:
             raise self._failure
         self._parts.append(block)
         self.held += len(block)
-        if self.held < self._wanted:
+        if self.held < self._needed_bytes:
             return []
         data = b"".join(self._parts) if len(self._parts) > 1 else block
         records: list[bytes] = []
         try:
-            used = self._split(data, records)
+            consumed_bytes = self._split(data, records)
         except StreamError as error:
             self._failure = error
             return records
-        self._parts, self.held = [data[used:]], len(data) - used
+        self._parts, self.held = [data[consumed_bytes:]], len(data) - consumed_bytes
         return records
 
     def _split(self, data: bytes, records: list[bytes]) -> int:
         """Append the complete records in `data` to `records`. Return the number of bytes that they take."""
         position, size = 0, len(data)
-        self._wanted = HEADER
+        self._needed_bytes = HEADER
         while position + HEADER <= size:
             length = self._length(data[position : position + HEADER])
             end = position + HEADER + length + FOOTER
             if end > size:
-                self._wanted = end - position
+                self._needed_bytes = end - position
                 break
             content = data[position + HEADER : end - FOOTER]
             if self._is_sound(content, data[end - FOOTER : end]):

@@ -117,24 +117,24 @@ def file_records(parts: Sequence[FilePart], channel: str, *, tolerate: int) -> t
     """
 
     def generate() -> Iterator[list[bytes]]:
-        left = tolerate
+        tolerated_records = tolerate
         for part in parts:
-            splitter = Splitter(channel, part.path, tolerate=left)
+            splitter = Splitter(channel, part.path, tolerate=tolerated_records)
             splitter.start, splitter.record = part.start, part.record
             yield from _lists(splitter, _blocks_of(part))
             if splitter.start or splitter.held:
                 splitter.finish()
-            left = splitter.tolerate
+            tolerated_records = splitter.tolerate
 
     return _dataset(generate)
 
 
 def _blocks_of(part: FilePart) -> Iterator[bytes]:
-    left = sys.maxsize if part.stop is None else part.stop - part.start
+    remaining_bytes = sys.maxsize if part.stop is None else part.stop - part.start
     with Path(part.path).open("rb", buffering=0) as file:
         file.seek(part.start)
-        while left > 0 and (block := file.read(min(BLOCK, left))):
-            left -= len(block)
+        while remaining_bytes > 0 and (block := file.read(min(BLOCK, remaining_bytes))):
+            remaining_bytes -= len(block)
             yield block
 
 
@@ -162,7 +162,7 @@ def blocks(path: str, channel: str, timeout_seconds: float) -> Iterator[bytes]:
     Raises:
         StreamError: The FIFO did not appear, or provided no data, within the timeout.
     """
-    file = _opened(path, channel, timeout_seconds)
+    file = _opened_descriptor(path, channel, timeout_seconds)
     try:
         poll = select.poll()
         poll.register(file, select.POLLIN)
@@ -198,7 +198,7 @@ def ending(path: str) -> Path:
     return Path(f"{path}.ending")
 
 
-def _opened(path: str, channel: str, timeout_seconds: float) -> int:
+def _opened_descriptor(path: str, channel: str, timeout_seconds: float) -> int:
     """Return a descriptor that has bytes to read, or is at its end.
 
     The writer's open() blocks until the reader opens the FIFO. Until the writer has opened it, the path may be
@@ -227,13 +227,13 @@ def _has_writer(file: int, path: str, deadline: float) -> bool:
     """Wait until there is something to read. Return False if the path is a different file now, or time is up."""
     poll = select.poll()
     poll.register(file, select.POLLIN)
-    own = os.fstat(file)
+    own_status = os.fstat(file)
     while not poll.poll(_LOOK * 1000):
         try:
             now = os.stat(path)  # noqa: PTH116  # comparable with fstat's result
         except FileNotFoundError:
             return bool(poll.poll(0))
-        if (now.st_dev, now.st_ino) != (own.st_dev, own.st_ino):
+        if (now.st_dev, now.st_ino) != (own_status.st_dev, own_status.st_ino):
             return bool(poll.poll(0))
         if time.monotonic() >= deadline:
             return False

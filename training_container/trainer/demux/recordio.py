@@ -175,19 +175,19 @@ def example(image: bytes, label: int) -> bytes:
     value = _field(3, _field(1, _varint(label % 2**64)))  # Feature.int64_list; a negative number has ten bytes
     after = _field(1, _field(1, b"image/class/label") + _field(2, value))
     # From the inside, so that the image is copied once: BytesList.value, Feature.bytes_list, the entry of the map, ...
-    before = _head(1, len(image))
-    before = _head(1, len(before) + len(image)) + before
-    before = _field(1, b"image/encoded") + _head(2, len(before) + len(image)) + before
-    before = _head(1, len(before) + len(image)) + before
-    before = _head(1, len(before) + len(image) + len(after)) + before
+    before = _field_head(1, len(image))
+    before = _field_head(1, len(before) + len(image)) + before
+    before = _field(1, b"image/encoded") + _field_head(2, len(before) + len(image)) + before
+    before = _field_head(1, len(before) + len(image)) + before
+    before = _field_head(1, len(before) + len(image) + len(after)) + before
     return b"".join((before, image, after))
 
 
 def _field(number: int, content: bytes) -> bytes:
-    return _head(number, len(content)) + content
+    return _field_head(number, len(content)) + content
 
 
-def _head(number: int, length: int) -> bytes:
+def _field_head(number: int, length: int) -> bytes:
     """Return the bytes before a field with a length: bytes, a message, or packed numbers."""
     return _varint(number << 3 | 2) + _varint(length)
 
@@ -216,9 +216,9 @@ def translate(content: str, stream: Stream, fifo: str) -> str:
     with open(fifo, "wb", buffering=0) as file:  # noqa: PTH123  # waits for the reader
         try:
             for image, label in CONTENTS[content](stream):
-                left = memoryview(framed(example(image, label)))
-                while left:
-                    left = left[file.write(left) :]
+                unwritten_bytes = memoryview(framed(example(image, label)))
+                while unwritten_bytes:
+                    unwritten_bytes = unwritten_bytes[file.write(unwritten_bytes) :]
         except StreamError as error:
             failure = str(error)
         except BrokenPipeError:

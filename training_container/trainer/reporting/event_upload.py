@@ -24,8 +24,8 @@ class EventUpload:
         self._folder = folder
         self.uri = s3_uri or os.environ.get(ENVIRONMENT, "")
         self._client = client
-        self._copied: dict[Path, int] = {}
-        self._warned: set[str] = set()
+        self._copied_sizes: dict[Path, int] = {}
+        self._printed_warnings: set[str] = set()
 
     def sync(self) -> None:
         """Copy new data to S3. A failure is printed once, and the training continues."""
@@ -45,8 +45,8 @@ class EventUpload:
 
     def warn_once(self, problem: str, error: Exception, consequence: str) -> None:
         """Print a failure, unless the same has been printed before."""
-        if problem not in self._warned:
-            self._warned.add(problem)
+        if problem not in self._printed_warnings:
+            self._printed_warnings.add(problem)
             print(f"{problem}: {' '.join(str(error).split())[:500]}. {consequence}")
 
     def _copy(self) -> None:
@@ -57,11 +57,14 @@ class EventUpload:
             self._client = _client()
         prefix = address.path.strip("/")
         for path in sorted(self._folder.rglob("*")):
-            if is_foreign(path.name) or not path.is_file() or self._copied.get(path) == (size := path.stat().st_size):
+            if is_foreign(path.name) or not path.is_file():
+                continue
+            size = path.stat().st_size
+            if self._copied_sizes.get(path) == size:
                 continue
             key = "/".join(part for part in (prefix, path.relative_to(self._folder).as_posix()) if part)
             self._client.upload_file(str(path), address.netloc, key)
-            self._copied[path] = size
+            self._copied_sizes[path] = size
 
 
 def _client() -> Any:

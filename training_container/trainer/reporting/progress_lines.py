@@ -18,12 +18,12 @@ class ProgressLines:
 
     def __init__(self, seconds: float, epochs: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._seconds, self._epochs, self._clock = seconds, epochs, clock
-        self._last = clock()
+        self._printed_at = clock()
         self._losses: tuple[int, float, int] = (0, 0.0, 0)
 
     def is_due(self) -> bool:
         """Return True if a line is due. It is fast, because the loop calls it before every step."""
-        return self._seconds > 0 and self._clock() - self._last >= self._seconds
+        return self._seconds > 0 and self._clock() - self._printed_at >= self._seconds
 
     def line(self, progress: Progress, steps_per_epoch: int | None, values: Mapping[str, float]) -> str:
         """Return the line, and restart the interval.
@@ -33,7 +33,7 @@ class ProgressLines:
             steps_per_epoch: Steps in the epoch; None if unknown.
             values: Additional values, by names of metric_lines (StepTimes.of_line, Gpu.use).
         """
-        self._last = self._clock()
+        self._printed_at = self._clock()
         metrics: dict[str, float] = {"step": progress.step} | self._loss(progress)
         if seconds := values.get("step_seconds"):
             # From the time of steps, because the time since the last line may include a validation.

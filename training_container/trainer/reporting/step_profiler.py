@@ -49,8 +49,8 @@ class StepProfiler:
         """
         self._stop()
         if self._steps and not self._has_run and steps < self._steps.first:
-            first = self._steps.first
-            print(f"There is no profile: the training ended after step {steps}, before step {first}.")
+            first_step = self._steps.first
+            print(f"There is no profile: the training ended after step {steps}, before step {first_step}.")
 
     def _start(self) -> None:
         if self._has_run:

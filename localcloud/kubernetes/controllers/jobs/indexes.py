@@ -38,11 +38,11 @@ def shown(indexes: Iterable[int]) -> str:
             ranges[-1][1] = index
         else:
             ranges.append([index, index])
-    texts = [f"{first}" if first == last else f"{first}-{last}" for first, last in ranges]
-    return ",".join(text if "-" not in text or _is_wide(text) else text.replace("-", ",") for text in texts)
+    return ",".join(_range_text(first, last) for first, last in ranges)
 
 
-def _is_wide(text: str) -> bool:
-    """Return True for a range of at least three indexes; the server writes two as a list."""
-    first, _, last = text.partition("-")
-    return int(last) - int(first) > 1
+def _range_text(first: int, last: int) -> str:
+    """Return the text of a range; the server writes two indexes as a list."""
+    if first == last:
+        return f"{first}"
+    return f"{first},{last}" if last == first + 1 else f"{first}-{last}"

@@ -52,7 +52,7 @@ class JobController(Controller):
         self._events = events
 
     def keys(self, key: Key, entry: Object) -> Iterable[Key]:
-        """Synchronize jobs, and the jobs of pods."""
+        """Return the key of a job, or of the job of a pod."""
         if key[0] is JOB:
             return [key]
         owner = controller_of(entry) if key[0] is POD else None
@@ -64,14 +64,14 @@ class JobController(Controller):
         self._release_orphans(key, job)
         if job is None or job["spec"].get("managedBy") not in (None, "kubernetes.io/job-controller"):
             return None
-        pods = self._claimed(job)
+        pods = self._claimed_pods(job)
         state = JobState(job)
         if state.is_finished:
             self._remove_finalizers([pod for pod in pods if _has_finalizer(pod)])
             return None
         if not state.status.get("startTime") and not job["spec"]["suspend"]:
             state.status["startTime"] = timestamp()
-        self._note(job, state, pods)
+        self._record_ended_pods(job, state, pods)
         wait = self._advance(job, state, pods)
         self._count(job, state, pods)
         self._finish(job, state)
@@ -106,11 +106,11 @@ class JobController(Controller):
         """
         spec = job["spec"]
         if spec["suspend"]:
-            return [], [*terminating, *self._withdraw(job, active)], None
+            return [], [*terminating, *self._delete_pods(job, active)], None
         needed = state.wanted_pods(len(active))
         if len(active) > needed:
             surplus = sorted(active, key=lambda pod: -indexes.index_of(pod))[: len(active) - needed]
-            deleted = self._withdraw(job, surplus)
+            deleted = self._delete_pods(job, surplus)
             return [pod for pod in active if pod not in surplus], [*terminating, *deleted], None
         blocked = len(terminating) if spec["podReplacementPolicy"] == "Failed" else 0
         number = needed - len(active) - blocked
@@ -119,26 +119,26 @@ class JobController(Controller):
         back_off = _rest_of_back_off(job, state, pods)
         if back_off > 0:
             return active, terminating, back_off
-        created, wait = self._create(job, state, pods, number)
-        return [*active, *created], terminating, wait
+        new_pods, wait = self._create(job, state, pods, number)
+        return [*active, *new_pods], terminating, wait
 
     def _create(
         self, job: Object, state: JobState, pods: list[Object], number: int
     ) -> tuple[list[Object], float | None]:
-        chosen = [-1] * number
+        indexes = [-1] * number
         if state.is_indexed:
-            chosen = missing_indexes(job, pods, state.succeeded_indexes, number)
-        created: list[Object] = []
-        for index in chosen:
+            indexes = missing_indexes(job, pods, state.succeeded_indexes, number)
+        new_pods: list[Object] = []
+        for index in indexes:
             try:
-                created.append(self.client.create(POD, job["metadata"]["namespace"], new_pod(job, index)))
+                new_pods.append(self.client.create(POD, job["metadata"]["namespace"], new_pod(job, index)))
             except ApiError as error:
                 self._events.warning(job, "FailedCreate", f"Error creating: {error.message}")
-                return created, _RETRY_SECONDS
-            self._events.normal(job, "SuccessfulCreate", f"Created pod: {created[-1]['metadata']['name']}")
-        return created, None
+                return new_pods, _RETRY_SECONDS
+            self._events.normal(job, "SuccessfulCreate", f"Created pod: {new_pods[-1]['metadata']['name']}")
+        return new_pods, None
 
-    def _withdraw(self, job: Object, pods: list[Object]) -> list[Object]:
+    def _delete_pods(self, job: Object, pods: list[Object]) -> list[Object]:
         """Delete pods that the job does not need now; without their finalizers, they do not count as failed.
 
         Source: deleteJobPods in pkg/controller/job/job_controller.go of Kubernetes.
@@ -148,13 +148,13 @@ class JobController(Controller):
 
     def _delete(self, job: Object, pods: list[Object]) -> list[Object]:
         """Delete pods; return those that have not ended yet."""
-        left = []
+        remaining_pods = []
         for pod in pods:
             metadata = pod["metadata"]
             if self.client.delete(POD, metadata["namespace"], metadata["name"], uid=metadata["uid"]):
                 self._events.normal(job, "SuccessfulDelete", f"Deleted pod: {metadata['name']}")
-                left.append(pod)
-        return left
+                remaining_pods.append(pod)
+        return remaining_pods
 
     def _set_suspended(self, job: Object, state: JobState) -> None:
         if state.is_complete():
@@ -168,7 +168,7 @@ class JobController(Controller):
             state.status["startTime"] = timestamp()
         self._events.normal(job, "Suspended" if suspended else "Resumed", message)
 
-    def _note(self, job: Object, state: JobState, pods: list[Object]) -> None:
+    def _record_ended_pods(self, job: Object, state: JobState, pods: list[Object]) -> None:
         """Record the pods that have ended and are not counted yet: those with a finalizer."""
         for pod in pods:
             if not _has_finalizer(pod):
@@ -186,10 +186,10 @@ class JobController(Controller):
         """
         released, failed = [], state.has_failed
         for pod in pods:
-            ended = phase_of(pod) == "Succeeded" or has_failed(pod, job)
-            if not _has_finalizer(pod) or not (ended or state.target or "deletionTimestamp" in job["metadata"]):
+            has_ended = phase_of(pod) == "Succeeded" or has_failed(pod, job)
+            if not _has_finalizer(pod) or not (has_ended or state.target or "deletionTimestamp" in job["metadata"]):
                 continue
-            if failed and not ended and verdict(job, pod).counts:
+            if failed and not has_ended and verdict(job, pod).counts:
                 state.add_failed(pod)
             released.append(pod)
         if not released and not state.has_uncounted:
@@ -201,13 +201,13 @@ class JobController(Controller):
     def _finish(self, job: Object, state: JobState) -> None:
         """Add the last condition once all pods have ended."""
         state.finish()
-        last = state.last
-        if last is None:
+        last_condition = state.last
+        if last_condition is None:
             return
-        if last["type"] == "Complete":
+        if last_condition["type"] == "Complete":
             self._events.normal(job, "Completed", "Job completed")
         else:
-            self._events.warning(job, last["reason"], last["message"])
+            self._events.warning(job, last_condition["reason"], last_condition["message"])
 
     def _store(self, job: Object, state: JobState) -> None:
         if state.status == state.stored:
@@ -220,7 +220,7 @@ class JobController(Controller):
         self.client.update_status(JOB, job, write)
         state.stored = new_status
 
-    def _claimed(self, job: Object) -> list[Object]:
+    def _claimed_pods(self, job: Object) -> list[Object]:
         """Return the pods of a job that its selector matches, and release the others, which run on without it.
 
         A job that is being deleted releases none. Pods without a controller are not adopted.
@@ -275,9 +275,9 @@ def _policy_failure(job: Object, pods: list[Object]) -> str:
 
 def _rest_of_back_off(job: Object, state: JobState, pods: list[Object]) -> float:
     """Return the seconds until a failed pod may be replaced: 10, 20, 40 ... after the last failure."""
-    failed = [pod for pod in pods if has_failed(pod, job)]
-    ends = [end for pod in failed for end in _ends(pod)]
-    failures = max(state.failures, len(failed))  # pods that a policy ignores are replaced as late as others
+    failed_pods = [pod for pod in pods if has_failed(pod, job)]
+    ends = [end for pod in failed_pods for end in _ends(pod)]
+    failures = max(state.failures, len(failed_pods))  # pods that a policy ignores are replaced as late as others
     if not failures or not ends:
         return 0.0
     return float(min(_FIRST_BACK_OFF * 2.0 ** (failures - 1), _MAX_BACK_OFF) - seconds_since(max(ends)))

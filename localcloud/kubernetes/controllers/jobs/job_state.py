@@ -47,7 +47,7 @@ class JobState:
         self.stored = job.get("status") or {}
         self.status: dict[str, Any] = copy.deepcopy(self.stored)
         self.last: Condition | None = None
-        self._uncounted: dict[str, list[str]] = dict(self.status.get("uncountedTerminatedPods") or {})
+        self._uncounted_pods: dict[str, list[str]] = dict(self.status.get("uncountedTerminatedPods") or {})
 
     @property
     def is_indexed(self) -> bool:
@@ -57,12 +57,12 @@ class JobState:
     @property
     def is_finished(self) -> bool:
         """True if the job has ended, and none of its pods is left to count."""
-        return any(self._holds(kind) for kind in ("Complete", "Failed")) and not self.has_uncounted
+        return any(self._has_condition(kind) for kind in ("Complete", "Failed")) and not self.has_uncounted
 
     @property
     def is_suspended(self) -> bool:
         """True if the status reports that the job is suspended."""
-        return self._holds("Suspended")
+        return self._has_condition("Suspended")
 
     @property
     def target(self) -> Condition | None:
@@ -73,17 +73,17 @@ class JobState:
     @property
     def has_failed(self) -> bool:
         """True if the job fails."""
-        return self._holds("FailureTarget")
+        return self._has_condition("FailureTarget")
 
     @property
     def has_uncounted(self) -> bool:
         """True if pods have ended that are not in the counts."""
-        return any(self._uncounted.values())
+        return any(self._uncounted_pods.values())
 
     @property
     def failures(self) -> int:
         """The number of failed pods."""
-        return int(self.status.get("failed", 0)) + len(self._uncounted.get("failed", []))
+        return int(self.status.get("failed", 0)) + len(self._uncounted_pods.get("failed", []))
 
     @property
     def succeeded_indexes(self) -> set[int]:
@@ -95,7 +95,7 @@ class JobState:
         """The number of pods or indexes that have succeeded."""
         if self.is_indexed:
             return len(self.succeeded_indexes)
-        return int(self.status.get("succeeded", 0)) + len(self._uncounted.get("succeeded", []))
+        return int(self.status.get("succeeded", 0)) + len(self._uncounted_pods.get("succeeded", []))
 
     def find_target(self, policy_failure: str) -> Condition | None:
         """Return the condition that the job has reached now.
@@ -126,7 +126,8 @@ class JobState:
 
     def wanted_pods(self, active: int) -> int:
         """Return the number of pods that must be active."""
-        completions, parallelism = self._spec.get("completions"), int(self._spec["parallelism"])
+        completions = self._spec.get("completions")
+        parallelism = int(self._spec["parallelism"])
         if completions is None:
             return active if self.successes else parallelism
         return max(0, min(parallelism, int(completions) - self.successes))
@@ -154,7 +155,7 @@ class JobState:
     def count(self) -> None:
         """Move the recorded pods to the counts, once their finalizers are removed."""
         for kind in ("succeeded", "failed"):
-            if uids := self._uncounted.pop(kind, []):
+            if uids := self._uncounted_pods.pop(kind, []):
                 self.status[kind] = int(self.status.get(kind, 0)) + len(uids)
         if self.is_indexed and self.succeeded_indexes:
             self.status["succeeded"] = len(self.succeeded_indexes)
@@ -194,19 +195,23 @@ class JobState:
             conditions[conditions.index(current)] = with_times
 
     def _matches(self, rule: dict[str, Any]) -> bool:
-        selected, done = rule.get("succeededIndexes"), self.succeeded_indexes
+        selected, succeeded_indexes = rule.get("succeededIndexes"), self.succeeded_indexes
         required = indexes.parsed(str(selected)) if selected else set[int]()
-        chosen = done & required if selected else done
+        matching_indexes = succeeded_indexes & required if selected else succeeded_indexes
         count = rule.get("succeededCount")
-        return len(chosen) >= int(count) if count is not None else bool(selected) and chosen == required
+        return (
+            len(matching_indexes) >= int(count)
+            if count is not None
+            else bool(selected) and matching_indexes == required
+        )
 
     def _add_uncounted(self, end: str, pod: Object) -> None:
-        uids = self._uncounted.setdefault(end, [])
+        uids = self._uncounted_pods.setdefault(end, [])
         if pod["metadata"]["uid"] not in uids:
             uids.append(pod["metadata"]["uid"])
-        self.status["uncountedTerminatedPods"] = copy.deepcopy(self._uncounted)
+        self.status["uncountedTerminatedPods"] = copy.deepcopy(self._uncounted_pods)
 
-    def _holds(self, kind: str) -> bool:
+    def _has_condition(self, kind: str) -> bool:
         condition = self._condition(kind)
         return condition is not None and condition["status"] == "True"
 

@@ -23,9 +23,11 @@ _MAX_PREFIX = 58
 
 def new_pod(job: Object, index: int) -> Object:
     """Return a new pod of a job; `index` is -1 for a job without indexes."""
-    template, name = copy.deepcopy(job["spec"]["template"]), job["metadata"]["name"]
+    template = copy.deepcopy(job["spec"]["template"])
+    name = job["metadata"]["name"]
     metadata = template.get("metadata") or {}
-    labels, annotations = dict(metadata.get("labels") or {}), dict(metadata.get("annotations") or {})
+    labels = dict(metadata.get("labels") or {})
+    annotations = dict(metadata.get("annotations") or {})
     end = f"-{index}-" if index >= 0 else "-"
     if index >= 0:
         labels[INDEX] = annotations[INDEX] = str(index)
@@ -84,6 +86,8 @@ def has_failed(pod: Object, job: Object) -> bool:
 def missing_indexes(job: Object, pods: list[Object], succeeded: set[int], count: int) -> list[int]:
     """Return the first indexes that have no pod and have not succeeded."""
     only_failed = job["spec"]["podReplacementPolicy"] == "Failed"
-    used = {index_of(pod) for pod in pods if is_active(pod) or (only_failed and is_terminating(pod))}
-    free = (index for index in range(job["spec"]["completions"]) if index not in used and index not in succeeded)
+    used_indexes = {index_of(pod) for pod in pods if is_active(pod) or (only_failed and is_terminating(pod))}
+    free = (
+        index for index in range(job["spec"]["completions"]) if index not in used_indexes and index not in succeeded
+    )
     return [index for index, _ in zip(free, range(count), strict=False)]

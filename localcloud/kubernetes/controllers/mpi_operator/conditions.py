@@ -30,18 +30,19 @@ def is_finished(status: Status) -> bool:
 
 def set_condition(status: Status, kind: str, reason: str, message: str, *, value: bool = True) -> bool:
     """Set a condition; return False if its status and reason are the same already."""
-    now, text = timestamp(), "True" if value else "False"
+    now = timestamp()
+    text = "True" if value else "False"
     current = condition(status, kind)
     if current and (current["status"], current["reason"]) == (text, reason):
         return False
     transition_time = current["lastTransitionTime"] if current and current["status"] == text else now
     new = {"type": kind, "status": text, "lastUpdateTime": now, "lastTransitionTime": transition_time}
-    of_other_types = [
+    other_conditions = [
         other_condition for other_condition in status.get("conditions") or [] if other_condition["type"] != kind
     ]
     if kind in ("Failed", "Succeeded"):
-        for other_condition in of_other_types:
+        for other_condition in other_conditions:
             if other_condition["type"] in ("Running", "Failed"):
                 other_condition["status"] = "False"
-    status["conditions"] = [*of_other_types, {**new, "reason": reason, "message": message}]
+    status["conditions"] = [*other_conditions, {**new, "reason": reason, "message": message}]
     return True

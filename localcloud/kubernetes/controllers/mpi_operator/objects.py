@@ -62,7 +62,7 @@ def service(job: Object) -> Object:
     """Return the headless Service of all pods."""
     name = job["metadata"]["name"]
     spec = {"clusterIP": "None", "selector": {_OPERATOR: "mpi-operator", JOB_NAME: name}}
-    return {**_owned(job, name), "spec": {**spec, "publishNotReadyAddresses": launches_as_worker(job)}}
+    return {**_owned_metadata(job, name), "spec": {**spec, "publishNotReadyAddresses": launches_as_worker(job)}}
 
 
 def config_map(job: Object, running: list[str]) -> Object:
@@ -74,7 +74,7 @@ def config_map(job: Object, running: list[str]) -> Object:
     lines = [form.format(_address(job, host), slots) for host in hosts]
     script = "".join(f"echo {_address(job, host)}\n" for host in [*first, *sorted(running)])
     data = {"hostfile": "".join(lines), "discover_hosts.sh": f"#!/bin/sh\n{script}"}
-    return {**_owned(job, f"{job['metadata']['name']}-config"), "data": data}
+    return {**_owned_metadata(job, f"{job['metadata']['name']}-config"), "data": data}
 
 
 def secret(job: Object) -> Object:
@@ -86,12 +86,13 @@ def secret(job: Object) -> Object:
     public = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
     texts = {"ssh-privatekey": private, "ssh-publickey": public + b"\n"}
     data = {name: base64.b64encode(text).decode() for name, text in texts.items()}
-    return {**_owned(job, f"{job['metadata']['name']}-ssh"), "type": "kubernetes.io/ssh-auth", "data": data}
+    return {**_owned_metadata(job, f"{job['metadata']['name']}-ssh"), "type": "kubernetes.io/ssh-auth", "data": data}
 
 
 def worker(job: Object, index: int) -> Object:
     """Return a worker pod."""
-    name, template = job["metadata"]["name"], _template(job, "Worker", worker_name(job, index))
+    name = job["metadata"]["name"]
+    template = _template(job, "Worker", worker_name(job, index))
     number = index + 1 if launches_as_worker(job) else index
     template["metadata"]["labels"][REPLICA_INDEX] = str(number)
     spec = template["spec"]
@@ -102,7 +103,7 @@ def worker(job: Object, index: int) -> Object:
         container["command"] = ["/usr/sbin/sshd", "-De"]
     _add_variables(container, {"K_MPI_JOB_ROLE": "worker"})
     _mount_keys(job, spec)
-    owned = _owned(job, worker_name(job, index))["metadata"]
+    owned = _owned_metadata(job, worker_name(job, index))["metadata"]
     return {"metadata": {**owned, **template["metadata"]}, "spec": spec}
 
 
@@ -114,7 +115,7 @@ def launcher(job: Object) -> Object:
     spec |= {"podReplacementPolicy": "Failed", "template": launcher_template(job)}
     if policy.get("suspend"):
         spec["suspend"] = True
-    return {**_owned(job, launcher_name(job)), "spec": spec}
+    return {**_owned_metadata(job, launcher_name(job)), "spec": spec}
 
 
 def launcher_template(job: Object) -> Object:
@@ -143,9 +144,12 @@ def _template(job: Object, role: str, hostname: str) -> dict[str, Any]:
     replica_spec = job["spec"]["mpiReplicaSpecs"][role]
     template = copy.deepcopy(replica_spec["template"])
     metadata = template.get("metadata") or {}
-    own = {_OPERATOR: "mpi-operator", JOB_NAME: job["metadata"]["name"], _ROLE: role.lower()}
-    labels, annotations = {**(metadata.get("labels") or {}), **own}, metadata.get("annotations") or {}
-    template["metadata"] = {"labels": labels, **({"annotations": annotations} if annotations else {})}
+    operator_labels = {_OPERATOR: "mpi-operator", JOB_NAME: job["metadata"]["name"], _ROLE: role.lower()}
+    labels = {**(metadata.get("labels") or {}), **operator_labels}
+    annotations = metadata.get("annotations") or {}
+    template["metadata"] = {"labels": labels}
+    if annotations:
+        template["metadata"]["annotations"] = annotations
     policy = replica_spec.get("restartPolicy") or "Never"
     template["spec"] |= {
         "hostname": hostname,
@@ -156,8 +160,9 @@ def _template(job: Object, role: str, hostname: str) -> dict[str, Any]:
 
 
 def _add_variables(container: dict[str, Any], variables: dict[str, str]) -> None:
-    entries = [{"name": name, **({"value": value} if value else {})} for name, value in variables.items()]
-    container.setdefault("env", []).extend(entries)
+    entries = container.setdefault("env", [])
+    for name, value in variables.items():
+        entries.append({"name": name, "value": value} if value else {"name": name})
 
 
 def _mount_keys(job: Object, spec: dict[str, Any]) -> None:
@@ -171,7 +176,7 @@ def _mount_keys(job: Object, spec: dict[str, Any]) -> None:
     spec["containers"][0].setdefault("volumeMounts", []).append({"name": "ssh-auth", "mountPath": path})
 
 
-def _owned(job: Object, name: str) -> Object:
+def _owned_metadata(job: Object, name: str) -> Object:
     namespace = job["metadata"]["namespace"]
     metadata = {"name": name, "namespace": namespace, "labels": {"app": job["metadata"]["name"]}}
     return {"metadata": {**metadata, "ownerReferences": [controller_reference(MPI_JOB_RESOURCE, job)]}}

@@ -39,12 +39,13 @@ class MpiOperator(Controller):
         self._events = events
 
     def keys(self, key: Key, entry: Object) -> Iterable[Key]:
-        """Synchronize MPIJobs, and those of other objects."""
+        """Return the key of an MPIJob, or of the MPIJob that controls an object."""
         if key[0] is MPI_JOB_RESOURCE:
             return [key]
         owner = controller_of(entry)
-        if owner and owner["kind"] == "Job" and (job := self.client.find(JOB, key[1], owner["name"])):
-            owner = controller_of(job)
+        if owner and owner["kind"] == "Job":  # the launcher's job
+            job = self.client.find(JOB, key[1], owner["name"])
+            owner = controller_of(job) if job else None
         return [(MPI_JOB_RESOURCE, key[1], owner["name"])] if owner and owner["kind"] == "MPIJob" else []
 
     def sync(self, key: Key) -> float | None:
@@ -80,12 +81,12 @@ class MpiOperator(Controller):
     def _objects(self, job: Object, *, suspended: bool) -> tuple[Object | None, list[Object]]:
         """Create missing objects; return the launcher and the workers."""
         namespace = job["metadata"]["namespace"]
-        launcher = self._owned(job, JOB, objects.launcher_name(job))
+        launcher = self._owned_object(job, JOB, objects.launcher_name(job))
         workers: list[Object] = []
         if launcher is None or not _has_ended(launcher):
             self._ensure(job, SERVICE, objects.service(job))
             self._ensure_config_map(job)
-            if self._owned(job, SECRET, f"{job['metadata']['name']}-ssh") is None:
+            if self._owned_object(job, SECRET, f"{job['metadata']['name']}-ssh") is None:
                 self.client.create(SECRET, namespace, objects.secret(job))
             workers = [] if suspended else self._workers(job)
             ready = all(_is_ready(pod) for pod in workers)
@@ -113,7 +114,7 @@ class MpiOperator(Controller):
     def _workers(self, job: Object) -> list[Object]:
         pods = []
         for index in range(objects.replicas(job)):
-            pod = self._owned(job, POD, objects.worker_name(job, index))
+            pod = self._owned_object(job, POD, objects.worker_name(job, index))
             pods.append(pod or self._create(job, POD, objects.worker(job, index), "worker pod created failed"))
         return pods
 
@@ -125,18 +126,18 @@ class MpiOperator(Controller):
             raise
 
     def _ensure(self, job: Object, resource: Resource, new: Object) -> None:
-        if self._owned(job, resource, new["metadata"]["name"]) is None:
+        if self._owned_object(job, resource, new["metadata"]["name"]) is None:
             self.client.create(resource, job["metadata"]["namespace"], new)
 
     def _ensure_config_map(self, job: Object) -> None:
         pods = [pod for pod in self.client.dependents(job, POD) if pod["status"].get("phase") == "Running"]
         new = objects.config_map(job, [pod["metadata"]["name"] for pod in pods])
         self._ensure(job, CONFIG_MAP, new)
-        current = self._owned(job, CONFIG_MAP, new["metadata"]["name"])
+        current = self._owned_object(job, CONFIG_MAP, new["metadata"]["name"])
         if current and current["data"] != new["data"]:
             self.client.update(CONFIG_MAP, current, lambda changed: changed.update(data=new["data"]))
 
-    def _owned(self, job: Object, resource: Resource, name: str) -> Object | None:
+    def _owned_object(self, job: Object, resource: Resource, name: str) -> Object | None:
         """Return an object of the MPIJob; None if there is none.
 
         Raises:
@@ -152,11 +153,11 @@ class MpiOperator(Controller):
     def _clean_up(self, job: Object, status: dict[str, Any]) -> None:
         """Delete the workers; with the policy Running, also when the job is suspended, ended workers stay."""
         for index in range(objects.replicas(job)):
-            pod = self._owned(job, POD, objects.worker_name(job, index))
+            pod = self._owned_object(job, POD, objects.worker_name(job, index))
             if pod is None or "deletionTimestamp" in pod["metadata"]:
                 continue
-            ended = pod["status"].get("phase") not in ("Running", "Pending")
-            if not ended or job["spec"]["runPolicy"]["cleanPodPolicy"] != "Running":
+            has_ended = pod["status"].get("phase") not in ("Running", "Pending")
+            if not has_ended or job["spec"]["runPolicy"]["cleanPodPolicy"] != "Running":
                 self.client.delete(POD, pod["metadata"]["namespace"], pod["metadata"]["name"])
         status.setdefault("replicaStatuses", {})["Worker"] = {}
 
@@ -167,7 +168,7 @@ class MpiOperator(Controller):
         job_text = f"MPIJob {job['metadata']['namespace']}/{job['metadata']['name']}"
         self._set_suspended(job, status, suspended=suspended)
         counts = status.setdefault("replicaStatuses", {})
-        running = self._count_launcher(job, status, launcher, job_text) if launcher else 0
+        running_launchers = self._count_launcher(job, status, launcher, job_text) if launcher else 0
         phases = [pod["status"].get("phase") for pod in workers]
         phase_by_count = {"active": "Running", "succeeded": "Succeeded", "failed": "Failed"}
         counts["Worker"] = {name: phases.count(phase) for name, phase in phase_by_count.items() if phase in phases}
@@ -182,7 +183,7 @@ class MpiOperator(Controller):
             if condition(status, "Running") is None:
                 message = f"{job_text} is finished but Running condition was never set."
                 set_condition(status, "Running", "MPIJobRunning", message, value=False)
-        elif running and phases.count("Running") == len(workers):
+        elif running_launchers and phases.count("Running") == len(workers):
             set_condition(status, "Running", "MPIJobRunning", f"{job_text} is running.")
             self._events.normal(job, "MPIJobRunning", f"{job_text} is running")
 
@@ -190,16 +191,16 @@ class MpiOperator(Controller):
         if suspended:
             if set_condition(status, "Suspended", "MPIJobSuspended", "MPIJob suspended"):
                 self._events.normal(job, "MPIJobSuspended", "MPIJob suspended")
-        elif condition(status, "Suspended") and set_condition(
-            status, "Suspended", "MPIJobResumed", "MPIJob resumed", value=False
-        ):
-            self._events.normal(job, "MPIJobResumed", "MPIJob resumed")
-            status["startTime"] = timestamp()
+        elif condition(status, "Suspended"):
+            has_changed = set_condition(status, "Suspended", "MPIJobResumed", "MPIJob resumed", value=False)
+            if has_changed:
+                self._events.normal(job, "MPIJobResumed", "MPIJob resumed")
+                status["startTime"] = timestamp()
 
     def _count_launcher(self, job: Object, status: dict[str, Any], launcher: Object, job_text: str) -> int:
         """Count the launcher's pods, and end the MPIJob when the launcher has ended; return the running pods."""
         pods = self.client.dependents(launcher, POD)
-        running = len([pod for pod in pods if pod["status"].get("phase") == "Running"])
+        running_pods = len([pod for pod in pods if pod["status"].get("phase") == "Running"])
         launcher_status = launcher.get("status") or {}
         counts = {"failed": launcher_status["failed"]} if launcher_status.get("failed") else {}
         conditions = {
@@ -215,18 +216,18 @@ class MpiOperator(Controller):
                 self._events.normal(job, "MPIJobSucceeded", message)
         elif "Failed" in conditions:
             self._fail(job, status, conditions["Failed"], pods)
-        elif running:
-            counts["active"] = running
+        elif running_pods:
+            counts["active"] = running_pods
         status["replicaStatuses"]["Launcher"] = counts
-        return running
+        return running_pods
 
     def _fail(self, job: Object, status: dict[str, Any], ended: dict[str, Any], pods: list[Object]) -> None:
         reason, message = ended["reason"], ended["message"]
-        failed = [pod for pod in pods if pod["status"].get("phase") == "Failed"]
-        if reason == "BackoffLimitExceeded" and failed:
-            last = max(failed, key=lambda pod: pod["metadata"]["creationTimestamp"])["status"]
-            reason = f"{reason}/{last.get('reason', '')}"
-            message = f"{message}: {last.get('message', '')}"[:_MAX_MESSAGE]
+        failed_pods = [pod for pod in pods if pod["status"].get("phase") == "Failed"]
+        if reason == "BackoffLimitExceeded" and failed_pods:
+            last_status = max(failed_pods, key=lambda pod: pod["metadata"]["creationTimestamp"])["status"]
+            reason = f"{reason}/{last_status.get('reason', '')}"
+            message = f"{message}: {last_status.get('message', '')}"[:_MAX_MESSAGE]
         status.setdefault("completionTime", timestamp())
         if set_condition(status, "Failed", reason, message):
             self._events.warning(job, reason, message)

@@ -1,5 +1,6 @@
 """Invalid training data: errors name the channel, the record if it can be found, and the reason."""
 
+import errno
 import re
 import shutil
 import time
@@ -84,6 +85,21 @@ def test_the_reason_is_printed_before_a_search_that_has_a_time_limit(
     assert re.search(
         r"^Rank 0: Channel train: .*label must be from 0 to 9.*; got 77\. Searching", outputs[0], re.MULTILINE
     )
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(errno.EIO, "Input/output error"), TimeoutError(errno.ETIMEDOUT, "timed out")]
+)
+def test_the_reason_is_kept_if_the_data_cannot_be_read_again(
+    job: Job, monkeypatch: pytest.MonkeyPatch, error: OSError
+) -> None:
+    def fails(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(diagnosis, "first_problem", fails)
+    words = rf"^Channel train: .*label must be from 0 to 9.*; got 77\. .*could not be read again: .*{error.strerror}"
+    with pytest.raises(RecordError, match=words):
+        batches(training_data(with_(batch_size=2), job(train=[1, 77])), 0)
 
 
 @pytest.mark.parametrize("cache", [False, True])
