@@ -18,11 +18,11 @@ from traingrid.cli.folded_table import folded_table
 from traingrid.cli.live_status import watch_overview, watch_submission
 from traingrid.cli.overview_table import more_sentence, overview_tables
 from traingrid.cli.parameter_types import SUBMISSION
-from traingrid.cli.status_table import JOB_ROWS, paused_sentence, reasons, status_rows, status_table
+from traingrid.cli.status_table import JOB_ROWS, STYLES, paused_sentence, reasons, status_rows, status_table
 from traingrid.errors import UsageError
 from traingrid.ledger.damage import readable
 from traingrid.ledger.rejections import unresolved
-from traingrid.ledger.submission_item import SubmissionItem
+from traingrid.submission.listing import ListedSubmission, listed_submissions
 from traingrid.submission.overview import SubmissionOverview
 from traingrid.text import counted, printable
 
@@ -31,28 +31,37 @@ _LARGE = 500
 _MAX_REJECTIONS = 10
 
 
-def _submissions(folder: str = "") -> Schema[SubmissionItem]:
+def _submissions(folder: str = "") -> Schema[ListedSubmission]:
     """Return the columns of submissions; the table has the manifests' names relative to a folder."""
+
+    def whole(name: str, help_text: str, heading: str = "") -> Column[ListedSubmission]:
+        return Column(name, help_text, value=lambda row: getattr(row.item, name), heading=heading, fit="whole")
+
+    states = "string: Submitting or Submitted; once all jobs have ended, Failed, Stopped or Completed, the worst first."
     return Schema(
         "submission, newest first, without one",
-        Column("submission", "string: The submission's id.", heading="submission", fit="whole"),
-        Column("state", "string: Its state.", heading="state", fit="whole"),
-        Column("jobs", "integer: The number of its jobs.", heading="jobs", fit="whole"),
-        Column(
-            "claimed_at",
-            "string: The time at which the intake claimed the manifest, in ISO 8601.",
-            heading="claimed at",
-            fit="whole",
-        ),
+        whole("submission", "string: The submission's id.", "submission"),
+        Column("state", states, _state_text, heading="state", style=lambda row: STYLES.get(row.state, ""), fit="whole"),
+        whole("jobs", "integer: The number of its jobs.", "jobs"),
+        Column("states", "object: The number of its jobs in each state; empty if it is not known."),
+        whole("claimed_at", "string: The time at which the intake claimed the manifest, in ISO 8601.", "claimed at"),
         Column(
             "manifest",
             "string: The S3 URI of the manifest.",
-            lambda item: item.manifest.removeprefix(folder),
+            lambda row: row.item.manifest.removeprefix(folder),
+            value=lambda row: row.item.manifest,
             heading="manifest",
         ),
-        Column("version", "string: The S3 version of the manifest."),
-        Column("batch_job", "string: The id of the Batch job."),
+        whole("version", "string: The S3 version of the manifest."),
+        whole("batch_job", "string: The id of the Batch job."),
     )
+
+
+def _state_text(row: ListedSubmission) -> str:
+    """Return the state that all jobs have, or the number of jobs in each state."""
+    if len(row.states) < 2:
+        return str(*row.states or [row.state])
+    return ", ".join(f"{count:,} {state}" for state, count in sorted(row.states.items()))
 
 
 @click.command()
@@ -80,7 +89,7 @@ def status(grid_file: Path, submission: str | None, *, watch: bool, is_complete:
             for part in status_of_jobs.damaged:
                 print_damaged(part)
         else:
-            submissions = list(readable(plane.ledger.submissions(), print_damaged))
+            submissions = listed_submissions(plane.ledger, print_damaged)
             write_rows(submissions, _submissions(), output)
             for sentence in _rejections(plane, submissions):
                 click.echo(sentence, err=True)
@@ -89,7 +98,7 @@ def status(grid_file: Path, submission: str | None, *, watch: bool, is_complete:
     _print_warnings(plane, out)
     if submission is None:
         folder = str(S3Uri(plane.deployment.manifest_bucket, names.MANIFEST_PREFIX))
-        submissions = list(readable(plane.ledger.submissions(), print_damaged))
+        submissions = listed_submissions(plane.ledger, print_damaged)
         out.print(folded_table(_submissions(folder).columns, submissions))
         for sentence in _rejections(plane, submissions):
             out.print(sentence, style="red", markup=False, soft_wrap=True)
@@ -105,9 +114,9 @@ def _newest(plane: ControlPlane) -> str:
     return max(items, key=lambda item: item.claimed_at).submission
 
 
-def _rejections(plane: ControlPlane, submissions: Sequence[SubmissionItem]) -> Iterator[str]:
+def _rejections(plane: ControlPlane, submissions: Sequence[ListedSubmission]) -> Iterator[str]:
     """Yield a sentence for each manifest that was rejected in the last week and not corrected since."""
-    rejections = unresolved(readable(plane.ledger.rejections(), print_damaged), submissions)
+    rejections = unresolved(readable(plane.ledger.rejections(), print_damaged), (row.item for row in submissions))
     for rejection in rejections[:_MAX_REJECTIONS]:
         yield printable(rejection.sentence)
     if len(rejections) > _MAX_REJECTIONS:
