@@ -98,7 +98,16 @@ export class Store extends EventTarget {
     ({ groups: this.groups, bySubmission } = groupsOf(head.submissions));
   }
 
+  /** Put the jobs of newer submissions first. Those of a submission keep their order. */
+  #order() {
+    const dated = [...this.rows].map(([key, row]) => ({ key, row, created: row.created }));
+    if (dated.every(({ created }, index) => index === 0 || created <= dated[index - 1].created)) return;
+    dated.sort((a, b) => b.created - a.created);
+    this.rows = new Map(dated.map(({ key, row }) => [key, row]));
+  }
+
   #tell(head, structure) {
+    if (head || structure) this.#order();
     performance.mark("traingrid-update");
     this.dispatchEvent(new CustomEvent("change", { detail: { head, structure } }));
     performance.measure("traingrid-update", "traingrid-update");
