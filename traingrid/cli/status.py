@@ -14,7 +14,7 @@ from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli.columns import Column, Schema
 from traingrid.cli.console import console, print_damaged
 from traingrid.cli.export import Output, output_option, write_rows
-from traingrid.cli.folded_table import folded_table
+from traingrid.cli.fitted_table import fitted_table
 from traingrid.cli.live_status import watch_overview, watch_submission
 from traingrid.cli.overview_table import more_sentence, overview_tables
 from traingrid.cli.parameter_types import SUBMISSION
@@ -26,35 +26,48 @@ from traingrid.submission.listing import ListedSubmission, listed_submissions
 from traingrid.submission.overview import SubmissionOverview
 from traingrid.text import counted, printable
 
+_NO_SUBMISSION = "This grid has no submission yet.", "Submit a manifest: traingrid submit manifest.csv."
 _LARGE = 500
 """For more jobs, `status` shows an overview."""
 _MAX_REJECTIONS = 10
+_LEAST_OF_MANIFEST = 12
+"""The characters of a manifest's name for which other columns are left out in a narrow terminal."""
 
 
 def _submissions(folder: str = "") -> Schema[ListedSubmission]:
     """Return the columns of submissions; the table has the manifests' names relative to a folder."""
 
-    def whole(name: str, help_text: str, heading: str = "") -> Column[ListedSubmission]:
-        return Column(name, help_text, value=lambda row: getattr(row.item, name), heading=heading, fit="whole")
+    def stored(name: str, help_text: str, heading: str = "", rank: int = 0) -> Column[ListedSubmission]:
+        return Column(
+            name, help_text, value=lambda row: getattr(row.item, name), heading=heading, fit="whole", rank=rank
+        )
 
     states = "string: Submitting or Submitted; once all jobs have ended, Failed, Stopped or Completed, the worst first."
     return Schema(
         "submission, newest first, without one",
-        whole("submission", "string: The submission's id.", "submission"),
-        Column("state", states, _state_text, heading="state", style=lambda row: STYLES.get(row.state, ""), fit="whole"),
-        whole("jobs", "integer: The number of its jobs.", "jobs"),
+        stored("submission", "string: The submission's id.", "submission"),
+        Column("state", states, _state_text, heading="state", style=_state_style, fit="whole", rank=1),
+        stored("jobs", "integer: The number of its jobs.", "jobs", 3),
         Column("states", "object: The number of its jobs in each state; empty if it is not known."),
-        whole("claimed_at", "string: The time at which the intake claimed the manifest, in ISO 8601.", "claimed at"),
+        stored(
+            "claimed_at", "string: The time at which the intake claimed the manifest, in ISO 8601.", "claimed at", 4
+        ),
         Column(
             "manifest",
             "string: The S3 URI of the manifest.",
             lambda row: row.item.manifest.removeprefix(folder),
             value=lambda row: row.item.manifest,
             heading="manifest",
+            rank=2,
+            max_width=_LEAST_OF_MANIFEST,
         ),
-        whole("version", "string: The S3 version of the manifest."),
-        whole("batch_job", "string: The id of the Batch job."),
+        stored("version", "string: The S3 version of the manifest."),
+        stored("batch_job", "string: The id of the Batch job."),
     )
+
+
+def _state_style(row: ListedSubmission) -> str:
+    return STYLES.get(row.state, "")
 
 
 def _state_text(row: ListedSubmission) -> str:
@@ -99,7 +112,8 @@ def status(grid_file: Path, submission: str | None, *, watch: bool, is_complete:
     if submission is None:
         folder = str(S3Uri(plane.deployment.manifest_bucket, names.MANIFEST_PREFIX))
         submissions = listed_submissions(plane.ledger, print_damaged)
-        out.print(folded_table(_submissions(folder).columns, submissions))
+        table = fitted_table("", _submissions(folder).columns, submissions, out.width, min_columns=2)
+        out.print(table if submissions else " ".join(_NO_SUBMISSION), soft_wrap=not submissions)
         for sentence in _rejections(plane, submissions):
             out.print(sentence, style="red", markup=False, soft_wrap=True)
     else:
@@ -110,7 +124,7 @@ def _newest(plane: ControlPlane) -> str:
     """Return the submission that was claimed last."""
     items = list(readable(plane.ledger.submissions(), print_damaged))
     if not items:
-        raise UsageError("This grid has no submission yet.", "Submit a manifest: traingrid submit manifest.csv.")
+        raise UsageError(*_NO_SUBMISSION)
     return max(items, key=lambda item: item.claimed_at).submission
 
 

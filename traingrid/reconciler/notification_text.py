@@ -192,7 +192,7 @@ def _file(manifest: str) -> str:
 
 def _one_line(reason: str) -> str:
     """Return the lines of a reason, which may end with a traceback, beside each other."""
-    return " | ".join(line.strip() for line in reason.split("\n") if line.strip())
+    return " | ".join(line.strip() for line in reason.split("\n") if line.strip(" ~^\r"))
 
 
 def _shortened(text: str) -> str:
