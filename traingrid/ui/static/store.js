@@ -82,14 +82,15 @@ export class Store extends EventTarget {
 
   #change({ fields = [], rows = {}, removed = [], head }) {
     nameFields(fields);
-    let structure = removed.length > 0;
+    let structure = removed.length > 0, isNew = false;
     for (const key of removed) this.rows.delete(key);
     for (const [key, values] of Object.entries(rows)) {
-      structure ||= !this.rows.has(key);
+      isNew ||= !this.rows.has(key);
       this.rows.set(key, new Row(key, values));
     }
     if (head) this.#setHead(head);
-    this.#tell(Boolean(head), structure);
+    if (isNew) this.#order();
+    this.#tell(Boolean(head), structure || isNew);
   }
 
   #setHead(head) {
@@ -98,16 +99,12 @@ export class Store extends EventTarget {
     ({ groups: this.groups, bySubmission } = groupsOf(head.submissions));
   }
 
-  /** Put the jobs of newer submissions first. Those of a submission keep their order. */
+  /** Put the jobs of newer submissions first, as a snapshot has them. Those of a submission keep their order. */
   #order() {
-    const dated = [...this.rows].map(([key, row]) => ({ key, row, created: row.created }));
-    if (dated.every(({ created }, index) => index === 0 || created <= dated[index - 1].created)) return;
-    dated.sort((a, b) => b.created - a.created);
-    this.rows = new Map(dated.map(({ key, row }) => [key, row]));
+    this.rows = new Map([...this.rows].sort(([, a], [, b]) => b.created - a.created));
   }
 
   #tell(head, structure) {
-    if (head || structure) this.#order();
     performance.mark("traingrid-update");
     this.dispatchEvent(new CustomEvent("change", { detail: { head, structure } }));
     performance.measure("traingrid-update", "traingrid-update");
