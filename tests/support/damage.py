@@ -101,6 +101,7 @@ SUBMITTED: dict[str, Any] = {
     "submitted_at": AT,
     "updated_at": AT,
     "batch_job": "array",
+    "ended": {"Completed": 2, "Failed": 1},
     "budget_dollars": 500.5,
     "arrays": [{"batch_job": "array", "file": "jobs.jsonl", "count": 3, "version": "1"}],
     **dict.fromkeys(("notice_end", "notice_budget", "notice_first_failure"), _NOTICE),

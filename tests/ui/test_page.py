@@ -224,6 +224,13 @@ def test_a_sweep_is_one_group_with_its_best_trial_and_hyperparameters(
     expect(tab.locator("#panel-title")).to_have_text("rates-0003")
 
 
+def test_jobs_of_a_new_submission_are_listed_first(tab: Page, page: RunningPage, local: LocalGrid) -> None:
+    tab.goto(page.address)
+    expect(rows(tab)).to_have_count(len(NAMES))
+    local.train(local.submit(["newest"], submission="00000009")[0], "00000009")
+    expect(rows(tab).locator(".name").first).to_have_text("newest")
+
+
 def test_a_link_opens_the_same_view(tab: Page, page: RunningPage, sweep: list[str]) -> None:
     tab.goto(page.address)
     tab.get_by_role("combobox", name="Submission").select_option(label="sweep rates")

@@ -1,4 +1,7 @@
-"""Console: addresses of pages of the AWS console."""
+"""Console: addresses of pages of the AWS console.
+
+AWS does not document them. Their forms are those that published programs print or link, and none was opened in AWS.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,8 @@ from urllib.parse import quote
 def console_address(region: str, training_job: str = "") -> str:
     """Return the address of a training job's page in the AWS console, or of the list of all training jobs.
 
-    AWS does not document it. The form is that of SageMaker's other pages (interactive_apps in
-    https://github.com/aws/sagemaker-python-sdk), and public scripts use it with `#/jobs/`. It was not tried in AWS.
+    Weights & Biases prints the same address
+    (https://github.com/wandb/wandb/blob/main/wandb/sdk/launch/runner/sagemaker_runner.py).
     """
     address = f"https://{region}.console.aws.amazon.com/sagemaker/home?region={region}#/jobs"
     return f"{address}/{training_job}" if training_job else address
@@ -18,8 +21,9 @@ def console_address(region: str, training_job: str = "") -> str:
 def batch_job_address(region: str, job: str) -> str:
     """Return the address of a Batch job's page in the AWS console.
 
-    AWS does not document it. The form is that of `BatchJobDetailsLink` of Apache Airflow
-    (providers/amazon/aws/links/batch.py), and was not tried.
+    It is that of Apache Airflow's `BatchJobDetailsLink`
+    (https://github.com/apache/airflow/blob/main/providers/amazon/src/airflow/providers/amazon/aws/links/batch.py), on
+    the host of the Region.
     """
     return f"https://{region}.console.aws.amazon.com/batch/home?region={region}#jobs/detail/{job}"
 
@@ -27,8 +31,9 @@ def batch_job_address(region: str, job: str) -> str:
 def folder_address(region: str, uri: str) -> str:
     """Return the address of the page of the folder that contains an S3 object, in the AWS console.
 
-    AWS does not document it. The form is that of `EmrLogsLink` of Apache Airflow (providers/amazon/aws/links/emr.py),
-    and was not tried.
+    It is that of Apache Airflow's `EmrServerlessS3LogsLink`
+    (https://github.com/apache/airflow/blob/main/providers/amazon/src/airflow/providers/amazon/aws/links/emr.py), on the
+    host of the Region.
     """
     bucket, _, key = uri.removeprefix("s3://").partition("/")
     prefix = quote(key[: key.rfind("/") + 1])
@@ -38,7 +43,7 @@ def folder_address(region: str, uri: str) -> str:
 def cluster_address(region: str, cluster: str = "") -> str:
     """Return the address of a cluster's page in the console of Amazon EKS, or of the list of all clusters.
 
-    AWS does not document it. The form is that of the console in 2026, and was not tried.
+    Guides to Amazon EKS on GitHub link clusters in this form. No published program that prints it is known.
     """
     address = f"https://{region}.console.aws.amazon.com/eks/clusters"
     return f"{address}/{cluster}?region={region}" if cluster else f"{address}?region={region}"

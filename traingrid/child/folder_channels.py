@@ -16,13 +16,14 @@ from botocore.exceptions import ClientError
 from traingrid.aws.error_codes import PERMISSION_CODES
 from traingrid.aws.s3 import PatientStorage, Storage
 from traingrid.errors import UsageError
-from traingrid.job.data_layout import Layout, agreed_layout, check_mounts, folder_of
+from traingrid.job.data_layout import Layout, agreed_layout, check_mounts, check_streams, folder_of, streams_folder
 from traingrid.job.failures import DATA, PERMISSION
 from traingrid.job.state import JobState
 
 if TYPE_CHECKING:
     from traingrid.child.attempt import Attempt
     from traingrid.grid.deployment import Deployment
+    from traingrid.job.job import Inputs
 
 logger = logging.getLogger(__name__)
 _NOT_LISTED = {*PERMISSION_CODES, "NoSuchBucket"}
@@ -36,17 +37,39 @@ def with_folder_channels(attempt: Attempt, deployment: Deployment) -> Attempt | 
     job, region = attempt.job, attempt.job.region
     storage = PatientStorage(partial(Storage, region, role=deployment.acting_role_in(region)), region)
     try:
-        layout = _layout(attempt, storage)
-        check_mounts(layout, job.inputs, (attempt.backend_name,))
+        inputs = _inputs(attempt, storage) if job.by_layout else job.inputs
+        _check_streams(attempt, storage, inputs)
     except UsageError as error:
         return _record_failure(attempt, DATA.name, str(error))
     except ClientError as error:
         code, text = error.response["Error"]["Code"], error.response["Error"].get("Message", "")
         reason = f"The channels of {attempt.name} cannot be recorded: S3 in {region}: {code}: {text}."
         return _record_failure(attempt, (PERMISSION if code in PERMISSION_CODES else DATA).name, reason)
-    message = f"{folder_of(job.inputs)}/: {layout}"
+    return replace(attempt, job=job.model_copy(update={"inputs": inputs}))
+
+
+def _inputs(attempt: Attempt, storage: Storage) -> Inputs:
+    """Return the channels that the folder of an attempt has."""
+    inputs, layout = attempt.job.inputs, _layout(attempt, storage)
+    check_mounts(layout, inputs, (attempt.backend_name,))
+    message = f"{folder_of(inputs)}/: {layout}"
     logger.info(message, extra={"event": "channels", "channels": dict(layout.parts)})
-    return replace(attempt, job=job.model_copy(update={"inputs": layout.inputs(job.inputs)}))
+    return layout.inputs(inputs)
+
+
+def _check_streams(attempt: Attempt, storage: Storage, inputs: Inputs) -> None:
+    """Raise LayoutError if training would stream files for validation. A folder that may not be listed is not checked.
+
+    Once the training job may exist, a folder that has changed since does not matter.
+    """
+    if not streams_folder(attempt.job, inputs) or attempt.item().requested_at:
+        return
+    try:
+        check_streams(storage, attempt.job, inputs)
+    except ClientError as error:
+        if error.response["Error"]["Code"] not in _NOT_LISTED:
+            raise
+        logger.warning("The streamed data is not checked: %s", error, extra={"event": "stream_not_listed"})
 
 
 def _layout(attempt: Attempt, storage: Storage) -> Layout:

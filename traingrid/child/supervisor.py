@@ -26,6 +26,7 @@ from traingrid.child.spot_policy import may_leave_spot, must_leave_spot
 from traingrid.child.watch import Watch
 from traingrid.job.backend_traits import backend_field
 from traingrid.job.candidates import Candidate, candidates_of, next_candidate, sentence_part
+from traingrid.job.data_layout import streams_folder
 from traingrid.job.failures import (
     CAPACITY,
     DEADLINE,
@@ -79,7 +80,7 @@ class Supervisor:
             verified; returns False if the attempt is over. Only called for a job that needs one of them.
         release_copy: Lets another child continue the last copy of a cancelled job; does nothing without one.
         find_channels: Returns the attempt with the channels that its data folder has; None if the attempt is over. Only
-            called for a job with a folder.
+            called for a job with a folder, also one that is streamed.
     """
 
     grid: str
@@ -149,7 +150,7 @@ class Supervisor:
             if not self.copy_data(attempt):
                 return
             item = attempt.item()
-        if attempt.job.by_layout:
+        if attempt.job.by_layout or streams_folder(attempt.job, attempt.job.inputs):
             with_channels = self.find_channels(attempt)
             if with_channels is None:
                 return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections import defaultdict
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 _BARS = "▁▂▃▄▅▆▇█"
 _CURVE = 16
+_LONG_FRACTION = re.compile(r"-?\d*\.\d{7,}", re.ASCII)
+"""A number that a search has drawn, of which the table has six digits, and JSON all."""
 _MAX_NAME_LENGTH, _MAX_VALUE_LENGTH = 24, 16
 _MAX_EXCLUSIONS, _MAX_EXCLUDED_JOBS = 6, 8
 _ROWS: Schema[Any] = Schema(
@@ -156,7 +159,11 @@ def _metric(name: str) -> Callable[[ComparedJob], str]:
 
 
 def _parameter(name: str) -> Callable[[ComparedJob], str]:
-    return lambda job: job.hyperparameters.get(name, "")
+    def cell(job: ComparedJob) -> str:
+        value = job.hyperparameters.get(name, "")
+        return f"{float(value):.6g}" if _LONG_FRACTION.fullmatch(value) else value
+
+    return cell
 
 
 def _state_style(job: ComparedJob) -> str:

@@ -114,7 +114,9 @@ def _lines(submission: str, description: JobDescription) -> Iterator[tuple[str, 
     yield from _named_rows("metrics", _metrics(description))
     if status.artifact:
         yield "model", status.artifact
-    yield from _named_rows("line", {name: _value(value) for name, value in description.fields.items()})
+    names_of_metrics = {"metrics": ", ".join(description.fields.get("metrics", ()))}  # their expressions are in JSON
+    fields = {name: names_of_metrics.get(name) or _value(value) for name, value in description.fields.items()}
+    yield from _named_rows("line", fields)
     for number, attempt in enumerate(description.attempts):
         yield "attempts" if number == 0 else "", _attempt(attempt)
     if description.console:

@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 @click.version_option(__version__, prog_name="traingrid")
 @click.pass_context
 def cli(context: click.Context, grid_file: Path, *, verbose: bool, debug: bool) -> None:
-    """Train each line of a manifest on a Horovod cluster in the AWS Region that holds its data."""
+    """Train each line of a manifest on a cluster in the AWS Region that holds its data."""
     configure_cli(verbose=verbose, debug=debug)
     context.obj = grid_file
 

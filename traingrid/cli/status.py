@@ -14,45 +14,67 @@ from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli.columns import Column, Schema
 from traingrid.cli.console import console, print_damaged
 from traingrid.cli.export import Output, output_option, write_rows
-from traingrid.cli.folded_table import folded_table
+from traingrid.cli.fitted_table import fitted_table
 from traingrid.cli.live_status import watch_overview, watch_submission
 from traingrid.cli.overview_table import more_sentence, overview_tables
 from traingrid.cli.parameter_types import SUBMISSION
-from traingrid.cli.status_table import JOB_ROWS, paused_sentence, reasons, status_rows, status_table
+from traingrid.cli.status_table import JOB_ROWS, STYLES, paused_sentence, reasons, status_rows, status_table
 from traingrid.errors import UsageError
 from traingrid.ledger.damage import readable
 from traingrid.ledger.rejections import unresolved
-from traingrid.ledger.submission_item import SubmissionItem
+from traingrid.submission.listing import ListedSubmission, listed_submissions
 from traingrid.submission.overview import SubmissionOverview
 from traingrid.text import counted, printable
 
+_NO_SUBMISSION = "This grid has no submission yet.", "Submit a manifest: traingrid submit manifest.csv."
 _LARGE = 500
 """For more jobs, `status` shows an overview."""
 _MAX_REJECTIONS = 10
+_LEAST_OF_MANIFEST = 12
+"""The characters of a manifest's name for which other columns are left out in a narrow terminal."""
 
 
-def _submissions(folder: str = "") -> Schema[SubmissionItem]:
+def _submissions(folder: str = "") -> Schema[ListedSubmission]:
     """Return the columns of submissions; the table has the manifests' names relative to a folder."""
+
+    def stored(name: str, help_text: str, heading: str = "", rank: int = 0) -> Column[ListedSubmission]:
+        return Column(
+            name, help_text, value=lambda row: getattr(row.item, name), heading=heading, fit="whole", rank=rank
+        )
+
+    states = "string: Submitting or Submitted; once all jobs have ended, Failed, Stopped or Completed, the worst first."
     return Schema(
         "submission, newest first, without one",
-        Column("submission", "string: The submission's id.", heading="submission", fit="whole"),
-        Column("state", "string: Its state.", heading="state", fit="whole"),
-        Column("jobs", "integer: The number of its jobs.", heading="jobs", fit="whole"),
-        Column(
-            "claimed_at",
-            "string: The time at which the intake claimed the manifest, in ISO 8601.",
-            heading="claimed at",
-            fit="whole",
+        stored("submission", "string: The submission's id.", "submission"),
+        Column("state", states, _state_text, heading="state", style=_state_style, fit="whole", rank=1),
+        stored("jobs", "integer: The number of its jobs.", "jobs", 3),
+        Column("states", "object: The number of its jobs in each state; empty if it is not known."),
+        stored(
+            "claimed_at", "string: The time at which the intake claimed the manifest, in ISO 8601.", "claimed at", 4
         ),
         Column(
             "manifest",
             "string: The S3 URI of the manifest.",
-            lambda item: item.manifest.removeprefix(folder),
+            lambda row: row.item.manifest.removeprefix(folder),
+            value=lambda row: row.item.manifest,
             heading="manifest",
+            rank=2,
+            max_width=_LEAST_OF_MANIFEST,
         ),
-        Column("version", "string: The S3 version of the manifest."),
-        Column("batch_job", "string: The id of the Batch job."),
+        stored("version", "string: The S3 version of the manifest."),
+        stored("batch_job", "string: The id of the Batch job."),
     )
+
+
+def _state_style(row: ListedSubmission) -> str:
+    return STYLES.get(row.state, "")
+
+
+def _state_text(row: ListedSubmission) -> str:
+    """Return the state that all jobs have, or the number of jobs in each state."""
+    if len(row.states) < 2:
+        return str(*row.states or [row.state])
+    return ", ".join(f"{count:,} {state}" for state, count in sorted(row.states.items()))
 
 
 @click.command()
@@ -80,7 +102,7 @@ def status(grid_file: Path, submission: str | None, *, watch: bool, is_complete:
             for part in status_of_jobs.damaged:
                 print_damaged(part)
         else:
-            submissions = list(readable(plane.ledger.submissions(), print_damaged))
+            submissions = listed_submissions(plane.ledger, print_damaged)
             write_rows(submissions, _submissions(), output)
             for sentence in _rejections(plane, submissions):
                 click.echo(sentence, err=True)
@@ -89,8 +111,9 @@ def status(grid_file: Path, submission: str | None, *, watch: bool, is_complete:
     _print_warnings(plane, out)
     if submission is None:
         folder = str(S3Uri(plane.deployment.manifest_bucket, names.MANIFEST_PREFIX))
-        submissions = list(readable(plane.ledger.submissions(), print_damaged))
-        out.print(folded_table(_submissions(folder).columns, submissions))
+        submissions = listed_submissions(plane.ledger, print_damaged)
+        table = fitted_table("", _submissions(folder).columns, submissions, out.width, min_columns=2)
+        out.print(table if submissions else " ".join(_NO_SUBMISSION), soft_wrap=not submissions)
         for sentence in _rejections(plane, submissions):
             out.print(sentence, style="red", markup=False, soft_wrap=True)
     else:
@@ -101,13 +124,13 @@ def _newest_submission(plane: ControlPlane) -> str:
     """Return the submission that was claimed last."""
     items = list(readable(plane.ledger.submissions(), print_damaged))
     if not items:
-        raise UsageError("This grid has no submission yet.", "Submit a manifest: traingrid submit manifest.csv.")
+        raise UsageError(*_NO_SUBMISSION)
     return max(items, key=lambda item: item.claimed_at).submission
 
 
-def _rejections(plane: ControlPlane, submissions: Sequence[SubmissionItem]) -> Iterator[str]:
+def _rejections(plane: ControlPlane, submissions: Sequence[ListedSubmission]) -> Iterator[str]:
     """Yield a sentence for each manifest that was rejected in the last week and not corrected since."""
-    rejections = unresolved(readable(plane.ledger.rejections(), print_damaged), submissions)
+    rejections = unresolved(readable(plane.ledger.rejections(), print_damaged), (row.item for row in submissions))
     for rejection in rejections[:_MAX_REJECTIONS]:
         yield printable(rejection.sentence)
     if len(rejections) > _MAX_REJECTIONS:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -56,6 +57,8 @@ _PAGES = 10
 """The maximum number of pages, of 1,000 entries each, that one question reads."""
 _AGREED = "channels"
 _SHOWN_FOLDERS = 3
+_KIND = re.compile(r"(train|validation|valid|val|test)(?![A-Za-z])(?!.*[A-Za-z].*/)", re.IGNORECASE)
+"""As in training_container/trainer/data/shards.py: the trainer checks files, but the names of streams it cannot see."""
 _INPUTS = "or write inputs in place of s3_uri, with the URI of each channel."
 
 
@@ -206,6 +209,39 @@ def check_mounts(layout: Layout, inputs: Inputs, backends: Sequence[str]) -> Non
             f"The channel {fast[0]} is the files {fast[0]}-* of a folder, and a volume of EKS can only show a folder."
         )
         raise LayoutError(text, "Write input_mode File, or move the files of each channel into a folder with its name.")
+
+
+def check_streams(objects: Listing, job: Job, inputs: Inputs) -> None:
+    """Check that the built-in trainer does not train on a stream of all files of a folder, also those for validation.
+
+    Args:
+        objects: S3 in the job's Region.
+        inputs: The channels of its training job.
+
+    Raises:
+        LayoutError: The first names in the folder are those of files or folders for both purposes.
+        ClientError: S3 refused a call.
+    """
+    if not streams_folder(job, inputs):
+        return
+    root, name_by_purpose = S3Uri(*inputs["train"].uri.removeprefix("s3://").split("/", 1)), dict[bool, str]()
+    for entry in _entries(objects, root):
+        name = entry.removeprefix(root.key)
+        if (kind := _KIND.match(name)) and names.is_data(name.rstrip("/")):
+            name_by_purpose.setdefault(kind[1].lower() == "train", name)
+    if len(name_by_purpose) > 1:
+        names_text = f"{name_by_purpose[True]} and {name_by_purpose[False]}"
+        text = f"The channel train would stream all of {root}, such as {names_text}."
+        step = "Name the files train-* and validation-*, and write s3_uri with this folder in place of inputs."
+        raise LayoutError(text, step)
+
+
+def streams_folder(job: Job, inputs: Inputs) -> bool:
+    """Return True if the built-in trainer trains on a stream of a folder, the names of whose files it does not see."""
+    train = inputs.get("train")
+    if train is None or train.input_mode != "Pipe" or job.source or job.is_algorithm:
+        return False
+    return train.uri.endswith("/") and not train.lists_objects
 
 
 def _layout(channel_names: Sequence[str], parts: Mapping[str, str]) -> Layout:

@@ -211,14 +211,17 @@ class Ledger:
         )
         yield from each(RecordedState.from_item, items)
 
-    def submissions(self) -> Iterator[SubmissionItem | Damaged]:
+    def submissions(self, marks: Mapping[str, OpenMark] | None = None) -> Iterator[SubmissionItem | Damaged]:
         """Yield every submission, newest first, then damaged ones.
 
         It reads an index, which has only submissions because only their items have `claimed_at`. The index may lack
         submissions of the last moments, and a damaged one; those with open work are read by their marks. If the grid
         was deployed by a version without the index, or the caller may not read it, it reads the whole table.
+
+        Args:
+            marks: The result of `open_marks`, if the caller has just read it.
         """
-        marks = self.open_marks()
+        marks = self.open_marks() if marks is None else marks
         indexed = self._table.query_index(LEDGER_SUBMISSIONS, "#item = :item", {":item": SUBMISSION})
         if indexed is None:
             items = list(self._table.scan(SUBMISSION))
@@ -227,7 +230,11 @@ class Ledger:
             missing = marks.keys() - {item["submission"] for item in items}
             items += [item for name in sorted(missing) if (item := self._table.get(name, SUBMISSION))]
         submissions = each(SubmissionItem.from_item, items)
-        yield from sorted(submissions, key=lambda item: getattr(item, "claimed_at", ""), reverse=True)
+        for part in sorted(submissions, key=lambda part: getattr(part, "claimed_at", ""), reverse=True):
+            if isinstance(part, SubmissionItem) and part.ended and part.submission in marks:
+                yield replace(part, ended={})  # a retry has reopened jobs since
+            else:
+                yield part
 
     def everything(self) -> Iterator[LedgerItem | Damaged]:
         """Yield every submission, job and cancel of the table. A damaged cancel is also yielded as one in force."""
@@ -262,17 +269,18 @@ class Ledger:
         marks = self._table.query(OPEN_SUBMISSIONS, "#item >= :value", " ")
         return {item["item"]: OpenMark.of(item) for item in marks}
 
-    def settle(self, submission: str, mark: OpenMark) -> bool:
+    def settle(self, submission: str, mark: OpenMark, ended: Mapping[JobState, int]) -> bool:
         """Remove a submission, all of whose jobs have ended, from the index of open work.
 
         Args:
             mark: Its mark, which the caller has read before the jobs.
+            ended: The number of its jobs in each final state, which the list of submissions shows.
 
         Returns:
             False if it has a new mark, because a job was reopened since.
         """
-        condition = "attribute_exists(manifest)"
-        self._table.update((submission, SUBMISSION), {"settled": mark.mark}, condition, {})
+        changes: Item = {"settled": mark.mark, "ended": {str(state): count for state, count in ended.items()}}
+        self._table.update((submission, SUBMISSION), changes, "attribute_exists(manifest)", {})
         return self._table.delete((OPEN_SUBMISSIONS, submission), "#mark = :mark", {":mark": mark.mark})
 
     def unsettled(self, after: Item | None) -> tuple[set[str], Item | None]:

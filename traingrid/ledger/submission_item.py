@@ -17,6 +17,7 @@ from traingrid.ledger.field_types import (
     TIME,
     TIME_OR_EMPTY,
     check_types,
+    map_of,
     optional,
 )
 from traingrid.ledger.notices import Notice, NoticeKind, notice_field, notices_of
@@ -38,6 +39,7 @@ _TYPES = {
     "version": optional(TEXT),
     "budget_dollars": optional(DOLLARS),
     "arrays": MAPS,
+    "ended": map_of(JOBS),
     **dict.fromkeys(map(notice_field, get_args(NoticeKind)), MAP),
 }
 
@@ -79,7 +81,6 @@ class SubmissionItem:
     """A submission.
 
     Attributes:
-        submission: Its id.
         state: "Submitting", or "Submitted" once all its arrays are submitted.
         manifest: The S3 URI of the manifest.
         jobs: The number of jobs.
@@ -96,6 +97,8 @@ class SubmissionItem:
         arrays: All Batch jobs in the order in which they were submitted, retries included. Versions that submitted a
             single array did not store them.
         budget_dollars: The budget; None if it has none.
+        ended: The number of jobs in each final state, once all have ended; empty while the submission has open work,
+            and if a version without this field recorded its end.
         notices: The notifications that the reconciler publishes or has published.
         stored: The names of the stored fields, for a reader that must distinguish a default from a stored value.
     """
@@ -116,6 +119,7 @@ class SubmissionItem:
     batch_job: str = ""
     arrays: tuple[Array, ...] = ()
     budget_dollars: float | None = None
+    ended: Mapping[str, int] = field(default_factory=dict)
     notices: Mapping[NoticeKind, Notice] = field(default_factory=dict)
     stored: frozenset[str] = frozenset()
 
@@ -145,6 +149,7 @@ class SubmissionItem:
             batch_job=get("batch_job", ""),
             arrays=_arrays(item),
             budget_dollars=get("budget_dollars"),
+            ended=get("ended", {}),
             notices=notices_of(item),
             stored=frozenset(item),
         )

@@ -95,9 +95,10 @@ class Rules:
                 f"{reason}; SageMaker reads only from its own Region",
                 f"Write {actual}, or use a copy of the data in {region}.",
             )
+        own_bucket = names.data_bucket(self.grid.name, self.deployment.account_of(region), region)
         raise RefusedError(
             f"this grid may not read the bucket {parsed.bucket}",
-            f"Add it to data_buckets of {region} in grid.yaml and deploy, or use the grid's own data bucket.",
+            f"Add it to data_buckets of {region} in grid.yaml and deploy, or use the grid's own bucket, {own_bucket}.",
         )
 
     def file_system(self, file_system: str, region: str) -> str:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _MAX_REASON_LENGTH = 500
 """The maximum number of characters of a reason, which may contain output of the training."""
+_MAX_FILE_LENGTH = 32
+"""The maximum number of characters of a manifest's name in a subject, which SNS limits to 99."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +104,7 @@ def message(grid: str, home: str, event: Event) -> Message:
         identifier=f"{grid}-{name}-{event.kind}-{event.occurrence}",
         thread=f"{grid}-{name}",
         kind=event.kind,
-        subject=f"traingrid {grid}: submission {name} {event.sentence}",
+        subject=f"traingrid {grid}: submission {name} ({_file(event.head.manifest)}) {event.sentence}",
         facts=tuple(_facts(event)),
         commands=tuple(_commands(name, failed)),
         console=_console(job_item) if job_item else console_address(home),
@@ -112,9 +114,10 @@ def message(grid: str, home: str, event: Event) -> Message:
 def rejection_message(grid: str, home: str, rejection: Rejection) -> Message:
     """Return the message about a manifest, or a Batch job, that was rejected."""
     identifier, job = f"{grid}-{rejection.identity}", rejection.batch_job
-    event = f"a manifest was {'rejected' if rejection.errors else 'not read'}, and nothing of it trains"
+    file = _file(rejection.manifest)
+    event = f"{file} was {'rejected' if rejection.errors else 'not read'}, and nothing of it trains"
     if job:
-        event = "a Batch job was refused, and trains nothing"
+        event = f"a Batch job with {file} was refused, and trains nothing"
     return Message(
         identifier=f"{identifier}-rejected-0",
         thread=identifier,
@@ -156,7 +159,8 @@ def _facts(event: Event) -> Iterator[tuple[str, str]]:
     if failed := submission.first_failed:
         job_text = f"job {failed.index} ({_shortened(failed.name)}) in {place(*failed.candidate)}"
         failure = f" ({failed.failure})" if failed.failure else ""
-        yield "First failure", f"{job_text}{failure}: {_shortened(failed.reason) or 'no reason was recorded'}"
+        reason = _shortened(_one_line(failed.reason)) or "no reason was recorded"
+        yield "First failure", f"{job_text}{failure}: {reason}"
 
 
 def _counts(submission: SubmissionState) -> str:
@@ -180,6 +184,17 @@ def _with_training_job(submission: SubmissionState) -> JobItem | None:
     """Return a job that has a training job: the one that ended last, or the first one that runs."""
     candidates = [submission.last_ended, *submission.live.values()]
     return next((item for item in candidates if item and item.training_job), None)
+
+
+def _file(manifest: str) -> str:
+    """Return the name of a manifest without its folder, at most 32 characters of it."""
+    name = printable(manifest.rpartition("/")[2])
+    return name if len(name) <= _MAX_FILE_LENGTH else f"{name[: _MAX_FILE_LENGTH - 3]}..."
+
+
+def _one_line(reason: str) -> str:
+    """Return the lines of a reason, which may end with a traceback, beside each other."""
+    return " | ".join(line.strip() for line in reason.split("\n") if line.strip(" ~^\r"))
 
 
 def _shortened(text: str) -> str:

@@ -134,7 +134,7 @@ class OpenWork:
                 continue  # a retry may have written the mark, and reopen a job now
             is_over = submission.has_ended and (not self.notifies or is_told(submission, now))
             if is_over or _is_abandoned(submission, marks[name], now):
-                self.ledger.settle(name, marks[name])
+                self.ledger.settle(name, marks[name], submission.ended)
 
 
 def listed_since(submissions: Iterable[SubmissionState], now: float) -> float:

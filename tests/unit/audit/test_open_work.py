@@ -87,7 +87,7 @@ def local(ledger: Ledger, inventory: Inventory, monkeypatch: pytest.MonkeyPatch)
     ended = training_job(_ENDED, JobState.COMPLETED, age=60 * _DAY)
     facts = {"state": JobState.COMPLETED, "training_job": ended.name, "training_job_arn": ended.arn}
     local.open(local.submit(["b"], _ENDED)[0], _ENDED, **facts)
-    assert ledger.settle(_ENDED, ledger.open_marks()[_ENDED])
+    assert ledger.settle(_ENDED, ledger.open_marks()[_ENDED], {})
     ledger.record_history_scan(HistoryScan(completed_at=1))
     inventory.jobs = [job, ended]
     return local

@@ -11,6 +11,7 @@ from traingrid.cli import main
 from traingrid.cli.plan_report import report
 from traingrid.job.state import JobState
 from traingrid.ledger.rejections import Rejection
+from traingrid.ledger.submission_item import SubmissionItem
 from traingrid.manifest.plan import Planned
 from traingrid.manifest.resource_checks import ResourceCheck
 from traingrid.metrics.comparison import ComparedJob, Comparison, ranked
@@ -18,6 +19,7 @@ from traingrid.planner.choices import Pool
 from traingrid.planner.durations import Duration
 from traingrid.planner.plan import Assignment, Plan
 from traingrid.planner.training_places import TrainingPlace
+from traingrid.submission.listing import ListedSubmission
 from traingrid.submission.overview import SubmissionOverview
 from traingrid.submission.status import JobStatus, SubmissionStatus
 from traingrid.sweep.journal import Ended, StoppedEarly
@@ -68,10 +70,8 @@ REJECTIONS = [
 STATUS = SubmissionStatus(submission=SUBMISSION, manifest="", batch_job="b", batch_state="", jobs=JOBS)
 
 
-def _ledger(*submissions: Any) -> Any:
-    return SimpleNamespace(
-        pause=returns(None), shortages=returns([]), rejections=returns(REJECTIONS), submissions=returns(submissions)
-    )
+def _ledger() -> Any:
+    return SimpleNamespace(pause=returns(None), shortages=returns([]), rejections=returns(REJECTIONS))
 
 
 def _status(replace: Replace, jobs: int = 3) -> None:
@@ -100,14 +100,27 @@ def _overview(replace: Replace) -> None:
 
 
 def _submissions(replace: Replace) -> None:
-    names = {"claimed_at": "2026-01-02T03:04:05Z", "uploaded_at": "", "version": "v", "batch_job": "b"}
-    submissions = (
-        SimpleNamespace(submission=SUBMISSION, state="submitted", jobs=3, manifest="s3://manifests/manifests/x.csv"),
-        SimpleNamespace(submission="77777777", state="rejected", jobs=0, manifest="s3://other/[b]" + "long" * 30),
-    )
-    for item in submissions:
-        vars(item).update(names)
-    replace_plane(replace, ledger=_ledger(*submissions))
+    listed = [
+        ListedSubmission(
+            item=SubmissionItem(
+                submission=submission,
+                state="Submitted",
+                jobs=sum(states.values()),
+                manifest=f"s3://{manifest}",
+                claimed_at="2026-01-02T03:04:05Z",
+                version="v",
+                batch_job="b",
+            ),
+            states=states,
+        )
+        for submission, manifest, states in (
+            (SUBMISSION, "manifests/manifests/x.csv", {JobState.COMPLETED: 2, JobState.FAILED: 1}),
+            ("66666666", "manifests/manifests/y.csv", {JobState.COMPLETED: 4}),
+            ("77777777", "other/[b]" + "long" * 30, {JobState.IN_PROGRESS: 1_200, JobState.PENDING: 7}),
+        )
+    ]
+    replace("traingrid.cli.status.listed_submissions", returns(listed))
+    replace_plane(replace, ledger=_ledger())
 
 
 def _compare(replace: Replace) -> None:

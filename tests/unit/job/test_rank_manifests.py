@@ -18,6 +18,7 @@ from traingrid.backends.base import LaunchError
 from traingrid.backends.sagemaker import creation
 from traingrid.backends.sagemaker.backend import SageMaker
 from traingrid.grid.deployment import Deployment
+from traingrid.job.data_layout import layout_of
 from traingrid.job.failures import DATA, LINE_IS_WRONG, PERMISSION, THROTTLED, Failure
 from traingrid.job.job import Channel, Job
 from traingrid.job.rank_manifests import TooFewObjectsError, data_objects, shares_by_bytes, write_rank_manifests
@@ -198,6 +199,21 @@ def test_fewer_objects_than_ranks_are_refused_and_nothing_is_written(s3: Any, st
     assert "has 6 objects under s3://ragab-ml/x/train/, fewer than its 7 ranks" in str(refused.value)
     assert "streams host" in refused.value.next_step
     assert written(s3) == {}
+
+
+def test_the_channels_of_a_flat_folder_are_streamed_to_the_ranks_separately(s3: Any, streams: Job) -> None:
+    for number in range(3):
+        s3.put_object(Bucket="ragab-ml", Key=f"flat/train-0000{number}-of-00003", Body=b"t")
+        s3.put_object(Bucket="ragab-ml", Key=f"flat/validation-0000{number}-of-00003", Body=b"v")
+    objects, names = Storage("us-east-1"), ("train", "validation")
+    folders = {name: Channel(uri=f"s3://ragab-ml/flat/{name}/", input_mode="Pipe") for name in names}
+    inputs = layout_of(objects, S3Uri("ragab-ml", "flat"), names).inputs(folders)
+    write_rank_manifests(objects, streams.model_copy(update={"inputs": inputs}), NAME)
+    assert {name: entries for name, entries in written(s3).items() if "shares" not in name} == {
+        f"{name}_{rank}.manifest": [{"prefix": "s3://ragab-ml/flat/"}, f"{name}-0000{rank}-of-00003"]
+        for name in names
+        for rank in range(3)
+    }
 
 
 class NoTrainingJobs:

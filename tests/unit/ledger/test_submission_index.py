@@ -48,7 +48,7 @@ def claim(ledger: Ledger, submission: str, jobs: int = 1) -> None:
 
 
 def settle(ledger: Ledger, submission: str) -> None:
-    assert ledger.settle(submission, ledger.open_marks()[submission])
+    assert ledger.settle(submission, ledger.open_marks()[submission], {})
 
 
 def ids(ledger: Ledger) -> list[str]:

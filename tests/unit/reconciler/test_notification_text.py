@@ -58,7 +58,7 @@ def test_an_email_has_the_facts_the_commands_and_the_console() -> None:
     assert (
         a_message("AlgorithmError: exit code 1", budget_dollars=100.0).email()
         == """\
-traingrid traingrid: submission 0123abcd has its first failed job.
+traingrid traingrid: submission 0123abcd (y.csv) has its first failed job.
 
 Jobs: 4, of which 1 failed, 3 running or waiting
 Manifest: s3://b/manifests/y.csv
@@ -82,9 +82,9 @@ PLACE = {"field": "region", "value": "'us-est-1'"}
 LINES = [LineError(line=line, **PLACE, reason="there is no such Region", next_step="Give one.") for line in (2, 3)]
 FIRST = "Reason: Line 2, region 'us-est-1': there is no such Region. Give one."
 NO_CHILD = UsageError("s3://b/y.csv has 1 line, but this Batch job is an array of 2.", "Submit it as a single job.")
-REJECTED = "a manifest was rejected, and nothing of it trains"
-NOT_READ = "a manifest was not read, and nothing of it trains"
-REFUSED = "a Batch job was refused, and trains nothing"
+REJECTED = "y.csv was rejected, and nothing of it trains"
+NOT_READ = "y.csv was not read, and nothing of it trains"
+REFUSED = "a Batch job with y.csv was refused, and trains nothing"
 AGAIN = "The intake tries three times within four minutes. Its event is then in the intake's dead-letter queue"
 AGAIN += ' (docs/reconciler.md, "Dead letters").'
 REJECTIONS: list[tuple[str, tuple[Exception, str, str, list[str]]]] = [
@@ -142,5 +142,5 @@ def test_control_characters_are_escaped_and_long_reasons_shortened() -> None:
     made = a_message("\x1b[2J\r\n" + "a" * 5000, name="\x07" * 3000)
     text = made.email() + json.dumps(made.event())
     assert not set(text) & {"\x1b", "\r", "\x07"}
-    assert "\\x1b[2J\\r\\naaa" in made.email()
+    assert "\\x1b[2J | aaa" in made.email()
     assert len(text) < 5000

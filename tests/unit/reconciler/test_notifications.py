@@ -63,7 +63,8 @@ class Topic:
             raise Killed
 
     def subjects(self) -> list[str]:
-        return [message.subject.removeprefix("traingrid traingrid: submission ") for message in self.messages]
+        start = "traingrid traingrid: submission "
+        return [message.subject.removeprefix(start).replace(" (y.csv)", "") for message in self.messages]
 
 
 @pytest.fixture
@@ -139,7 +140,7 @@ def test_the_first_failure_is_published_while_other_jobs_run(
     ends(ledger, 0, "Failed")
     reconciler.run_pass()
     (message,) = topic.messages
-    assert message.subject.endswith(f"submission {SUBMISSION} has its first failed job")
+    assert message.subject.endswith(f"submission {SUBMISSION} (y.csv) has its first failed job")
     name = existing(ledger.job(SUBMISSION, 1)).name
     why = f"job 1 ({name}) in {HOME} (algorithm): AlgorithmError: no\\x1b[31m data"
     assert dict(message.facts)["First failure"] == why
@@ -356,7 +357,7 @@ def test_a_rejected_manifest_is_published_once_with_its_first_error(
     assert reconciler.run_pass().notified == [f"{rejection.identity} rejected 0"]
     assert reconciler.run_pass().notified == []
     (message,) = topic.messages
-    assert message.subject == "traingrid traingrid: a manifest was rejected, and nothing of it trains"
+    assert message.subject == "traingrid traingrid: y.csv was rejected, and nothing of it trains"
     assert dict(message.facts)["Errors"] == "2, all in s3://x/manifests/y.csv.report.json"
     assert dict(message.facts)["Reason"] == "Line 1: no\\x1bRegion."
     assert (message.event()["metadata"]["eventType"], message.commands) == ("rejected", ("traingrid status",))

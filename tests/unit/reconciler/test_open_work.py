@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.ledger_items import job_key
+from tests.support.ledger_items import existing, job_key
 from tests.support.module_time import replace_time
 from tests.support.reconciler_world import Region, World, a_reconciler, open_lines
 from traingrid.backends.inventory import ALL, ListingTimeoutError, Window
@@ -61,6 +61,7 @@ def test_an_ended_submission_is_not_read_again_until_a_retry(
     some_time_ago(table)
     reconciler.run_pass()
     assert set(ledger.open_marks()) == {SUBMISSION}
+    assert existing(ledger.submission("aaaaaaaa")).ended == {JobState.FAILED: 1}
     ledger.claim_retry("aaaaaaaa", {"by": "Ada"})
     assert ledger.next_attempt(job_key(submission="aaaaaaaa"), FAILED, HOME, reopen="retry-1")
     assert reconciler.run_pass().lines == {JobState.IN_PROGRESS: 1, JobState.PENDING: 1}
@@ -108,7 +109,8 @@ def test_a_ledger_of_a_version_without_the_index_is_completed_by_the_first_pass(
     assert done.history.startswith("complete: 1 pages, 2 submissions added")
     assert set(ledger.open_marks()) == {SUBMISSION}, "the other one has ended"
     kept = {key: table.items[key] for key in before}
-    changed = {key for key in before if {**kept[key], "settled": 0} != {**before[key], "settled": 0}}
+    end_fields = {"settled": 0, "ended": 0}
+    changed = {key for key in before if kept[key] | end_fields != before[key] | end_fields}
     assert changed == {(SUBMISSION, "job#00000")}, "no other item has changed, and none is lost"
     assert reconciler.run_pass().history == ""
 

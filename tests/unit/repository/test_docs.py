@@ -92,6 +92,19 @@ def test_the_readme_is_short() -> None:
     assert count_lines("README.md") <= MAX_README_LINES
 
 
+def test_the_manifest_of_the_pytorch_example_is_accepted_by_its_grid() -> None:
+    folder = ROOT / "examples/torch_script"
+    assert (folder / "source/train.py").is_file()
+    local = ",source,train.py,"
+    archive = ",s3://torch-data-123456789012-us-east-1/source.tar.gz,train.py,"
+    uploaded = (folder / "manifest.csv").read_text().replace(local, archive)
+    deployment = deployment_of(load_grid(folder / "grid.yaml"))
+    jobs = jobs_of_lines(parse(uploaded.encode(), deployment), deployment, "0123abcd")
+    assert [(job.launcher, job.ranks, job.hyperparameters) for job in jobs] == [
+        ("torchrun", 2, {"learning_rate": rate}) for rate in ("0.01", "0.001")
+    ]
+
+
 def test_the_default_grid_accepts_the_manifest_of_the_readme() -> None:
     lines = re.findall(r"^([\w-]+),(s3://\S+)$", (ROOT / "README.md").read_text(), re.MULTILINE)
     assert len(lines) == 4

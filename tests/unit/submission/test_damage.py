@@ -339,7 +339,7 @@ def test_a_damaged_mark_of_open_work_is_reported_and_expires(local: LocalGrid, d
     mark = local.ledger.open_marks()[SUBMISSION]
     assert mark.damage is None
     assert abs(epoch_seconds(mark.at) - time.time()) < 60
-    assert local.ledger.settle(SUBMISSION, mark)
+    assert local.ledger.settle(SUBMISSION, mark, {})
 
 
 def test_the_rows_have_every_field_whose_type_is_checked() -> None:

@@ -147,7 +147,7 @@ def test_a_change_is_read_without_a_read_of_everything(local: LocalGrid, monkeyp
 def test_a_submission_that_has_ended_is_not_read_again(local: LocalGrid, monkeypatch: pytest.MonkeyPatch) -> None:
     jobs = local.submit(["night"])
     local.open(jobs[0], state=JobState.COMPLETED)
-    assert local.ledger.settle(SUBMISSION, local.ledger.open_marks()[SUBMISSION])
+    assert local.ledger.settle(SUBMISSION, local.ledger.open_marks()[SUBMISSION], {})
     poller, _ = published(local)
     monkeypatch.setattr(Ledger, "items", lambda *_: pytest.fail("an ended submission was read"))
     poller.read(everything=False)

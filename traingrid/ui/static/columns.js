@@ -14,7 +14,7 @@ const metric = (kind) => ({ numeric: true, sort: (row) => format.metric(row, kin
 export const SELECT = { name: "select", title: "", width: "26px", needs: 26 };
 export const BEFORE = [
   { name: "name", title: "Job", width: "minmax(104px, 1.4fr)", needs: 104, sort: (row) => row.name, show: (row) => text(row.name) },
-  { name: "group", title: "Submission", isWide: true, width: "minmax(110px, 1fr)", needs: 110, sort: (row) => row.key, show: (row) => `${text(row.group?.title)}/${row.index}`, hint: (row) => row.key },
+  { name: "group", title: "Submission", isWide: true, width: "minmax(110px, 1fr)", needs: 110, sort: (row) => row.key, show: (row) => `${text(row.group?.title)}${row.group?.submissions.length > 1 ? "" : `/${row.index}`}`, hint: (row) => row.key },
   { name: "region", title: "Region", isWide: true, width: "108px", needs: 108, sort: (row) => row.place, show: (row) => text(row.place) },
   { name: "state", title: "State", width: "minmax(96px, .8fr)", needs: 96, sort: (row) => row.state, show: (row) => text(format.stateText(row)) },
   { name: "epoch", isOptional: true, isWide: true, highestFirst: true, title: "Epoch", numeric: true, width: "58px", needs: 58, sort: (row) => row.metrics.epoch ?? -1, show: (row) => format.epochText(row) },

@@ -95,6 +95,7 @@ export function metricName(names, kind) {
 /** Return how long ago a time was, from now. */
 export function ago(seconds) {
   const passed = Math.max(0, Date.now() / 1000 - seconds);
+  if (passed < 60) return "<\u00a01\u00a0min\u00a0ago";
   if (passed < 5400) return `${Math.round(passed / 60)} min ago`;
   return passed < 129600 ? `${Math.round(passed / 3600)} h ago` : `${Math.round(passed / 86400)} days ago`;
 }

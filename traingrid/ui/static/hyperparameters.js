@@ -92,7 +92,7 @@ export class Hyperparameters {
       const value = (row) => this.#known.jobs[row.key]?.[position] ?? undefined;
       const isNumeric = Object.values(this.#known.jobs).every((values) => isNumber(values[position]));
       return { name: `hp-${position}`, title: name, numeric: isNumeric, width: "minmax(72px, .6fr)", needs: 80,
-        sort: (row) => (isNumeric && value(row) !== undefined ? Number(value(row)) : value(row)), show: (row) => shown(value(row)) };
+        sort: (row) => (isNumeric && value(row) !== undefined ? Number(value(row)) : value(row)), show: (row) => brief(value(row)), hint: (row) => shown(value(row)) };
     });
   }
 
@@ -114,7 +114,7 @@ export class Hyperparameters {
     const values = this.#known.jobs[best.key], names = this.#known.names.filter((_, position) => values[position] !== null);
     byId("best").replaceChildren("Best: ", el("button", { type: "button", class: "lane-name", onclick: () => this.open(best.key) }, format.printable(best.name)),
       ` with ${format.printable(metric)} ${format.number(best.metrics[metric])}`,
-      el("span", { class: "quiet" }, names.map((name) => ` · ${format.printable(name)} ${shown(values[this.#known.names.indexOf(name)])}`).join("")));
+      el("span", { class: "quiet" }, names.map((name) => ` · ${format.printable(name)} ${brief(values[this.#known.names.indexOf(name)])}`).join("")));
   }
 
   #drawPlots(measured, metric, best) {
@@ -146,7 +146,7 @@ export class Hyperparameters {
     return drawPlot(host, [xs, column((row) => row !== best && row.tier < 3), column((row) => row.tier === 3), column((row) => row === best)], {
       height: HEIGHT, cursor: { show: false }, series: [{}, dots(0, 6), dots(7, 5), dots(2, 10)],
       scales: { x: { time: false, distr: isLog ? 3 : 1, range: () => (isLog ? [low / margin, high * margin] : [low - margin, high + margin]) } },
-      axes: [isNumeric ? { values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : format.number(tick))) }
+      axes: [isNumeric ? { values: (_, ticks) => ticks.map((tick) => (tick === null || (isLog && !isRound(tick)) ? "" : format.number(tick))) }
         : { splits: () => labels.map((_, index) => index), values: () => labels.map(short) }, {}],
     });
   }
@@ -162,6 +162,10 @@ function bestOf(rows, metric, isLowest) {
   return rows.filter((row) => row.tier === 0).sort((a, b) => sign * (a.metrics[metric] - b.metrics[metric]))[0];
 }
 
+/** Return a value, and only four digits of a long fraction, such as those that a search draws. */
+const brief = (value) => (/^-?\d*\.\d{6,}$/.test(value ?? "") ? format.number(Number(value)) : shown(value));
+/** Return true for 0.02 and 300, which uPlot labels on a logarithmic axis, and not for its first value. */
+const isRound = (value) => Number.isInteger(Number((value / 10 ** Math.floor(Math.log10(value))).toPrecision(6)));
 const isNumber = (value) => value === null || (value.trim() !== "" && Number.isFinite(Number(value)));
 const shown = (value) => format.printable(value ?? "");
 const short = (label) => (label.length > 14 ? `${format.printable(label.slice(0, 5))}…${format.printable(label.slice(-8))}` : format.printable(label));

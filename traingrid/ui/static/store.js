@@ -82,20 +82,26 @@ export class Store extends EventTarget {
 
   #change({ fields = [], rows = {}, removed = [], head }) {
     nameFields(fields);
-    let structure = removed.length > 0;
+    let structure = removed.length > 0, isNew = false;
     for (const key of removed) this.rows.delete(key);
     for (const [key, values] of Object.entries(rows)) {
-      structure ||= !this.rows.has(key);
+      isNew ||= !this.rows.has(key);
       this.rows.set(key, new Row(key, values));
     }
     if (head) this.#setHead(head);
-    this.#tell(Boolean(head), structure);
+    if (isNew) this.#order();
+    this.#tell(Boolean(head), structure || isNew);
   }
 
   #setHead(head) {
     this.head = head;
     campaigns = head.campaigns;
     ({ groups: this.groups, bySubmission } = groupsOf(head.submissions));
+  }
+
+  /** Put the jobs of newer submissions first, as a snapshot has them. Those of a submission keep their order. */
+  #order() {
+    this.rows = new Map([...this.rows].sort(([, a], [, b]) => b.created - a.created));
   }
 
   #tell(head, structure) {

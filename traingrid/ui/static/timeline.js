@@ -5,7 +5,8 @@ import * as format from "./format.js";
 const DAY = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
 const MINUTE = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
 const SECOND = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" });
-const MOST_JOBS = 40, MOST_TICKS = 6;
+const MOST_JOBS = 40, MOST_TICKS = 6, MOST_TICKS_IF_NARROW = 2;
+const narrow = matchMedia("(max-width: 700px)");
 const STEPS = [10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 43200, 86400, 172800, 604800, 2592000];
 
 /** Draw the section for some jobs. */
@@ -65,7 +66,7 @@ function track({ key, name, place, bars }, open) {
 }
 
 function drawTicks(first, last, place) {
-  const step = STEPS.find((seconds) => (last - first) / seconds <= MOST_TICKS) ?? STEPS.at(-1);
+  const step = STEPS.find((seconds) => (last - first) / seconds <= (narrow.matches ? MOST_TICKS_IF_NARROW : MOST_TICKS)) ?? STEPS.at(-1);
   const offset = new Date(first * 1000).getTimezoneOffset() * 60; // whole hours and days of the user's clock
   const start = Math.ceil((first - offset) / step) * step + offset;
   const ticks = [];

@@ -51,7 +51,7 @@ def test_a_table_without_indexes_gets_them_by_two_updates_and_lists_its_submissi
     stacks.create_stack(StackName="ledger", TemplateBody=json.dumps(without_indexes(template())))
     ledger.claim_submission(_SUBMISSION, "request-1", {"jobs": 1, "manifest": "s3://bucket/manifests/x.csv"})
     ledger.end_unreadable(_SUBMISSION, 0, {"state": JobState.PENDING})
-    assert ledger.settle(_SUBMISSION, ledger.open_marks()[_SUBMISSION])
+    assert ledger.settle(_SUBMISSION, ledger.open_marks()[_SUBMISSION], {})
     check()
     assert update(template()) == ("UPDATE_ROLLBACK_COMPLETE", [])
     check()

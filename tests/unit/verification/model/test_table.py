@@ -98,8 +98,8 @@ def everything_that_a_ledger_does(ledger: Ledger) -> list[Any]:
     answers.append(sorted(ledger.cancels("0123abcd")))
     answers += [sorted(ledger.open_marks()), ledger.unsettled(None)]
     mark = ledger.open_marks()["0123abcd"]
-    answers += [ledger.settle("0123abcd", OpenMark(mark="an earlier one", at="")), sorted(ledger.open_marks())]
-    answers += [ledger.settle("0123abcd", mark), ledger.open_marks(), ledger.unsettled(None)]
+    answers += [ledger.settle("0123abcd", OpenMark(mark="an earlier one", at=""), {}), sorted(ledger.open_marks())]
+    answers += [ledger.settle("0123abcd", mark, {JobState.COMPLETED: 1}), ledger.open_marks(), ledger.unsettled(None)]
     ledger.record_history_scan(HistoryScan(began_at=1, after={"submission": "a", "item": "b"}))
     answers += [ledger.history_scan(), len(list(ledger.whole("0123abcd")))]
     times = {
