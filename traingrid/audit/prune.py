@@ -122,7 +122,7 @@ class Prune:
 
         A copy of a single object has none, and the user's permissions for models do not include one.
         """
-        if self.folders.only or self.item.is_object:
+        if self.folders.names or self.item.is_object:
             return True
         uri = self.folders.target / names.DATASET_MARKER
         object_head = self.folders.target_store.head(uri)
@@ -154,11 +154,11 @@ class Prune:
         if self.item.is_object:
             yield from self._single_pair()
             return
-        only = self.folders.only
+        chosen = self.folders.names
         sources = named_objects(self.folders.source_store, self.folders.source)
         source = next(sources, None)
         for name, listed in named_objects(self.folders.target_store, self.folders.target):
-            if only and name != only:  # a copy of a single object has not written it
+            if chosen and name not in chosen:  # the copy has not written it
                 self._keep(name)
                 continue
             while source is not None and source[0] < name:

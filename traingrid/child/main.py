@@ -30,7 +30,7 @@ from traingrid.child.folder_channels import with_folder_channels
 from traingrid.child.patient_backend import PatientBackend
 from traingrid.child.polling_pace import PollingPace
 from traingrid.child.sigterm import AGAIN_SECONDS, Sigterm
-from traingrid.child.supervisor import LetGoError, Supervisor
+from traingrid.child.supervisor import LetGoError, Supervisor, needs_checkpoint
 from traingrid.errors import CallError, TraingridError
 from traingrid.grid.deployment import Deployment
 from traingrid.job.failures import FAILURES, JOB_FAILED, STOPPED, TRAINED, TRY_AGAIN
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
     from traingrid.backends.base import Backend
     from traingrid.child.attempt import Attempt
+    from traingrid.child.checkpoint_copy import CheckpointCopy
     from traingrid.child.data_copy import DataCopy
     from traingrid.grid.orchestrator import Orchestrator
     from traingrid.job.backend_traits import BackendName
@@ -137,13 +138,14 @@ def _supervisor(child: Child, deployment: Deployment) -> Supervisor:
 
 @dataclass(kw_only=True)
 class _Copies:
-    """The copies of a line: of its data, and of its initial model."""
+    """The copies of a line: of its data, of its initial model, and of its newest checkpoint."""
 
     deployment: Deployment
-    _last: DataCopy | None = field(default=None, init=False)
+    _last: DataCopy | CheckpointCopy | None = field(default=None, init=False)
 
     def run(self, attempt: Attempt) -> bool:
-        from traingrid.child.data_copy import data_copy  # noqa: PLC0415  # most children copy nothing
+        from traingrid.child.checkpoint_copy import CheckpointCopy  # noqa: PLC0415  # most children copy nothing
+        from traingrid.child.data_copy import data_copy  # noqa: PLC0415  # as above
         from traingrid.child.model_copy import model_copy  # noqa: PLC0415  # as above
 
         if attempt.job.copy_from:
@@ -152,6 +154,10 @@ class _Copies:
                 return False
         if needs_model_copy(attempt.job):
             self._last = model_copy(attempt, self.deployment)
+            if not self._last.run():
+                return False
+        if needs_checkpoint(attempt.job, item := attempt.item()):
+            self._last = CheckpointCopy(attempt=attempt, deployment=self.deployment, item=item)
             return self._last.run()
         return True
 

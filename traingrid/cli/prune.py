@@ -103,12 +103,14 @@ def _prune(deployment: Deployment, item: MoveItem) -> Prune:
     home, store = deployment.grid.home, CopyStore(item.region)
     target = S3Uri.parse(item.target)
     outputs = names.output_bucket(deployment.grid.name, deployment.account_of(item.region), item.region)
+    is_checkpoints = target.key.endswith(f"/{names.CHECKPOINTS}")
     folders = Folders(
         source=S3Uri.parse(item.source),
         source_store=CopyStore(item.from_region),
         target=target,
         target_store=store,
-        only=names.MODEL_ARCHIVE if target.bucket == outputs else "",  # an output bucket has only copies of models
+        # An output bucket has copies of models, whose folder may have other objects, and of checkpoints.
+        names=frozenset({names.MODEL_ARCHIVE} if target.bucket == outputs and not is_checkpoints else ()),
     )
     return Prune(
         item=item,

@@ -224,6 +224,8 @@ class GridSettings(GridPart):
     def _copies_stay_within_residencies(self) -> Self:
         if self.moves:
             check_indirect_copies({region: self.regions[region].residency for region in self.at_home()})
+            areas = {region: self.regions[region].checkpoint_areas for region in self.at_home()}
+            check_indirect_copies(areas, "checkpoints")
         return self
 
     @field_validator("abandoned_regions")
@@ -244,6 +246,7 @@ class GridSettings(GridPart):
         check_data_keys(regions)
         check_file_systems({region: settings.file_systems for region, settings in regions.items()})
         check_residencies({region: settings.residency for region, settings in regions.items()})
+        check_residencies({region: settings.checkpoint_areas for region, settings in regions.items()})
         return regions
 
     @field_validator("job")
@@ -342,6 +345,10 @@ class GridSettings(GridPart):
     def may_hold(self, region: str, source: str) -> bool:
         """Return True if data of the Region `source` may be in another Region, according to its `residency`."""
         return source not in self.regions or is_resident(region, self.regions[source].residency)
+
+    def may_hold_checkpoints(self, region: str, source: str) -> bool:
+        """Return True if checkpoints of jobs in the Region `source` may be in another Region."""
+        return source not in self.regions or is_resident(region, self.regions[source].checkpoint_areas)
 
     def copy_sources(self, region: str) -> list[str]:
         """Return the Regions from whose buckets data may be copied to a Region; empty unless `moves` is set."""

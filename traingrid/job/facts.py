@@ -10,7 +10,16 @@ if TYPE_CHECKING:
     from traingrid.job.state import JobState
 
 
-class JobFacts(TypedDict, total=False):
+class CheckpointFacts(TypedDict, total=False):
+    """The checkpoint with which an attempt begins; `traingrid.ledger.items.RecordedAttempt` describes the fields."""
+
+    checkpoint_from: str
+    checkpoint_bytes: int
+    checkpoint_dollars: float
+    checkpoint_note: str
+
+
+class JobFacts(CheckpointFacts, total=False):
     """The fields to record; `traingrid.ledger.items.JobItem` describes them. Omitted fields do not change."""
 
     state: JobState

@@ -200,6 +200,7 @@ class Retrier:
 def outcome_of(item: JobItem) -> AttemptFacts:
     """Return the outcome of an ended attempt, without fields that the ledger does not have."""
     outcome: AttemptFacts = {"region": item.region, "state": item.state, "ended_at": item.updated_at}
+    outcome = {**outcome, **item.checkpoint_facts}
     stored = item.stored
     if item.backend != DEFAULT_BACKEND:
         outcome["backend"] = item.backend
