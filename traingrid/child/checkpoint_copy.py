@@ -124,12 +124,12 @@ class CheckpointCopy:
             return ""
         if not grid.moves:
             return "`moves` is not set in grid.yaml"
-        if region not in grid.at_home() or target not in grid.at_home():
-            return "the two Regions are not in the account of the home Region"
-        if not grid.may_hold_checkpoints(target, region):
-            areas = ", ".join(grid.regions[region].checkpoint_areas)
-            return f"grid.yaml allows the checkpoints of {region} only in {areas}"
-        return ""
+        if not {region, target} <= {*grid.at_home()}:
+            return "the two Regions are not both in the account of the home Region"
+        if region in grid.checkpoint_sources(target):
+            return ""
+        areas = ", ".join(grid.regions[region].checkpoint_areas)
+        return f"grid.yaml allows the checkpoints of {region} only in {areas}"
 
     def _copied(self, newest: _PlacedCheckpoint, own: _PlacedCheckpoint | None) -> bool:
         """Copy a checkpoint, and record it."""

@@ -352,8 +352,16 @@ class GridSettings(GridPart):
 
     def copy_sources(self, region: str) -> list[str]:
         """Return the Regions from whose buckets data may be copied to a Region; empty unless `moves` is set."""
-        sources = [source for source in self.at_home() if source != region] if region in self.at_home() else []
-        return [source for source in sources if self.moves and self.may_hold(region, source)]
+        return [source for source in self._move_sources(region) if self.may_hold(region, source)]
+
+    def checkpoint_sources(self, region: str) -> list[str]:
+        """Return the Regions from which checkpoints may be copied to a Region; empty unless `moves` is set."""
+        return [source for source in self._move_sources(region) if self.may_hold_checkpoints(region, source)]
+
+    def _move_sources(self, region: str) -> list[str]:
+        """Return the other Regions in the account of the home Region; empty unless `moves` is set."""
+        regions = self.at_home() if self.moves else []
+        return [source for source in regions if source != region] if region in regions else []
 
     def other_accounts(self) -> dict[str, str]:
         """Return the accounts of the training Regions that are not in the home Region's account, by Region."""
