@@ -152,6 +152,12 @@ class RecordedAttempt:
         """The place in which it ran."""
         return Candidate(self.region, self.backend)
 
+    @property
+    def checkpoint_sentence(self) -> str:
+        """The note about its checkpoint, with the cost of the copy."""
+        cost = f" Its transfer costs about ${self.checkpoint_dollars:,.4f}." if self.checkpoint_from else ""
+        return f"{self.checkpoint_note}{cost}"
+
     @classmethod
     def from_entry(cls, item: Mapping[str, Any], entry: Mapping[str, Any]) -> Self:
         """Return an earlier attempt of a stored item.
