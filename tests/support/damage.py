@@ -89,6 +89,7 @@ JOB: dict[str, Any] = {
             "checkpoint_bytes": 7,
             "checkpoint_dollars": 0.5,
             "checkpoint_note": "none",
+            "residency": ["us-east-1"],
         }
     ],
 }

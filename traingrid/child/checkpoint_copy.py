@@ -21,6 +21,7 @@ from traingrid.aws.s3_uri import S3Uri
 from traingrid.child.data_copy import CopyOrder, copy_of, store_of
 from traingrid.deploy.prices import GIGABYTE, TRANSFER
 from traingrid.errors import UsageError
+from traingrid.grid.residency import is_resident
 from traingrid.job.state import JobState
 from traingrid.text import byte_size
 from traingrid.transfers.checkpoints import Checkpoint, newest_checkpoint
@@ -126,10 +127,13 @@ class CheckpointCopy:
             return "`moves` is not set in grid.yaml"
         if not {region, target} <= {*grid.at_home()}:
             return "the two Regions are not both in the account of the home Region"
-        if region in grid.checkpoint_sources(target):
-            return ""
-        areas = ", ".join(grid.regions[region].checkpoint_areas)
-        return f"grid.yaml allows the checkpoints of {region} only in {areas}"
+        if region not in grid.checkpoint_sources(target):
+            areas = ", ".join(grid.regions[region].checkpoint_areas)
+            return f"grid.yaml allows the checkpoints of {region} only in {areas}"
+        # A corrected line may have another residency than the line of which the checkpoint is.
+        of_lines = [previous.residency for previous in self.item.tried if previous.training_job]
+        areas = next((", ".join(areas) for areas in of_lines if not is_resident(target, areas)), "")
+        return f"its line allowed its data only in {areas}" if areas else ""
 
     def _copied(self, newest: _PlacedCheckpoint, own: _PlacedCheckpoint | None) -> bool:
         """Copy a checkpoint, and record it."""

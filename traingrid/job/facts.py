@@ -11,12 +11,13 @@ if TYPE_CHECKING:
 
 
 class CheckpointFacts(TypedDict, total=False):
-    """The checkpoint with which an attempt begins; `traingrid.ledger.items.RecordedAttempt` describes the fields."""
+    """The checkpoints of an attempt; `traingrid.ledger.items.RecordedAttempt` describes the fields."""
 
     checkpoint_from: str
     checkpoint_bytes: int
     checkpoint_dollars: float
     checkpoint_note: str
+    residency: tuple[str, ...]
 
 
 class JobFacts(CheckpointFacts, total=False):
@@ -26,7 +27,6 @@ class JobFacts(CheckpointFacts, total=False):
     phase: str
     batch_child: str
     fingerprint: str
-    residency: tuple[str, ...]
     training_job: str
     training_job_arn: str
     service_job: str

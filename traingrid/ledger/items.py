@@ -60,9 +60,10 @@ _ATTEMPT_TYPES = {
     **dict.fromkeys(("checkpoint_from", "checkpoint_note"), TEXT),
     "checkpoint_bytes": BYTES,
     "checkpoint_dollars": DOLLARS,
+    "residency": TEXTS,
 }
 CHECKPOINT_FIELDS = ("checkpoint_from", "checkpoint_bytes", "checkpoint_dollars", "checkpoint_note")
-"""The fields of `CheckpointFacts`."""
+"""The fields of the checkpoint with which an attempt begins."""
 _JOB_TYPES = {
     **_ATTEMPT_TYPES,
     **dict.fromkeys(("name", "array_file", "batch_child", "phase", "service_job", "fingerprint", "stopped_for"), TEXT),
@@ -75,7 +76,7 @@ _JOB_TYPES = {
     "training_seconds": SECONDS,
     **dict.fromkeys(("hourly_dollars", "running_hourly_dollars"), DOLLARS),
     **dict.fromkeys(("progress", "metrics"), METRICS),
-    **dict.fromkeys(("regions", "residency"), TEXTS),
+    "regions": TEXTS,
 }
 _REQUIRED = ("submission", "item", "attempt", "state", "name", "region", "opened_at")
 
@@ -125,6 +126,7 @@ class RecordedAttempt:
         checkpoint_dollars: The estimated cost of its transfer.
         checkpoint_note: The checkpoint with which it began after a move, or the reason why it began without one, as a
             sentence; empty if it did not move.
+        residency: The geographies and Regions in which its checkpoints may be; empty if its line has no residency.
     """
 
     attempt: int
@@ -146,6 +148,7 @@ class RecordedAttempt:
     checkpoint_bytes: int = 0
     checkpoint_dollars: float = 0.0
     checkpoint_note: str = ""
+    residency: tuple[str, ...] = ()
 
     @property
     def candidate(self) -> Candidate:
@@ -187,6 +190,7 @@ class RecordedAttempt:
             reopened=entry.get("reopened", ""),
             ended_at=entry.get("ended_at", ""),
             **{name: entry[name] for name in CHECKPOINT_FIELDS if name in entry},
+            residency=tuple(entry.get("residency", ())),
         )
 
 
@@ -398,8 +402,8 @@ class JobItem:
 
     @property
     def checkpoint_facts(self) -> CheckpointFacts:
-        """The fields of the checkpoint with which the current attempt begins, as far as they are stored."""
-        return cast("CheckpointFacts", self.fields(CHECKPOINT_FIELDS))
+        """The stored fields about the checkpoint with which the current attempt begins, and those that it saves."""
+        return cast("CheckpointFacts", self.fields((*CHECKPOINT_FIELDS, "residency")))
 
     def attempts(self) -> dict[int, RecordedAttempt]:
         """Return all attempts by their number."""

@@ -25,6 +25,7 @@ from traingrid.job.job import Job, JobReplica
 from traingrid.ledger.items import JobItem
 from traingrid.ledger.ledger import Ledger
 from traingrid.ledger.moves import Moves
+from traingrid.submission.retry import outcome_of
 from verification.model.table import ModelTable
 
 EAST, WEST, SUBMISSION = "us-east-1", "eu-west-1", "0123abcd"
@@ -226,6 +227,27 @@ def test_a_checkpoint_stays_within_its_residency(
     assert trip.begun == [{}, {}]
     assert (item.state, item.checkpoint_note) == ("Completed", f"{BEGINNING} {reason}.")
     assert (item.checkpoint_from, item.checkpoint_bytes, item.checkpoint_dollars) == ("", 0, 0.0)
+
+
+def test_a_corrected_line_does_not_take_a_checkpoint_out_of_the_residency_of_the_earlier_line(
+    s3: Any, roaming: Job, ledger: Ledger
+) -> None:
+    failed = replace(NO_CAPACITY, reason="AlgorithmError")
+    first = Trip(s3, roaming.model_copy(update={"residency": ("us",), "replicas": {}}), ledger, folder(3))
+    first.backends[EAST].describe = lambda name: failed if first.begun else None  # type: ignore[method-assign]
+    item = first.run()
+    assert item.state == "Failed"
+    assert ledger.next_attempt(item.key, outcome_of(item), WEST, reopen="retry-1")
+    second = Trip(s3, roaming, ledger, {})
+    assert second.run().checkpoint_note == f"{BEGINNING} its line allowed its data only in us."
+    assert second.begun == [{}]
+
+
+def test_the_other_engine_of_a_region_uses_the_same_folder(s3: Any, roaming: Job, ledger: Ledger) -> None:
+    here = roaming.model_copy(update={"backends": ("sagemaker", "eks"), "replicas": {}})
+    trip = Trip(s3, here, ledger, folder(3), {})
+    item = trip.run(copied=lambda _attempt: pytest.fail("a copy began"))
+    assert (item.state, item.backend, trip.begun) == ("Completed", "eks", [{}, folder(3)])
 
 
 def test_checkpoints_may_be_where_data_may_not(s3: Any, roaming: Job, ledger: Ledger) -> None:
