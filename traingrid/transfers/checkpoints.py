@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from traingrid.strict_json import JsonError, json_object
 
@@ -22,6 +21,10 @@ _FOLDER = re.compile(r"checkpoint-(\d{6,})-step-(\d{9,})", re.ASCII)
 _UNFINISHED = (".writing-", ".nfs")
 _MARKERS = (".sagemaker-uploading", ".sagemaker-uploaded", ".sagemaker-ignore")
 """The names of files that are not part of a checkpoint, as in files.py."""
+_KERNELS = re.compile(r"cuda-kernels-[0-9a-f]{64}\.tar")
+"""Kernels that a driver has compiled, which another start can use (training_container/launcher/kernel_cache.py)."""
+_INDEX = re.compile(r"records-[^/]+\.json")
+"""An index of a channel's records, which each Region has for its data (training_container/trainer/data/shards.py)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +52,7 @@ class Checkpoint:
 def newest_checkpoint(sizes: Mapping[str, int], read: Callable[[str], bytes]) -> Checkpoint | None:
     """Return the newest complete checkpoint, together with the best one, from which a training may restore its model.
 
-    All objects are one checkpoint if they are not all in folders of the known format.
+    Compiled kernels beside them belong to it. All objects are one checkpoint if they do not have the known format.
 
     Args:
         sizes: The size of each object, by its name below the prefix of the checkpoints.
@@ -59,34 +62,44 @@ def newest_checkpoint(sizes: Mapping[str, int], read: Callable[[str], bytes]) ->
         None if there is no complete checkpoint.
     """
     sizes = {name: size for name, size in sizes.items() if not _is_foreign(name)}
-    folders = {folder: tuple(names) for folder, names in groupby(sorted(sizes), lambda name: name.partition("/")[0])}
-    if not all(_FOLDER.fullmatch(folder) for folder in folders) or any("/" not in name for name in sizes):
+    folders = {name.partition("/")[0] for name in sizes if "/" in name}
+    kernels = {name for name in sizes if _KERNELS.fullmatch(name)}
+    files = {name for name in sizes if "/" not in name and not _INDEX.fullmatch(name)}
+    if files != kernels or not all(map(_FOLDER.fullmatch, folders)):
         return Checkpoint(sizes=sizes)
     chosen = list(_newest_and_best(sorted(folders, key=_age, reverse=True), sizes, read))
     if not chosen:
         return None
     return Checkpoint(
-        name=chosen[0],
-        age=_age(chosen[0]),
-        sizes={name: sizes[name] for folder in chosen for name in folders[folder]},
-        last=frozenset(f"{folder}/{_STATE}" for folder in chosen),
+        name=chosen[0].folder,
+        age=_age(chosen[0].folder),
+        sizes={name: sizes[name] for name in sorted(kernels.union(*(complete.files for complete in chosen)))},
+        last=frozenset(f"{complete.folder}/{_STATE}" for complete in chosen),
     )
 
 
-def _newest_and_best(folders: list[str], sizes: Mapping[str, int], read: Callable[[str], bytes]) -> Iterator[str]:
-    """Yield the newest complete folder, and the newest one that was saved as the best if it is another one."""
+class _Complete(NamedTuple):
+    """A complete checkpoint with the names of its objects."""
+
+    folder: str
+    files: set[str]
+    is_best: bool
+
+
+def _newest_and_best(folders: list[str], sizes: Mapping[str, int], read: Callable[[str], bytes]) -> Iterator[_Complete]:
+    """Yield the newest complete checkpoint, and the newest one that was saved as the best if it is another one."""
     is_first = True
     for folder in folders:
-        is_best = _is_best(folder, sizes, read)
-        if is_best or (is_first and is_best is not None):
-            yield folder
+        complete = _complete(folder, sizes, read)
+        if complete and (is_first or complete.is_best):
+            yield complete
             is_first = False
-        if is_best:
-            return
+            if complete.is_best:
+                return
 
 
-def _is_best(folder: str, sizes: Mapping[str, int], read: Callable[[str], bytes]) -> bool | None:
-    """Return True if a checkpoint was saved as the best; None if it is incomplete."""
+def _complete(folder: str, sizes: Mapping[str, int], read: Callable[[str], bytes]) -> _Complete | None:
+    """Return the checkpoint in a folder if its state.json and all other files are there."""
     state = f"{folder}/{_STATE}"
     if state not in sizes:
         return None
@@ -95,8 +108,9 @@ def _is_best(folder: str, sizes: Mapping[str, int], read: Callable[[str], bytes]
         files = {f"{folder}/{name}": size for name, (size, _) in content["files"].items() if not _is_foreign(name)}
     except (JsonError, KeyError, AttributeError, TypeError, ValueError):
         return None
-    is_complete = all(sizes.get(name) == size for name, size in files.items())
-    return bool(content.get("best")) if is_complete else None
+    if any(sizes.get(name) != size for name, size in files.items()):
+        return None
+    return _Complete(folder, {state, *files}, bool(content.get("best")))
 
 
 def _age(folder: str) -> tuple[int, ...]:

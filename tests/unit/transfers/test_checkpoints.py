@@ -65,6 +65,16 @@ def test_files_of_sagemaker_and_unfinished_folders_do_not_count() -> None:
     assert newest(objects) == (NAME, {"checkpoint-000003"})
 
 
+def test_compiled_kernels_go_along_and_other_files_of_the_image_do_not() -> None:
+    kernels = f"cuda-kernels-{'0' * 64}.tar"
+    objects = folder(3) | {kernels: b"k", "records-train.json": b"{}", f"{NAME}/state.json.new": b"{}"}
+    checkpoint = newest_checkpoint({name: len(body) for name, body in objects.items()}, lambda name: objects[name])
+    assert checkpoint is not None
+    assert checkpoint.sizes.keys() == {*folder(3), kernels}
+    assert checkpoint.last == {f"{NAME}/state.json"}
+    assert newest({"records-train.json": b"{}"}) is None
+
+
 def test_objects_of_an_unknown_format_are_one_checkpoint() -> None:
     """A sharded checkpoint of PyTorch, whose ranks write separate files, or folders of each rank."""
     shards = {"step_1/__0_0.distcp": b"a", "step_1/__1_0.distcp": b"b", "step_1/.metadata": b"c"}
