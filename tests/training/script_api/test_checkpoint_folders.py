@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from traingrid.transfers.checkpoints import newest_checkpoint
 from training_container.script_api import checkpoint_folders
 from training_container.trainer.checkpoints import files
-from traingrid.transfers.checkpoints import newest_checkpoint
 
 
 def save(parent: Path, step: int, text: str = "weights") -> Path:
