@@ -126,16 +126,18 @@ def let_copy_data(role: iam.Role, grid: GridSettings) -> None:
 def let_copy_checkpoints(role: iam.Role, grid: GridSettings) -> None:
     """Allow a role to copy checkpoints between the output buckets of the Regions of its account, if `moves` is set.
 
-    The role can neither replace checkpoints of other formats, as S3 writes a copy only to a free key, nor delete any.
+    It may also delete checkpoints there, because a child removes copies that its job does not need any more. The bucket
+    keeps deleted versions for a while. A condition on the ETag requires s3:GetObject, too
+    (https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-deletes.html).
     """
-    targets = {region: sources for region in grid.at_home() if (sources := grid.checkpoint_sources(region))}
+    targets = [region for region in grid.at_home() if grid.checkpoint_sources(region)]
     if not targets:
         return
-    readable = _checkpoints(grid, dict.fromkeys([*targets, *(source for some in targets.values() for source in some)]))
+    origins = [source for region in targets for source in grid.checkpoint_sources(region)]
+    readable = _checkpoints(grid, dict.fromkeys([*targets, *origins]))
     grant(role, ["s3:GetObject"], readable, because=_ANY_JOB)
-    grant(
-        role, ["s3:AbortMultipartUpload", "s3:ListMultipartUploadParts"], _checkpoints(grid, targets), because=_ANY_JOB
-    )
+    writes = ["s3:AbortMultipartUpload", "s3:ListMultipartUploadParts", "s3:DeleteObject"]
+    grant(role, writes, _checkpoints(grid, targets), because=_ANY_JOB)
     outputs = [names.output_bucket(grid.name, Aws.ACCOUNT_ID, region) for region in targets]
     grant(role, ["s3:ListBucketMultipartUploads"], [f"{_ARN}{bucket}" for bucket in outputs])
     if not any(grid.regions[region].checkpoint_areas for region in grid.at_home()):

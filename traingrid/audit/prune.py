@@ -67,6 +67,8 @@ class Prune:
         deleter: Deletes objects of the copy.
         user_now: Reads the ledger, and returns a job that needs the copy; empty if there is none.
         owner: A name of this command that no other process has.
+        is_whole: If true, nothing is deleted once the folder has other objects, such as the checkpoints of a training
+            that has continued in it, which may need the objects of the copy. Then it is no copy any more.
     """
 
     item: MoveItem
@@ -76,6 +78,7 @@ class Prune:
     deleter: Deleter
     user_now: Callable[[], str]
     owner: str
+    is_whole: bool = False
     _claimed: MoveItem = field(init=False)
     _report: PruneReport = field(init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
@@ -100,13 +103,16 @@ class Prune:
         return self._remove()
 
     def _remove(self) -> PruneReport:
-        if self._delete_marker():
+        is_continued = self.is_whole and self.item.state != "pruning" and not all(map(self._is_own, self._pairs()))
+        if is_continued:
+            self._report.result = "kept"
+        elif self._delete_marker():
             self._unregister()
             pairs = self._pairs()
             while several := list(islice(pairs, _AT_ONCE)):
                 self._renew()
                 Workers(self._delete, several, _THREADS).run()
-        if self._report.kept and not self._report.objects and self.item.state != "pruning":
+        if not is_continued and self._report.kept and not self._report.objects and self.item.state != "pruning":
             self._give_back()
             self._report.result = "kept"
             return self._report
@@ -180,9 +186,8 @@ class Prune:
 
     def _delete(self, pair: tuple[str, Listed, Listed | None]) -> None:
         """Delete an object if the copy wrote it, and the source still has the object of which it is a copy."""
-        name, listed, source = pair
-        is_own = source is not None and source.size == listed.size and self.item.is_written(listed.modified_at)
-        if source is None or not is_own or not (source.etag == listed.etag or self._is_copy(name)):
+        name, listed, _ = pair
+        if not self._is_own(pair):
             self._keep(name)
             return
         result = self.deleter.delete(self._uris(name)[1], listed.etag)
@@ -192,6 +197,13 @@ class Prune:
         with self._lock:
             self._report.objects, self._report.bytes = self._report.objects + 1, self._report.bytes + listed.size
             self._report.versioned |= result == "versioned"
+
+    def _is_own(self, pair: tuple[str, Listed, Listed | None]) -> bool:
+        """Return True if the copy wrote an object, and the source still has the object of which it is a copy."""
+        name, listed, source = pair
+        if source is None or source.size != listed.size or not self.item.is_written(listed.modified_at):
+            return False
+        return source.etag == listed.etag or self._is_copy(name)
 
     def _is_copy(self, name: str) -> bool:
         source, target = self._uris(name)

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
 
-from traingrid import names
 from traingrid.aws.s3 import PatientStorage, Storage
-from traingrid.aws.s3_uri import S3Uri
+from traingrid.child.checkpoint_prune import checkpoint_folder, copied_folders, prune_checkpoints
 from traingrid.child.data_copy import CopyOrder, copy_of, store_of
 from traingrid.deploy.prices import GIGABYTE, TRANSFER
 from traingrid.errors import UsageError
@@ -28,6 +27,7 @@ from traingrid.transfers.checkpoints import Checkpoint, newest_checkpoint
 from traingrid.transfers.listing import named_objects
 
 if TYPE_CHECKING:
+    from traingrid.aws.s3_uri import S3Uri
     from traingrid.child.attempt import Attempt
     from traingrid.child.data_copy import DataCopy
     from traingrid.grid.deployment import Deployment
@@ -72,6 +72,8 @@ class CheckpointCopy:
         if self.attempt.job.checkpoints.rstrip("/") != str(self._folder(region)):
             folder = self.attempt.job.checkpoints
             return self._record({"checkpoint_note": f"Uses {folder} as it is: a line's own folder is not copied."})
+        # A child was perhaps killed while it removed the copy here, after the job had left.
+        prune_checkpoints([self._folder(region)], self.deployment, self._owner, begun=True)
         sources = [source for source in map(self._source, trained) if source and source.region != region]
         own = self._source(region)
         if not sources:
@@ -98,10 +100,11 @@ class CheckpointCopy:
         return list(dict.fromkeys(previous.region for previous in reversed(self.item.tried) if previous.training_job))
 
     def _folder(self, region: str) -> S3Uri:
-        attempt, deployment = self.attempt, self.deployment
-        account = deployment.account_of(region)
-        output = names.output_prefix(attempt.grid, account, region, attempt.submission, attempt.job.index)
-        return S3Uri.parse(names.checkpoint_prefix(output))
+        return checkpoint_folder(self.item, region, self.deployment)
+
+    @property
+    def _owner(self) -> str:
+        return self.attempt.batch_child or self.attempt.name
 
     def _source(self, region: str) -> _PlacedCheckpoint | None:
         """Return the newest checkpoint in a Region; None if there is none, or if it may not be copied or read."""
@@ -153,6 +156,8 @@ class CheckpointCopy:
         )
         if not self._copy.run():
             return False
+        left = [folder for folder in copied_folders(self.item, self.deployment) if folder != target]
+        prune_checkpoints(left, self.deployment, self._owner)
         if self.attempt.item().checkpoint_note:  # `_go_without` has recorded that it was refused
             return True
         facts: CheckpointFacts = {"checkpoint_from": newest.region, "checkpoint_bytes": size}

@@ -82,7 +82,9 @@ def _run(environment: Mapping[str, str], sigterm: Sigterm) -> int:
         extend_log_context(submission=child.submission or None, child_attempt=child.attempt)
         try:
             supervisor = _supervisor(child, deployment)
-            return exit_code(supervisor.run(), supervisor.array_file)
+            item = supervisor.run()
+            _prune_checkpoints(item, deployment, child)
+            return exit_code(item, supervisor.array_file)
         finally:
             _log_cost(deployment.grid.orchestrator, time.monotonic() - started)
     except LetGoError:
@@ -93,6 +95,14 @@ def _run(environment: Mapping[str, str], sigterm: Sigterm) -> int:
         return _give_up(error, str(error), TRY_AGAIN if isinstance(error, CallError) else error.exit_code)
     except (BotoCoreError, ClientError) as error:
         return _give_up(error, f"AWS request failed: {error}. Batch will retry this child automatically.", TRY_AGAIN)
+
+
+def _prune_checkpoints(item: JobItem, deployment: Deployment, child: Child) -> None:
+    """Remove the copies of a completed job's checkpoints. An earlier try of this child may have been killed before."""
+    if item.state == JobState.COMPLETED and any(attempt.checkpoint_from for attempt in item.attempts().values()):
+        from traingrid.child.checkpoint_prune import copied_folders, prune_checkpoints  # noqa: PLC0415  # few jobs move
+
+        prune_checkpoints(copied_folders(item, deployment), deployment, child.id)
 
 
 def exit_code(item: JobItem, array_file: str = "") -> int:

@@ -120,6 +120,7 @@ def _prune(deployment: Deployment, item: MoveItem) -> Prune:
         deleter=Deleter(item.region),
         user_now=lambda: folders_in_use(deployment).user_of(item.target, item.region),
         owner=f"prune-{uuid.uuid4().hex}",
+        is_whole=is_checkpoints,
     )
 
 
@@ -129,6 +130,8 @@ def _sentences(item: MoveItem, report: PruneReport) -> list[str]:
         return [f"{item.target}: kept, because {report.user} needs it now"]
     if report.result == "changed":
         return [f"{item.target}: kept, because it has changed since it was listed; run the command again"]
+    if report.result == "kept" and not report.kept:
+        return [f"{item.target}: kept, because a training has continued in it; it is not listed any more"]
     done = f"{counted(report.objects, 'object')}, {byte_size(report.bytes)}, deleted"
     lines = [f"{item.target}: {done if report.result == 'pruned' else 'kept'}"]
     if report.kept:

@@ -20,6 +20,7 @@ from traingrid.aws.s3_copy import CopyStore
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.child.attempt import Attempt
 from traingrid.child.checkpoint_copy import CheckpointCopy
+from traingrid.child.checkpoint_prune import copied_folders, prune_checkpoints
 from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Job, JobReplica
 from traingrid.ledger.items import JobItem
@@ -69,17 +70,25 @@ def roaming() -> Job:
     return job.model_copy(update={"checkpoints": f"{PLACE[EAST]}/", "replicas": {WEST: there}, "retries": 3})
 
 
+@pytest.fixture
+def datasets(table: ModelTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No registered datasets, in the table of the copies."""
+    monkeypatch.setattr("traingrid.ledger.datasets.Table", lambda *_: table)
+
+
 class Trip:
     """A job whose attempts write checkpoints and then lose their capacity, one Region after the other.
 
     Attributes:
         written: The objects that each training writes at its start, in order; the last one completes.
         begun: The objects that each training found at its start.
+        after_start: Called after each start.
     """
 
     def __init__(self, s3: Any, job: Job, ledger: Ledger, *written: Objects) -> None:
         self.s3, self.job, self.ledger, self.written = s3, job, ledger, list(written)
         self.begun: list[Objects] = []
+        self.after_start: Callable[[], None] = lambda: None
         self.backends = {region: FakeBackend(COMPLETED) for region in (EAST, WEST)}
         for region, backend in self.backends.items():
             backend.on_create = partial(self._train, region)
@@ -88,6 +97,7 @@ class Trip:
     def _train(self, region: str) -> None:
         self.begun.append(stored(self.s3, PLACE[region]))
         upload(self.s3, self.written.pop(0), PLACE[region])
+        self.after_start()
 
     def _describe(self, backend: FakeBackend, name: str) -> Any:
         last = COMPLETED if not self.written else NO_CAPACITY
@@ -227,6 +237,48 @@ def test_a_checkpoint_stays_within_its_residency(
     assert trip.begun == [{}, {}]
     assert (item.state, item.checkpoint_note) == ("Completed", f"{BEGINNING} {reason}.")
     assert (item.checkpoint_from, item.checkpoint_bytes, item.checkpoint_dollars) == ("", 0, 0.0)
+
+
+def pruned(moves: Moves) -> str:
+    copied = moves.find(str(PLACE[WEST]))
+    assert copied is not None
+    return copied.state
+
+
+def test_a_copy_in_which_no_training_continued_is_removed_when_the_job_has_left(
+    s3: Any, roaming: Job, ledger: Ledger, moves: Moves, datasets: None
+) -> None:
+    item = Trip(s3, roaming, ledger, folder(3), {}, {}).run()
+    assert (item.state, item.region, stored(s3, PLACE[WEST])) == ("Completed", EAST, folder(3))
+    prune_checkpoints(copied_folders(item, deployment()), deployment(), "child")
+    assert (stored(s3, PLACE[WEST]), pruned(moves)) == ({}, "pruned")
+    assert stored(s3, PLACE[EAST]) == folder(3)
+
+
+def test_a_folder_in_which_a_training_continued_stays_whole(
+    s3: Any, roaming: Job, ledger: Ledger, moves: Moves, datasets: None
+) -> None:
+    shared = SHARDS | {"step_1/more": b"x"}
+    item = Trip(s3, roaming, ledger, shared, {"step_2/.metadata": b"n"}, {}).run()
+    prune_checkpoints(copied_folders(item, deployment()), deployment(), "child")
+    assert stored(s3, PLACE[WEST]) == shared | {"step_2/.metadata": b"n"}
+    assert pruned(moves) == "pruned", "it is not listed as a copy any more"
+
+
+def test_a_removal_that_was_interrupted_ends_before_the_next_copy(
+    s3: Any, roaming: Job, ledger: Ledger, moves: Moves, datasets: None
+) -> None:
+    def interrupt() -> None:
+        copied = moves.find(str(PLACE[WEST]))
+        if len(trip.begun) == 3 and copied:
+            s3.delete_object(Bucket=PLACE[WEST].bucket, Key=f"{PLACE[WEST].key}/step_1/.metadata")
+            assert moves.change(copied, replace(copied, state="pruning", owner="a child that was killed"))
+
+    trip = Trip(s3, roaming, ledger, SHARDS, {}, {}, {})
+    trip.after_start = interrupt
+    item = trip.run()
+    assert (item.state, item.region) == ("Completed", WEST)
+    assert trip.begun == [{}, SHARDS, SHARDS, SHARDS]
 
 
 def test_a_corrected_line_does_not_take_a_checkpoint_out_of_the_residency_of_the_earlier_line(
