@@ -73,7 +73,7 @@ class CheckpointCopy:
             folder = self.attempt.job.checkpoints
             return self._record({"checkpoint_note": f"Uses {folder} as it is: a line's own folder is not copied."})
         # A child was perhaps killed while it removed the copy here, after the job had left.
-        prune_checkpoints([self._folder(region)], self.deployment, self._owner, begun=True)
+        prune_checkpoints([self._folder(region)], self.deployment, self._owner, resumes_only=True)
         sources = [source for source in map(self._source, trained) if source and source.region != region]
         own = self._source(region)
         if not sources:

@@ -44,20 +44,22 @@ def copied_folders(item: JobItem, deployment: Deployment) -> list[S3Uri]:
     return [checkpoint_folder(item, region, deployment) for region in regions if region in deployment.grid.regions]
 
 
-def prune_checkpoints(targets: Iterable[S3Uri], deployment: Deployment, owner: str, *, begun: bool = False) -> None:
+def prune_checkpoints(
+    targets: Iterable[S3Uri], deployment: Deployment, owner: str, *, resumes_only: bool = False
+) -> None:
     """Remove copies of checkpoints. A failure is logged, because `traingrid data prune` can remove them later.
 
     Args:
         targets: The folders of the copies.
         owner: The name of this child.
-        begun: Only complete removals that a child, or a command, has begun.
+        resumes_only: Only complete removals that a child, or a command, has begun.
     """
     home = deployment.grid.home
     moves = PatientMoves(lambda: Moves(deployment.table, home), home)
     for target in targets:
         try:
             item = moves.find(str(target))
-            if item is None or item.state not in (("pruning",) if begun else ("copied", "pruning")):
+            if item is None or item.state not in (("pruning",) if resumes_only else ("copied", "pruning")):
                 continue
             folders = Folders(
                 source=S3Uri.parse(item.source),

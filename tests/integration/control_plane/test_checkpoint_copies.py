@@ -121,5 +121,7 @@ def test_a_killed_copy_of_a_checkpoint_is_resumed_and_the_training_continues_in_
     )
     assert len(copies) == FILES
     assert all(entry["seq"] < creation["seq"] for entry in copies)
+    assert checkpoints(OTHER, roaming) == set(), "the training has saved no other checkpoint there"
+    assert len(checkpoints(HOME, roaming)) == FILES
     cli.main(["describe", roaming.submission], standalone_mode=False)
     assert f"{item.checkpoint_note} Its transfer costs about $0.0000." in capsys.readouterr().out

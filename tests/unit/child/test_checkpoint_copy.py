@@ -286,7 +286,7 @@ def test_a_corrected_line_does_not_take_a_checkpoint_out_of_the_residency_of_the
 ) -> None:
     failed = replace(NO_CAPACITY, reason="AlgorithmError")
     first = Trip(s3, roaming.model_copy(update={"residency": ("us",), "replicas": {}}), ledger, folder(3))
-    first.backends[EAST].describe = lambda name: failed if first.begun else None  # type: ignore[method-assign]
+    first.backends[EAST].describe = lambda name: failed if first.begun else None  # type: ignore[method-assign]  # fails at its start
     item = first.run()
     assert item.state == "Failed"
     assert ledger.next_attempt(item.key, outcome_of(item), WEST, reopen="retry-1")
