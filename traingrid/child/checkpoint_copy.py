@@ -75,12 +75,12 @@ class CheckpointCopy:
         # A child was perhaps killed while it removed the copy here, after the job had left.
         prune_checkpoints([self._folder(region)], self.deployment, self._owner, resumes_only=True)
         sources = [source for source in map(self._source, trained) if source and source.region != region]
-        own = self._source(region)
         if not sources:
             reasons = "; ".join(
                 f"that of {place} is not copied, because {why}" for place, why in self._refusals.items()
             )
-            return self._record(self._without(reasons or "no other Region has a complete checkpoint", own))
+            return self._record(self._without(reasons or "no other Region has a complete checkpoint", None))
+        own = self._source(region)
         # Among equal ones, that of the latest attempt.
         newest = max(sources, key=lambda source: source.checkpoint.age)
         if own and own.checkpoint.age and newest.checkpoint.age:
@@ -178,7 +178,9 @@ class CheckpointCopy:
         return self._record(self._without(f"{newest.words} is not copied: {reason}".rstrip("."), own))
 
     def _without(self, reason: str, own: _PlacedCheckpoint | None) -> CheckpointFacts:
-        beginning = f"Continues from {own.words}" if own else "Starts from the beginning"
+        region, beginning = self.attempt.job.region, "Starts from the beginning"
+        if own or region in self._trained():
+            beginning = f"Continues from {own.words if own else f'the checkpoints of {region}, if it has any'}"
         return {"checkpoint_note": f"{beginning}: {reason}."}
 
     def _record(self, facts: CheckpointFacts) -> bool:

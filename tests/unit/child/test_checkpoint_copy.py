@@ -319,6 +319,17 @@ def test_a_grid_without_moves_copies_no_checkpoint(s3: Any, roaming: Job, ledger
     assert trip.begun == [{}, {}]
 
 
+def test_a_job_that_moves_back_without_a_copy_continues_from_what_its_region_has(
+    s3: Any, roaming: Job, ledger: Ledger
+) -> None:
+    trip = Trip(s3, roaming, ledger, folder(3), folder(1), {})
+    text = trip.run(sample_deployment()).checkpoint_note
+    assert text.startswith(
+        "Continues from the checkpoints of us-east-1, if it has any: that of eu-west-1 is not copied"
+    )
+    assert trip.begun == [{}, {}, folder(3)]
+
+
 def test_the_own_folder_of_a_line_is_used_as_it_is(s3: Any, roaming: Job, ledger: Ledger) -> None:
     own = {WEST: roaming.replicas[WEST].model_copy(update={"checkpoints": f"s3://{PLACE[WEST].bucket}/shared/"})}
     item = Trip(s3, roaming.model_copy(update={"replicas": own}), ledger, folder(3), {}).run()
