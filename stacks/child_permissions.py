@@ -1,6 +1,6 @@
 """Permissions of a Batch child: read its line, write its item in the ledger, and run the grid's training jobs."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from aws_cdk import Aws
 from aws_cdk import aws_dynamodb as dynamodb
@@ -23,6 +23,7 @@ from traingrid.job.channels import MANIFEST_FOLDER, MANIFEST_SUFFIX
 
 _COPY_SOURCE = "s3:x-amz-copy-source"
 _ARN = "arn:aws:s3:::"
+_ANY_JOB = "Any job that moves takes its checkpoint along; its prefix has the id of its submission"
 _ANY_FOLDER = "A manifest line may copy any folder of a data bucket, or the model of any job, to another Region"
 
 
@@ -122,6 +123,31 @@ def let_copy_data(role: iam.Role, grid: GridSettings) -> None:
     _let_write_copies(role, grid, targets)
 
 
+def let_copy_checkpoints(role: iam.Role, grid: GridSettings) -> None:
+    """Allow a role to copy checkpoints between the output buckets of the Regions of its account, if `moves` is set.
+
+    It may also delete checkpoints there, because a child removes copies that its job does not need any more. The bucket
+    keeps deleted versions for a while. A condition on the ETag requires s3:GetObject, too
+    (https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-deletes.html).
+    """
+    targets = [region for region in grid.at_home() if grid.checkpoint_sources(region)]
+    if not targets:
+        return
+    origins = [source for region in targets for source in grid.checkpoint_sources(region)]
+    readable = _checkpoints(grid, dict.fromkeys([*targets, *origins]))
+    grant(role, ["s3:GetObject"], readable, because=_ANY_JOB)
+    writes = ["s3:AbortMultipartUpload", "s3:ListMultipartUploadParts", "s3:DeleteObject"]
+    grant(role, writes, _checkpoints(grid, targets), because=_ANY_JOB)
+    outputs = [names.output_bucket(grid.name, Aws.ACCOUNT_ID, region) for region in targets]
+    grant(role, ["s3:ListBucketMultipartUploads"], [f"{_ARN}{bucket}" for bucket in outputs])
+    if not any(grid.regions[region].checkpoint_areas for region in grid.at_home()):
+        grant(role, ["s3:PutObject"], _checkpoints(grid, targets), because=_ANY_JOB)
+        return
+    for sources, regions in _alike(grid, targets, grid.may_hold_checkpoints).items():
+        only = _copied_from(_checkpoints(grid, sources))
+        grant(role, ["s3:PutObject"], _checkpoints(grid, regions), conditions=only, because=_ANY_JOB)
+
+
 def _let_write_copies(role: iam.Role, grid: GridSettings, targets: Iterable[str]) -> None:
     """Allow a role to write to the data buckets of Regions, and copies of models, but none that may not be there.
 
@@ -132,16 +158,29 @@ def _let_write_copies(role: iam.Role, grid: GridSettings, targets: Iterable[str]
     if not any(grid.regions[region].residency for region in grid.at_home()):
         grant(role, ["s3:PutObject"], _writable(grid, targets), because=_ANY_FOLDER)
         return
-    regions_by_sources: dict[tuple[str, ...], list[str]] = {}
-    for region in targets:  # a Region is a source of itself, so that Regions without residency share a statement
-        sources = tuple(source for source in grid.at_home() if grid.may_hold(region, source))
-        regions_by_sources.setdefault(sources, []).append(region)
-    for sources, regions in regions_by_sources.items():
+    for sources, regions in _alike(grid, targets, grid.may_hold).items():
         buckets = [bucket for source in sources for bucket in grid.data_buckets(Aws.ACCOUNT_ID, source)]
-        source_objects = [f"{bucket}/*" for bucket in buckets]
-        source_objects += [arn.removeprefix(_ARN) for arn in _models(grid, sources)]
-        only = {"StringLikeIfExists": {_COPY_SOURCE: source_objects}}
+        only = _copied_from([*_objects(buckets), *_models(grid, sources)])
         grant(role, ["s3:PutObject"], _writable(grid, regions), conditions=only, because=_ANY_FOLDER)
+
+
+def _alike(
+    grid: GridSettings, targets: Iterable[str], may_hold: Callable[[str, str], bool]
+) -> dict[tuple[str, ...], list[str]]:
+    """Return the targets by the Regions from which they may have copies.
+
+    A Region is a source of itself, so that Regions without residency share a statement.
+    """
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for region in targets:
+        sources = tuple(source for source in grid.at_home() if may_hold(region, source))
+        alike.setdefault(sources, []).append(region)
+    return alike
+
+
+def _copied_from(arns: Iterable[str]) -> dict[str, dict[str, list[str]]]:
+    """Return the condition that an object, if it is a copy, is one of these."""
+    return {"StringLikeIfExists": {_COPY_SOURCE: [arn.removeprefix(_ARN) for arn in arns]}}
 
 
 def _data_bucket(grid: GridSettings, region: str) -> str:
@@ -160,6 +199,12 @@ def _models(grid: GridSettings, regions: Iterable[str]) -> list[str]:
     """Return the models of all training jobs in Regions, and copies of them."""
     outputs = [names.output_bucket(grid.name, Aws.ACCOUNT_ID, region) for region in regions]
     return [f"{_ARN}{bucket}/*/output/model.tar.gz" for bucket in outputs]
+
+
+def _checkpoints(grid: GridSettings, regions: Iterable[str]) -> list[str]:
+    """Return the checkpoints of all jobs in Regions, except in folders that lines choose."""
+    outputs = [names.output_bucket(grid.name, Aws.ACCOUNT_ID, region) for region in regions]
+    return [f"{_ARN}{bucket}/*/{names.CHECKPOINTS}/*" for bucket in outputs]
 
 
 def _objects(buckets: Iterable[str]) -> list[str]:

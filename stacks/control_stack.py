@@ -160,6 +160,7 @@ class ControlStack(Stack):
         child_permissions.let_read_its_line(self.orchestrator.role, bucket, ledger)
         child_permissions.let_train(self.orchestrator.role, grid, grid.at_home())
         child_permissions.let_copy_data(self.orchestrator.role, grid)
+        child_permissions.let_copy_checkpoints(self.orchestrator.role, grid)
         let_act_elsewhere(self.orchestrator.role, grid, "launch")
         watcher_permissions.let_see(self.job_events.role, grid, grid.at_home())
         watcher_permissions.let_record_events(self.job_events.role, ledger)

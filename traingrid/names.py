@@ -62,6 +62,8 @@ MODEL_ARCHIVE = "model.tar.gz"
 INITIAL_MODEL_PREFIX = "initial-models/"
 """The prefix in a Region's output bucket of copies of models from other Regions, with which jobs begin."""
 
+CHECKPOINTS = "checkpoints"
+"""The folder of a job's checkpoints, below its own prefix in an output bucket."""
 DATASET_MARKER = "dataset.json"
 """The name of the object in a data bucket that ends the upload of a dataset version and registers it."""
 _HADOOP_FOLDER = "_$folder$"
@@ -236,6 +238,15 @@ def output_bucket(grid: str, account: str, region: str) -> str:
 def output_prefix(grid: str, account: str, region: str, submission: str, index: int) -> str:
     """Return the S3 URI, with a trailing slash, under which job `index` of a submission stores its artifacts."""
     return f"s3://{output_bucket(grid, account, region)}/{submission}/{index}/"
+
+
+def checkpoint_prefix(output: str) -> str:
+    """Return the S3 URI, with a trailing slash, of a job's checkpoints, unless its line sets another one.
+
+    Args:
+        output: The `output_prefix` of the job, also if its line has another output.
+    """
+    return f"{output}{CHECKPOINTS}/"
 
 
 def metric_parts(output: str, training_job_name: str) -> str:

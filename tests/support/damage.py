@@ -64,6 +64,10 @@ JOB: dict[str, Any] = {
     "running_hourly_dollars": 1.5,
     "reopened": "",
     "ended_at": "2026-11-20T10:30:00Z",
+    "checkpoint_from": "eu-west-1",
+    "checkpoint_bytes": 7,
+    "checkpoint_dollars": 0.5,
+    "checkpoint_note": "none",
     "tried": [
         {
             "attempt": 1,
@@ -81,6 +85,11 @@ JOB: dict[str, Any] = {
             "epoch_seconds": 2.5,
             "on_demand": False,
             "backend": "sagemaker",
+            "checkpoint_from": "eu-west-1",
+            "checkpoint_bytes": 7,
+            "checkpoint_dollars": 0.5,
+            "checkpoint_note": "none",
+            "residency": ["us-east-1"],
         }
     ],
 }

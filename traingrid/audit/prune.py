@@ -67,6 +67,8 @@ class Prune:
         deleter: Deletes objects of the copy.
         user_now: Reads the ledger, and returns a job that needs the copy; empty if there is none.
         owner: A name of this command that no other process has.
+        is_whole: If true, nothing is deleted once the folder has other objects, such as the checkpoints of a training
+            that has continued in it, which may need the objects of the copy. Then it is no copy any more.
     """
 
     item: MoveItem
@@ -76,6 +78,7 @@ class Prune:
     deleter: Deleter
     user_now: Callable[[], str]
     owner: str
+    is_whole: bool = False
     _claimed_copy: MoveItem = field(init=False)
     _report: PruneReport = field(init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
@@ -100,13 +103,16 @@ class Prune:
         return self._remove()
 
     def _remove(self) -> PruneReport:
-        if self._delete_marker():
+        is_continued = self.is_whole and self.item.state != "pruning" and not all(map(self._is_own, self._copied_objects()))
+        if is_continued:
+            self._report.result = "kept"
+        elif self._delete_marker():
             self._unregister()
             pairs = self._copied_objects()
             while batch := list(islice(pairs, _AT_ONCE)):
                 self._renew()
                 Workers(self._delete, batch, _THREADS).run()
-        if self._report.kept and not self._report.objects and self.item.state != "pruning":
+        if not is_continued and self._report.kept and not self._report.objects and self.item.state != "pruning":
             self._give_back()
             self._report.result = "kept"
             return self._report
@@ -124,7 +130,7 @@ class Prune:
 
         A copy of a single object has none, and the user's permissions for models do not include one.
         """
-        if self.folders.only or self.item.is_object:
+        if self.folders.names or self.item.is_object:
             return True
         uri = self.folders.target / names.DATASET_MARKER
         object_head = self.folders.target_store.head(uri)
@@ -156,11 +162,11 @@ class Prune:
         if self.item.is_object:
             yield from self._single_pair()
             return
-        only = self.folders.only
+        chosen = self.folders.names
         sources = named_objects(self.folders.source_store, self.folders.source)
         source = next(sources, None)
         for name, target_object in named_objects(self.folders.target_store, self.folders.target):
-            if only and name != only:  # a copy of a single object has not written it
+            if chosen and name not in chosen:  # the copy has not written it
                 self._note_kept(name)
                 continue
             while source is not None and source[0] < name:
@@ -184,11 +190,8 @@ class Prune:
 
     def _delete(self, pair: tuple[str, Listed, Listed | None]) -> None:
         """Delete an object if the copy wrote it, and the source still has the object of which it is a copy."""
-        name, target_object, source = pair
-        is_own = (
-            source is not None and source.size == target_object.size and self.item.is_written(target_object.modified_at)
-        )
-        if source is None or not is_own or not (source.etag == target_object.etag or self._is_copy(name)):
+        name, target_object, _ = pair
+        if not self._is_own(pair):
             self._note_kept(name)
             return
         result = self.deleter.delete(self._uris(name)[1], target_object.etag)
@@ -199,6 +202,13 @@ class Prune:
             self._report.objects += 1
             self._report.bytes += target_object.size
             self._report.versioned |= result == "versioned"
+
+    def _is_own(self, pair: tuple[str, Listed, Listed | None]) -> bool:
+        """Return True if the copy wrote an object, and the source still has the object of which it is a copy."""
+        name, listed, source = pair
+        if source is None or source.size != listed.size or not self.item.is_written(listed.modified_at):
+            return False
+        return source.etag == listed.etag or self._is_copy(name)
 
     def _is_copy(self, name: str) -> bool:
         source, target = self._uris(name)

@@ -179,7 +179,8 @@ class Attempt:
             reason: The reason, as a sentence.
             on_demand: Use on-demand instances from the next attempt on.
         """
-        tried, (region, backend) = self.outcome(failure, JobState.STOPPED, reason), target
+        outcome, (region, backend) = self.outcome(failure, JobState.STOPPED, reason), target
+        tried: AttemptFacts = {**outcome, **self.item().checkpoint_facts}
         if self.ledger.next_attempt(self.key, tried, region, unrequested=True, on_demand=on_demand, backend=backend):
             next_place = sentence_part(target, self.candidates)
             fields = {"event": "next_attempt", "failure": failure.name, "reason": reason, "target": region}

@@ -79,14 +79,16 @@ class CopyOrder:
 
     Attributes:
         target: The folder that it is copied to, in the Region of the attempt.
-        only: The name of the only object to copy; empty to copy all objects.
+        names: The names of the objects to copy; empty to copy all objects.
+        last: The names of those that are copied after all others.
         max_bytes: The maximum size; 0 for any size.
     """
 
     source: S3Uri
     target: S3Uri
     from_region: str
-    only: str = ""
+    names: frozenset[str] = frozenset()
+    last: frozenset[str] = frozenset()
     max_bytes: int = 0
 
 
@@ -95,10 +97,11 @@ def copy_of(attempt: Attempt, deployment: Deployment, order: CopyOrder) -> DataC
     home = deployment.grid.home
     folders = Folders(
         source=order.source,
-        source_store=_store(order.from_region),
+        source_store=store_of(order.from_region),
         target=order.target,
-        target_store=_store(attempt.job.region),
-        only=order.only,
+        target_store=store_of(attempt.job.region),
+        names=order.names,
+        last=order.last,
         max_bytes=order.max_bytes,
     )
     has_kms = deployment.grid.encryption.kind != "s3"
@@ -112,7 +115,7 @@ def copy_of(attempt: Attempt, deployment: Deployment, order: CopyOrder) -> DataC
     )
 
 
-def _store(region: str) -> CopyStore:
+def store_of(region: str) -> CopyStore:
     """Return the store of a Region, whose calls wait out an outage."""
     return PatientCopyStore(partial(CopyStore, region), region)
 
@@ -124,6 +127,7 @@ class DataCopy:
     Attributes:
         folders: The folders, and the stores of their Regions.
         begin: Returns a new copy of the folders.
+        on_failure: Called instead of recording that the job has failed; returns the result of `run`. None to record it.
     """
 
     attempt: Attempt
@@ -131,6 +135,7 @@ class DataCopy:
     folders: Folders
     from_region: str
     begin: Callable[[], FolderCopy]
+    on_failure: Callable[[Failure, str], bool] | None = None
     _reason: str = ""
 
     def run(self) -> bool:
@@ -307,6 +312,8 @@ class DataCopy:
         return self.attempt.record({"state": state, "reason": reason, "failure": ""})
 
     def _fail(self, failure: Failure, reason: str) -> bool:
+        if self.on_failure:
+            return self.on_failure(failure, reason)
         self.attempt.record({"state": JobState.FAILED, "reason": reason, "failure": failure.name, "phase": ""})
         return False
 

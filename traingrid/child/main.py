@@ -30,7 +30,7 @@ from traingrid.child.folder_channels import with_folder_channels
 from traingrid.child.patient_backend import PatientBackend
 from traingrid.child.polling_pace import PollingPace
 from traingrid.child.sigterm import AGAIN_SECONDS, Sigterm
-from traingrid.child.supervisor import LetGoError, Supervisor
+from traingrid.child.supervisor import LetGoError, Supervisor, needs_checkpoint
 from traingrid.errors import CallError, TraingridError
 from traingrid.grid.deployment import Deployment
 from traingrid.job.failures import FAILURES, JOB_FAILED, STOPPED, TRAINED, TRY_AGAIN
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
     from traingrid.backends.base import Backend
     from traingrid.child.attempt import Attempt
+    from traingrid.child.checkpoint_copy import CheckpointCopy
     from traingrid.child.data_copy import DataCopy
     from traingrid.grid.orchestrator import Orchestrator
     from traingrid.job.backend_traits import BackendName
@@ -81,7 +82,9 @@ def _run(environment: Mapping[str, str], sigterm: Sigterm) -> int:
         extend_log_context(submission=child.submission or None, child_attempt=child.attempt)
         try:
             supervisor = _supervisor(child, deployment)
-            return exit_code(supervisor.run(), supervisor.array_file)
+            item = supervisor.run()
+            _prune_checkpoints(item, deployment, child)
+            return exit_code(item, supervisor.array_file)
         finally:
             _log_cost(deployment.grid.orchestrator, time.monotonic() - started)
     except LetGoError:
@@ -92,6 +95,14 @@ def _run(environment: Mapping[str, str], sigterm: Sigterm) -> int:
         return _give_up(error, str(error), TRY_AGAIN if isinstance(error, CallError) else error.exit_code)
     except (BotoCoreError, ClientError) as error:
         return _give_up(error, f"AWS request failed: {error}. Batch will retry this child automatically.", TRY_AGAIN)
+
+
+def _prune_checkpoints(item: JobItem, deployment: Deployment, child: Child) -> None:
+    """Remove the copies of a completed job's checkpoints. An earlier try of this child may have been killed before."""
+    if item.state == JobState.COMPLETED and any(attempt.checkpoint_from for attempt in item.attempts().values()):
+        from traingrid.child.checkpoint_prune import copied_folders, prune_checkpoints  # noqa: PLC0415  # few jobs move
+
+        prune_checkpoints(copied_folders(item, deployment), deployment, child.id)
 
 
 def exit_code(item: JobItem, array_file: str = "") -> int:
@@ -137,13 +148,14 @@ def _supervisor(child: Child, deployment: Deployment) -> Supervisor:
 
 @dataclass(kw_only=True)
 class _Copies:
-    """The copies of a line: of its data, and of its initial model."""
+    """The copies of a line: of its data, of its initial model, and of its newest checkpoint."""
 
     deployment: Deployment
-    _last: DataCopy | None = field(default=None, init=False)
+    _last: DataCopy | CheckpointCopy | None = field(default=None, init=False)
 
     def run(self, attempt: Attempt) -> bool:
-        from traingrid.child.data_copy import data_copy  # noqa: PLC0415  # most children copy nothing
+        from traingrid.child.checkpoint_copy import CheckpointCopy  # noqa: PLC0415  # most children copy nothing
+        from traingrid.child.data_copy import data_copy  # noqa: PLC0415  # as above
         from traingrid.child.model_copy import model_copy  # noqa: PLC0415  # as above
 
         if attempt.job.copy_from:
@@ -152,6 +164,10 @@ class _Copies:
                 return False
         if needs_model_copy(attempt.job):
             self._last = model_copy(attempt, self.deployment)
+            if not self._last.run():
+                return False
+        if needs_checkpoint(attempt.job, item := attempt.item()):
+            self._last = CheckpointCopy(attempt=attempt, deployment=self.deployment, item=item)
             return self._last.run()
         return True
 

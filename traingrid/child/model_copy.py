@@ -47,7 +47,7 @@ def model_copy(attempt: Attempt, deployment: Deployment) -> DataCopy:
         source=S3Uri(artifact.bucket, folder),
         target=S3Uri(target.bucket, target.key.removesuffix(f"/{name}")),
         from_region=model.region,
-        only=name,
+        names=frozenset({name}),
         max_bytes=MAX_COPIED_BYTES,
     )
     return copy_of(attempt, deployment, order)

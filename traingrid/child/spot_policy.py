@@ -65,8 +65,8 @@ def work_of(job: Job, item: JobItem) -> Work:
     """Return the work of a job, from the epochs that the ledger records.
 
     A training that does not report epochs, or keeps no checkpoints, may have to begin again after an interruption, so
-    it needs its whole duration twice. Checkpoints belong to a Region: attempts in other Regions do not count. The last
-    epoch that was reported may not be complete, so it does not count.
+    it needs its whole duration twice. Attempts in other Regions count if their checkpoints were copied. The last epoch
+    that was reported may not be complete, so it does not count.
     """
     duration = float(job.estimated_runtime_seconds or job.max_runtime_seconds)
     if not (job.epochs and job.checkpoints and "epoch" in job.metrics):
@@ -92,8 +92,13 @@ def _last_epoch(job: Job, item: JobItem) -> tuple[float, float]:
     pace = next((seconds for seconds in paces if seconds), 0.0)
     if "epoch" in item.progress:
         return item.progress["epoch"], pace
-    earlier = (attempt.epoch for attempt in reversed(item.tried) if attempt.region == job.region)
-    return next((epoch for epoch in earlier if epoch), 0), pace
+    regions = {job.region, item.checkpoint_from}
+    for attempt in reversed(item.tried):
+        if attempt.region in regions:
+            if attempt.epoch:
+                return attempt.epoch, pace
+            regions.add(attempt.checkpoint_from)
+    return 0, pace
 
 
 def _hours(seconds: float) -> str:

@@ -76,8 +76,9 @@ class Supervisor:
         batch_child: The id of this Batch child; empty without one.
         array_file: The file of its array, as named by `traingrid.submission.files.array_file`; empty without one.
         until_started: Whether to watch only until the training job runs.
-        copy_data: Copies the data and the initial model of an attempt into its Region, and returns True if they are
-            verified; returns False if the attempt is over. Only called for a job that needs one of them.
+        copy_data: Copies the data, the initial model and the newest checkpoint of an attempt into its Region, and
+            returns True if they are verified; returns False if the attempt is over. Only called for a job that needs
+            one of them.
         release_copy: Lets another child continue the last copy of a cancelled job; does nothing without one.
         find_channels: Returns the attempt with the channels that its data folder has; None if the attempt is over. Only
             called for a job with a folder, also one that is streamed.
@@ -221,7 +222,7 @@ class Supervisor:
     ) -> None:
         candidate, reason = attempt.candidate, training_job.reason or (item.reason if item.stopped_for else "")
         outcome = attempt.outcome(failure, training_job.state, reason)
-        facts: AttemptFacts = {**outcome, **_pace(attempt.job, item)}
+        facts: AttemptFacts = {**outcome, **_pace(attempt.job, item), **item.checkpoint_facts}
         facts |= {"training_job": attempt.name, "billable_seconds": training_job.billable_seconds}
         facts |= {"on_demand": True} if item.on_demand else {}
         target = next_candidate(self._candidates, candidate) if failure is CAPACITY else candidate
@@ -241,11 +242,18 @@ class Supervisor:
 
 
 def needs_copy(job: Job, item: JobItem) -> bool:
-    """Return True if data, or the initial model, must be copied before the launch.
+    """Return True if data, the initial model or a checkpoint may have to be copied before the launch.
 
     The phase Creating is recorded after the copy is verified, so a training job may exist already.
     """
-    return bool(job.copy_from or needs_model_copy(job)) and not item.was_seen and item.phase != CREATING
+    is_needed = bool(job.copy_from) or needs_model_copy(job) or needs_checkpoint(job, item)
+    return is_needed and not item.was_seen and item.phase != CREATING
+
+
+def needs_checkpoint(job: Job, item: JobItem) -> bool:
+    """Return True if an attempt in another Region may have checkpoints, and none is chosen for this attempt yet."""
+    trained = {previous.region for previous in item.tried if previous.training_job}
+    return bool(job.checkpoints and trained - {item.region}) and not item.checkpoint_note
 
 
 def _pace(job: Job, item: JobItem) -> Pace:

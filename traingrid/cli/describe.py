@@ -154,9 +154,10 @@ def _value(value: Any) -> str:
 
 
 def _attempt(attempt: RecordedAttempt) -> str:
-    """Return the outcome of an attempt in one line."""
+    """Return the outcome of an attempt in one line, and its checkpoint in another."""
     options = " on demand" if attempt.on_demand else ""
     billed = f", {duration(attempt.billable_seconds)} billed" if attempt.billable_seconds else ""
     reason = f": {attempt.reason.splitlines()[0]}" if attempt.reason else ""
     outcome = f"{attempt.state}{f' ({attempt.failure})' if attempt.failure else ''}"
-    return f"{attempt.attempt}  {place(*attempt.candidate)}{options}  {outcome}{billed}{reason}"
+    checkpoint = f"\n   {attempt.checkpoint_sentence}" if attempt.checkpoint_note else ""
+    return f"{attempt.attempt}  {place(*attempt.candidate)}{options}  {outcome}{billed}{reason}{checkpoint}"

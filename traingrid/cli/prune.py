@@ -106,12 +106,14 @@ def _prune(deployment: Deployment, item: MoveItem) -> Prune:
     home, store = deployment.grid.home, CopyStore(item.region)
     target = S3Uri.parse(item.target)
     outputs = names.output_bucket(deployment.grid.name, deployment.account_of(item.region), item.region)
+    is_checkpoints = target.key.endswith(f"/{names.CHECKPOINTS}")
     folders = Folders(
         source=S3Uri.parse(item.source),
         source_store=CopyStore(item.from_region),
         target=target,
         target_store=store,
-        only=names.MODEL_ARCHIVE if target.bucket == outputs else "",  # an output bucket has only copies of models
+        # An output bucket has copies of models, whose folder may have other objects, and of checkpoints.
+        names=frozenset({names.MODEL_ARCHIVE} if target.bucket == outputs and not is_checkpoints else ()),
     )
     return Prune(
         item=item,
@@ -121,6 +123,7 @@ def _prune(deployment: Deployment, item: MoveItem) -> Prune:
         deleter=Deleter(item.region),
         user_now=lambda: folders_in_use(deployment).user_of(item.target, item.region),
         owner=f"prune-{uuid.uuid4().hex}",
+        is_whole=is_checkpoints,
     )
 
 
@@ -130,6 +133,8 @@ def _sentences(item: MoveItem, report: PruneReport) -> list[str]:
         return [f"{item.target}: kept, because {report.user} needs it now"]
     if report.result == "changed":
         return [f"{item.target}: kept, because it has changed since it was listed; run the command again"]
+    if report.result == "kept" and not report.kept:
+        return [f"{item.target}: kept, because a training has continued in it; it is not listed any more"]
     deletion = f"{counted(report.objects, 'object')}, {byte_size(report.bytes)}, deleted"
     lines = [f"{item.target}: {deletion if report.result == 'pruned' else 'kept'}"]
     if report.kept:

@@ -1,6 +1,7 @@
 """`traingrid retry`: retries failed and stopped jobs."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from traingrid.api.control_plane import ControlPlane
 from traingrid.api.submit import read_manifest, with_initial_models
 from traingrid.cli.columns import Column, Schema
 from traingrid.cli.export import Output, output_option, sentence_printer, write_rows
-from traingrid.cli.parameter_types import SUBMISSION
+from traingrid.cli.parameter_types import REGION, SUBMISSION
 from traingrid.errors import TraingridError, UsageError, interrupted
 from traingrid.manifest.hardware_warnings import jobs_warnings
 from traingrid.submission.retry import Retried, Retrier
@@ -32,18 +33,21 @@ _ROWS: Schema[Any] = Schema(
 @click.argument("submission", type=SUBMISSION)
 @click.argument("manifest", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--index", type=click.IntRange(min=0), help="Retry only the job with this index.")
+@click.option("--region", default="", type=REGION, help="Train next in this Region of the lines.")
 @output_option(_ROWS)
 @click.pass_obj
-def retry(grid_file: Path, submission: str, manifest: Path | None, index: int | None, *, output: Output) -> None:
+def retry(  # noqa: PLR0913  # one parameter for each option
+    grid_file: Path, submission: str, manifest: Path | None, index: int | None, region: str, *, output: Output
+) -> None:
     """Retry failed and stopped jobs.
 
     Each job of SUBMISSION that failed or was stopped gets a new attempt. MANIFEST is the submission's manifest with
     some lines fixed: only jobs whose lines have changed are then retried, with the new lines. The rows must be in their
-    original order.
+    original order. With --region, jobs train next in that Region, and take their newest checkpoint along.
     """
     plane = ControlPlane.of(grid_file)
     submission = plane.submission_id(submission)
-    retrier = plane.retrier
+    retrier = replace(plane.retrier, region=region)
     by = plane.caller()
     echo = sentence_printer(output)
     todo = _plan(retrier, submission, manifest, index, echo)

@@ -48,6 +48,11 @@ TABLE_RECOVERY = UnitPrice(0.20, "GB in a table with point-in-time recovery", _D
 BUCKET_STORAGE = UnitPrice(0.023, "GB in S3 Standard", "https://aws.amazon.com/s3/pricing/")
 PUT_REQUEST = UnitPrice(0.005 / 1e3, "PUT, COPY, POST or LIST request of S3 Standard", BUCKET_STORAGE.source)
 GET_REQUEST = UnitPrice(0.0004 / 1e3, "GET request of S3 Standard", BUCKET_STORAGE.source)
+TRANSFER = UnitPrice(
+    0.02,
+    "GB that is copied to another Region; from some Regions, it costs more",
+    "https://repost.aws/articles/ARjzluyMS8RbeOOK4MGXRG6Q/cost-effective-methods-for-accessing-s3-buckets-cross-region",
+)
 KEY = UnitPrice(1.00, "key, and as much again for each yearly rotation", "https://aws.amazon.com/kms/pricing/")
 IMAGE_STORAGE = UnitPrice(0.10, "GB of images in ECR", "https://aws.amazon.com/ecr/pricing/")
 NAT_GATEWAY = UnitPrice(0.045 * HOURS, "NAT gateway", _VPC)

@@ -225,6 +225,8 @@ class GridSettings(GridPart):
     def _copies_stay_within_residencies(self) -> Self:
         if self.moves:
             check_indirect_copies({region: self.regions[region].residency for region in self.at_home()})
+            areas = {region: self.regions[region].checkpoint_areas for region in self.at_home()}
+            check_indirect_copies(areas, "checkpoints")
         return self
 
     @field_validator("abandoned_regions")
@@ -245,6 +247,7 @@ class GridSettings(GridPart):
         check_data_keys(regions)
         check_file_systems({region: settings.file_systems for region, settings in regions.items()})
         check_residencies({region: settings.residency for region, settings in regions.items()})
+        check_residencies({region: settings.checkpoint_areas for region, settings in regions.items()})
         return regions
 
     @field_validator("job")
@@ -344,10 +347,22 @@ class GridSettings(GridPart):
         """Return True if data of the Region `source` may be in another Region, according to its `residency`."""
         return source not in self.regions or is_resident(region, self.regions[source].residency)
 
+    def may_hold_checkpoints(self, region: str, source: str) -> bool:
+        """Return True if checkpoints of jobs in the Region `source` may be in another Region."""
+        return source not in self.regions or is_resident(region, self.regions[source].checkpoint_areas)
+
     def copy_sources(self, region: str) -> list[str]:
         """Return the Regions from whose buckets data may be copied to a Region; empty unless `moves` is set."""
-        sources = [source for source in self.at_home() if source != region] if region in self.at_home() else []
-        return [source for source in sources if self.moves and self.may_hold(region, source)]
+        return [source for source in self._move_sources(region) if self.may_hold(region, source)]
+
+    def checkpoint_sources(self, region: str) -> list[str]:
+        """Return the Regions from which checkpoints may be copied to a Region; empty unless `moves` is set."""
+        return [source for source in self._move_sources(region) if self.may_hold_checkpoints(region, source)]
+
+    def _move_sources(self, region: str) -> list[str]:
+        """Return the other Regions in the account of the home Region; empty unless `moves` is set."""
+        regions = self.at_home() if self.moves else []
+        return [source for source in regions if source != region] if region in regions else []
 
     def other_accounts(self) -> dict[str, str]:
         """Return the accounts of the training Regions that are not in the home Region's account, by Region."""

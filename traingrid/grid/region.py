@@ -39,6 +39,9 @@ class Region(GridPart):
     residency: Areas = Field(default=(), examples=[["eu"]])
     """Geographies and Regions in which data of this Region's buckets may be, which lines cannot extend; by default
     all."""
+    checkpoint_residency: Areas = Field(default=(), examples=[["eu", "us"]])
+    """Geographies and Regions in which checkpoints of this Region's jobs may be, if the jobs move; by default those of
+    `residency`."""
     subnets: tuple[SubnetId, ...] = Field(
         default=(), max_length=MAX_SUBNETS, examples=[["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"]]
     )
@@ -93,6 +96,11 @@ class Region(GridPart):
 
     def _file_system_volumes(self) -> set[str]:
         return set(self.eks.file_system_volumes) if self.eks else set()
+
+    @property
+    def checkpoint_areas(self) -> Areas:
+        """The geographies and Regions in which checkpoints of the Region's jobs may be; empty if all may have them."""
+        return self.checkpoint_residency or self.residency
 
     @property
     def backends(self) -> tuple[BackendName, ...]:

@@ -73,11 +73,12 @@ def check_residencies(residencies: Mapping[str, Collection[str]]) -> None:
             raise broken_rule(rule, region)
 
 
-def check_indirect_copies(residencies: Mapping[str, Collection[str]]) -> None:
+def check_indirect_copies(residencies: Mapping[str, Collection[str]], objects: str = "data") -> None:
     """Raise an error if data may be copied out of its residency by way of a Region with a wider one.
 
     Args:
         residencies: The residency of each Region between which data may be copied.
+        objects: The word for the data, for the error.
     """
     for region, residency in residencies.items():
         inside = [intermediate for intermediate in residencies if is_resident(intermediate, residency)]
@@ -85,6 +86,6 @@ def check_indirect_copies(residencies: Mapping[str, Collection[str]]) -> None:
             for outside in residencies.keys() - set(inside):
                 if is_resident(outside, residencies[intermediate]):
                     areas = ", ".join(residency)
-                    rule = f"data of {region} could be copied to {intermediate} and from there to {outside}, which"
+                    rule = f"{objects} of {region} could be copied to {intermediate} and from there to {outside}, which"
                     rule += f" the residency of {region} does not allow; give {intermediate} a residency within {areas}"
                     raise broken_rule(rule, "regions")

@@ -10,14 +10,23 @@ if TYPE_CHECKING:
     from traingrid.job.state import JobState
 
 
-class JobFacts(TypedDict, total=False):
+class CheckpointFacts(TypedDict, total=False):
+    """The checkpoints of an attempt; `traingrid.ledger.items.RecordedAttempt` describes the fields."""
+
+    checkpoint_from: str
+    checkpoint_bytes: int
+    checkpoint_dollars: float
+    checkpoint_note: str
+    residency: tuple[str, ...]
+
+
+class JobFacts(CheckpointFacts, total=False):
     """The fields to record; `traingrid.ledger.items.JobItem` describes them. Omitted fields do not change."""
 
     state: JobState
     phase: str
     batch_child: str
     fingerprint: str
-    residency: tuple[str, ...]
     training_job: str
     training_job_arn: str
     service_job: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Required, TypedDict
 
+from traingrid.job.facts import CheckpointFacts
 from traingrid.job.state import JobState
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class Pace(TypedDict, total=False):
     epoch_seconds: float
 
 
-class AttemptFacts(Pace, total=False):
+class AttemptFacts(Pace, CheckpointFacts, total=False):
     """The outcome of an attempt, which the list `tried` keeps; `RecordedAttempt` describes the fields."""
 
     region: Required[str]

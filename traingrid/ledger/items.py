@@ -8,7 +8,7 @@ is empty.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from traingrid.job.backend_traits import DEFAULT_BACKEND, TRAITS
 from traingrid.job.candidates import Candidate
@@ -18,6 +18,7 @@ from traingrid.ledger.errors import JOB_PREFIX as JOB_PREFIX  # noqa: PLC0414  #
 from traingrid.ledger.errors import ItemError, job_index
 from traingrid.ledger.field_types import (
     ATTEMPT,
+    BYTES,
     COUNT,
     DOLLARS,
     FLAG,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from traingrid.job.backend_traits import BackendName
+    from traingrid.job.facts import CheckpointFacts
 
 Line = tuple[str, int]
 """A line of a submission: the submission's id and the index of the job."""
@@ -55,7 +57,13 @@ _ATTEMPT_TYPES = {
     "on_demand": FLAG,
     "backend": _BACKEND,
     "ended_at": TIME_OR_EMPTY,
+    **dict.fromkeys(("checkpoint_from", "checkpoint_note"), TEXT),
+    "checkpoint_bytes": BYTES,
+    "checkpoint_dollars": DOLLARS,
+    "residency": TEXTS,
 }
+CHECKPOINT_FIELDS = ("checkpoint_from", "checkpoint_bytes", "checkpoint_dollars", "checkpoint_note")
+"""The fields of the checkpoint with which an attempt begins."""
 _JOB_TYPES = {
     **_ATTEMPT_TYPES,
     **dict.fromkeys(("name", "array_file", "batch_child", "phase", "service_job", "fingerprint", "stopped_for"), TEXT),
@@ -68,7 +76,7 @@ _JOB_TYPES = {
     "training_seconds": SECONDS,
     **dict.fromkeys(("hourly_dollars", "running_hourly_dollars"), DOLLARS),
     **dict.fromkeys(("progress", "metrics"), METRICS),
-    **dict.fromkeys(("regions", "residency"), TEXTS),
+    "regions": TEXTS,
 }
 _REQUIRED = ("submission", "item", "attempt", "state", "name", "region", "opened_at")
 
@@ -113,6 +121,12 @@ class RecordedAttempt:
         backend: The service that ran it; `sagemaker` if it is not stored.
         reopened: The unique value of the user's retry that ended it; empty if traingrid retried it.
         ended_at: The time at which the ledger recorded its end; empty for the current attempt, and if it is not stored.
+        checkpoint_from: The Region from which its checkpoint was copied; empty if none was.
+        checkpoint_bytes: The size of that copy in bytes.
+        checkpoint_dollars: The estimated cost of its transfer.
+        checkpoint_note: The checkpoint with which it began after a move, or the reason why it began without one, as a
+            sentence; empty if it did not move.
+        residency: The geographies and Regions in which its checkpoints may be; empty if its line has no residency.
     """
 
     attempt: int
@@ -130,11 +144,22 @@ class RecordedAttempt:
     backend: BackendName = DEFAULT_BACKEND
     reopened: str = ""
     ended_at: str = ""
+    checkpoint_from: str = ""
+    checkpoint_bytes: int = 0
+    checkpoint_dollars: float = 0.0
+    checkpoint_note: str = ""
+    residency: tuple[str, ...] = ()
 
     @property
     def candidate(self) -> Candidate:
         """The place in which it ran."""
         return Candidate(self.region, self.backend)
+
+    @property
+    def checkpoint_sentence(self) -> str:
+        """The note about its checkpoint, with the cost of the copy."""
+        cost = f" Its transfer costs about ${self.checkpoint_dollars:,.4f}." if self.checkpoint_from else ""
+        return f"{self.checkpoint_note}{cost}"
 
     @classmethod
     def from_entry(cls, item: Mapping[str, Any], entry: Mapping[str, Any]) -> Self:
@@ -164,6 +189,8 @@ class RecordedAttempt:
             backend=entry.get("backend", DEFAULT_BACKEND),
             reopened=entry.get("reopened", ""),
             ended_at=entry.get("ended_at", ""),
+            **{name: entry[name] for name in CHECKPOINT_FIELDS if name in entry},
+            residency=tuple(entry.get("residency", ())),
         )
 
 
@@ -213,6 +240,7 @@ class JobItem:
         billable_seconds: The billable time in seconds, once the job has ended; otherwise 0.
         hourly_dollars: The price on demand of an hour of all its instances; 0 for a submission without a budget.
         running_hourly_dollars: The expected price of that hour while it runs, which is less for spot instances.
+        checkpoint_from: See `RecordedAttempt`; the other three, too.
         tried: The earlier attempts, oldest first.
         stored: The names of the stored fields, for a reader that must distinguish a default from a stored value.
     """
@@ -253,6 +281,10 @@ class JobItem:
     billable_seconds: int = 0
     hourly_dollars: float = 0.0
     running_hourly_dollars: float = 0.0
+    checkpoint_from: str = ""
+    checkpoint_bytes: int = 0
+    checkpoint_dollars: float = 0.0
+    checkpoint_note: str = ""
     tried: tuple[RecordedAttempt, ...] = ()
     stored: frozenset[str] = frozenset()
 
@@ -304,6 +336,7 @@ class JobItem:
             billable_seconds=get("billable_seconds", 0),
             hourly_dollars=get("hourly_dollars", 0.0),
             running_hourly_dollars=get("running_hourly_dollars", 0.0),
+            **{name: item[name] for name in CHECKPOINT_FIELDS if name in item},
             tried=tuple(RecordedAttempt.from_entry(item, entry) for entry in get("tried", ())),
             stored=frozenset(item),
         )
@@ -372,6 +405,11 @@ class JobItem:
         """Return the given fields and their values, without those that are not stored."""
         return {name: getattr(self, name) for name in names if name in self.stored}
 
+    @property
+    def checkpoint_facts(self) -> CheckpointFacts:
+        """The stored fields about the checkpoint with which the current attempt begins, and those that it saves."""
+        return cast("CheckpointFacts", self.fields((*CHECKPOINT_FIELDS, "residency")))
+
     def attempts(self) -> dict[int, RecordedAttempt]:
         """Return all attempts by their number."""
         current = RecordedAttempt(
@@ -386,6 +424,7 @@ class JobItem:
             billable_seconds=self.billable_seconds if "billable_seconds" in self.stored else None,
             on_demand=self.on_demand,
             backend=self.backend,
+            **self.checkpoint_facts,
         )
         return {attempt.attempt: attempt for attempt in (*self.tried, current)}
 

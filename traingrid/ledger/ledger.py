@@ -20,7 +20,7 @@ from traingrid.ledger.damage import Damaged
 from traingrid.ledger.errors import ItemError, each
 from traingrid.ledger.first_item import first_item
 from traingrid.ledger.grid_items import GRID, HISTORY, LAUNCHING, HistoryScan, Pause
-from traingrid.ledger.items import JOB_PREFIX, SUBMISSION, JobItem, job_item
+from traingrid.ledger.items import CHECKPOINT_FIELDS, JOB_PREFIX, SUBMISSION, JobItem, job_item
 from traingrid.ledger.job_states import RecordedState
 from traingrid.ledger.notices import Notice, NoticeKind, notice_field
 from traingrid.ledger.open_marks import OpenMark, new_mark
@@ -60,6 +60,7 @@ _OF_AN_ATTEMPT = (
     *("phase", "failure", "training_job", "training_job_arn", "artifact", "metrics", "progress", "progress_at"),
     *("epochs", "epoch_seconds", "training_started_at", "training_seconds", "billable_seconds", "fingerprint"),
     *("service_job", "residency", "stopped_for", "requested_at", "open_requests"),
+    *CHECKPOINT_FIELDS,
 )
 
 

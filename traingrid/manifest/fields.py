@@ -116,7 +116,8 @@ class LineSettings:
     checkpoints: bool | str | None = allowed(
         readers.checkpoints,
         "true, false, or an `s3://` URI below the Region's output bucket. Default: true with spot, and then "
-        "`<submission>/<index>/checkpoints/` there. Checkpoints of a replica are in its Region",
+        "`<submission>/<index>/checkpoints/` there. Checkpoints of a replica are in its Region; a job that moves takes "
+        "the newest one [along](moves.md#checkpoints)",
     )
     output: str | None = allowed(
         lambda uri, rules, region: rules.output(uri, region),

@@ -201,7 +201,7 @@ def _fields_of_region(
     if isinstance(checkpoints, str):
         checkpoints = f"s3://{bucket}/{checkpoints}/"
     elif checkpoints:
-        checkpoints = f"{folder}checkpoints/"
+        checkpoints = names.checkpoint_prefix(folder)
     algorithm = (settings.algorithm or "").replace("{region}", region)
     return {
         "inputs": channels(data, settings.applied_to(grid.job)),

@@ -112,8 +112,11 @@ def _add(in_use: FoldersInUse, job: Job, name: str) -> None:
     if job.by_layout:  # any object in the folder may belong to a channel
         in_use.jobs |= {f"{str(folder_of(inputs_of_region)).rstrip('/')}/": name for inputs_of_region in inputs}
     for region in job.regions:
-        if model := initial_model_uri(job_in_region(job, region)):
+        job_there = job_in_region(job, region)
+        if model := initial_model_uri(job_there):
             in_use.jobs[model] = name
+        if job_there.checkpoints:
+            in_use.jobs[job_there.checkpoints] = name
     for folder in (job.copy_from, job.copy_to):
         if folder:
             in_use.jobs[f"{folder}/"] = name

@@ -81,6 +81,8 @@ class Retrier:
         storage: Reads and writes a submission's lines.
         children: Returns the states of the lines' Batch children.
         at_once: The number of lines that are reopened concurrently.
+        region: The Region in which the jobs train next; by default the last one, or after a failure of capacity the
+            next one.
     """
 
     deployment: Deployment
@@ -89,6 +91,7 @@ class Retrier:
     batch: Batch
     children: Children
     at_once: int = CALLS_AT_ONCE
+    region: str = ""
 
     def retry(self, submission: str, by: str, lines: Sequence[Line] | None = None, index: int | None = None) -> Retried:
         """Retry failed and stopped jobs: `run` the plan that `planned` returns."""
@@ -105,10 +108,11 @@ class Retrier:
         Raises:
             TraingridError: The submission does not exist, or is not submitted yet.
             UsageError: The corrected manifest has another number or order of lines, or the job of `index` does not
-                exist, or has not failed or stopped.
+                exist, or has not failed or stopped, or no job to retry has its data in `region`.
         """
         plan = RetryPlan(deployment=self.deployment, ledger=self.ledger, storage=self.storage, children=self.children)
-        return plan.of(submission, lines, index)
+        todo = plan.of(submission, lines, index)
+        return todo.in_region(self.region) if self.region else todo
 
     def run(self, todo: ToRetry, by: str, on_array: Callable[[str, int], None] = lambda *_: None) -> Retried:
         """Retry the jobs of a plan.
@@ -177,7 +181,7 @@ class Retrier:
             LateRequestError: The submission was marked as open so long ago that a pass may have removed the mark.
         """
         item = todo.ended[job.index]
-        region, backend = retry_candidate(job, item)
+        region, backend = retry_candidate(job, item, self.region)
         file = array_file(retry_key(todo.submission, number))
         outcome = outcome_of(item)
         with refusing(is_late):
@@ -202,6 +206,7 @@ class Retrier:
 def outcome_of(item: JobItem) -> AttemptFacts:
     """Return the outcome of an ended attempt, without fields that the ledger does not have."""
     outcome: AttemptFacts = {"region": item.region, "state": item.state, "ended_at": item.updated_at}
+    outcome = {**outcome, **item.checkpoint_facts}
     stored_item = item.stored
     if item.backend != DEFAULT_BACKEND:
         outcome["backend"] = item.backend

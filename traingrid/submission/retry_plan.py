@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -65,6 +65,19 @@ class ToRetry:
     left: dict[int, str]
     late: list[int]
     changed: dict[int, tuple[str, ...]]
+
+    def in_region(self, region: str) -> ToRetry:
+        """Return the plan for the jobs that have their data in a Region.
+
+        Raises:
+            UsageError: None of the jobs to retry has.
+        """
+        jobs = [job for job in self.jobs if region in job.regions]
+        if self.jobs and not jobs:
+            text = f"No job to retry has its data in {region}. Nothing was retried."
+            raise UsageError(text, "Add the Region to `replicas` of the lines, and retry with the corrected manifest.")
+        left = {job.index: f"it has no data in {region}" for job in self.jobs if region not in job.regions}
+        return replace(self, jobs=jobs, left=self.left | left)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,9 +236,15 @@ class RetryPlan:
         return running, silent
 
 
-def retry_candidate(job: Job, item: JobItem) -> Candidate:
-    """Return the candidate of a retried job: after a failure of capacity the next one, otherwise the last one."""
+def retry_candidate(job: Job, item: JobItem, region: str = "") -> Candidate:
+    """Return the candidate of a retried job: after a failure of capacity the next one, otherwise the last one.
+
+    Args:
+        region: A Region of the job, whose first candidate is returned; empty for any.
+    """
     candidates = candidates_of(job)
+    if region:
+        return next(candidate for candidate in candidates if candidate.region == region)
     candidate = next_candidate(candidates, item.candidate) if item.failure in _CAPACITY_FAILURES else item.candidate
     return candidate if candidate in candidates else candidates[0]  # the corrected line may have others
 

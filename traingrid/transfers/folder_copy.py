@@ -37,7 +37,6 @@ class FolderCopy:
     """A copy of one folder.
 
     Attributes:
-        objects: Copies single objects.
         threads: The number of objects to copy at once.
     """
 
@@ -48,6 +47,7 @@ class FolderCopy:
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
     _bytes: int = field(default=0, init=False)
     _verified: Counter[str] = field(default_factory=Counter, init=False)
+    _last: list[Pair] = field(default_factory=list, init=False)
     _workers: Workers[Pair] = field(init=False)
 
     def start(self, *, is_held: bool = False) -> None:
@@ -80,7 +80,7 @@ class FolderCopy:
             )
 
     def finish(self, before: Survey) -> Survey:
-        """Check the whole target, and then copy the source's marker, if it has one.
+        """Copy the objects of `Folders.last`, check the whole target, and then copy the source's marker, if it has one.
 
         The marker is copied last, because it registers the target as a replica.
 
@@ -90,6 +90,8 @@ class FolderCopy:
         Raises:
             MoveError: The source has changed since `before`, or the target lacks an object.
         """
+        for pair in self._last:
+            self._copy_now(pair)
         after = self.folders.survey()
         if after.source_digest != before.source_digest:
             raise SourceChangedError(self.folders.source)
@@ -108,6 +110,13 @@ class FolderCopy:
         self.objects.copy(source, object_head.etag, self.folders.target / names.DATASET_MARKER, lambda: False)
 
     def _copy(self, pair: Pair) -> None:
+        if pair.name not in self.folders.last:
+            self._copy_now(pair)
+            return
+        with self._lock:
+            self._last.append(pair)
+
+    def _copy_now(self, pair: Pair) -> None:
         source, target = self.folders.source / pair.name, self.folders.target / pair.name
         evidence = self.objects.copy(source, pair.source.etag, target, self._stop.is_set)
         if evidence:

@@ -65,15 +65,16 @@ class Survey:
 class Folders:
     """The folder that is copied, and the folder that it is copied to, with the stores of their Regions.
 
-    If `only` is not empty, it is the name of the only object of the source that is copied. If `max_bytes` is not 0, a
-    larger source is not copied.
+    If `names` is not empty, only these objects are copied and compared; those of `last` are copied after all others. If
+    `max_bytes` is not 0, a larger source is not copied.
     """
 
     source: S3Uri
     source_store: CopyStore
     target: S3Uri
     target_store: CopyStore
-    only: str = ""
+    names: frozenset[str] = frozenset()
+    last: frozenset[str] = frozenset()
     max_bytes: int = 0
 
     def pairs(self) -> Iterator[Pair]:
@@ -82,11 +83,9 @@ class Folders:
         Raises:
             TargetDiffersError: The target has an object that the source lacks, or one with another size.
         """
-        copies = _data_objects(self.target_store, self.target)
+        copies = self._objects(self.target_store, self.target)
         copy = next(copies, None)
-        for name, listed in _data_objects(self.source_store, self.source):
-            if self.only and name != self.only:
-                continue
+        for name, listed in self._objects(self.source_store, self.source):
             if copy is not None and copy[0] < name:
                 break
             if copy is None or copy[0] != name:
@@ -135,9 +134,15 @@ class Folders:
             has_marker=self._has_marker(),
         )
 
+    def _objects(self, store: CopyStore, folder: S3Uri) -> Iterator[tuple[str, Listed]]:
+        """Yield the objects of a folder that are copied, by name, without indexes of records."""
+        for name, listed in named_objects(store, folder):
+            if name in self.names or not (self.names or names.is_record_index(name)):
+                yield name, listed
+
     def _has_marker(self) -> bool:
-        """Return True if the source is the replica of a dataset; never for a single object."""
-        return not self.only and self.source_store.head(self.source / names.DATASET_MARKER) is not None
+        """Return True if the source is the replica of a dataset; never for some of its objects."""
+        return not self.names and self.source_store.head(self.source / names.DATASET_MARKER) is not None
 
 
 def named_objects(store: CopyStore, folder: S3Uri) -> Iterator[tuple[str, Listed]]:
@@ -151,11 +156,6 @@ def named_objects(store: CopyStore, folder: S3Uri) -> Iterator[tuple[str, Listed
                 yield name, listed
         if not token:
             return
-
-
-def _data_objects(store: CopyStore, folder: S3Uri) -> Iterator[tuple[str, Listed]]:
-    """Yield the objects of a folder that are copied, by name."""
-    return (named_object for named_object in named_objects(store, folder) if not names.is_record_index(named_object[0]))
 
 
 def _fact(name: str, listed: Listed) -> bytes:

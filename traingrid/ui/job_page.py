@@ -157,6 +157,7 @@ def _attempts(item: JobItem | None, grid: GridSettings) -> list[dict[str, Any]]:
             "training_job": attempt.training_job,
             "console": console_of(grid, attempt.region, attempt.backend, attempt.training_job),
             "billable_seconds": attempt.billable_seconds,
+            "checkpoint": attempt.checkpoint_sentence,
         }
         for number, attempt in sorted(item.attempts().items() if item else ())
     ]

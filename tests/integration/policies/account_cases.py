@@ -57,17 +57,19 @@ def acting_role(part: str) -> str:
 
 def _of_a_child() -> Iterator[Case]:
     """Yield the child's cases for the role that it assumes, without those at home or in the other Region."""
-    for case in child_cases.cases():
+    for case in child_cases.without_copies():
         there = INSIDE in case.resource or case.resource == "*"
-        copied = case.resource.endswith("model.tar.gz") and case.action == "s3:GetObject"
-        if case.resource.startswith(f"{DATA}/") or copied or "/initial-models/" in case.resource:
-            continue  # no copies of data or models in another account
         if MANIFESTS in case.resource or case.action.startswith(("batch:", "dynamodb:")) or not there:
             continue
         yield replace(case, role="launch")
     yield launch.may_not(
         "create one in a Region of the home account", CREATE, training_job(FREE), asked(INSIDE), breaks=RESOURCE
     )
+    for name in ("checkpoints/a", "traingrid-0123abcd-0-1/output/model.tar.gz"):
+        for action in ("s3:GetObject", "s3:PutObject"):
+            object_of_job = f"{output(INSIDE)}/0123abcd/0/{name}"
+            yield launch.may_not("read or write results", action, object_of_job, breaks=RESOURCE)
+    yield launch.may_not("read data", "s3:GetObject", f"{DATA}/campaign/train/a", breaks=RESOURCE)
     yield launch.may_not("write to the ledger", "dynamodb:UpdateItem", LEDGER)
     yield launch.may_not("assume another role", "sts:AssumeRole", acting_role("use"))
     yield launch.may("list data in a bucket of grid.yaml", "s3:ListBucket", "arn:aws:s3:::mine-east")

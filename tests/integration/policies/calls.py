@@ -81,6 +81,7 @@ CALLS: Mapping[str, Mapping[str, set[str]]] = {
         "s3:ListParts": set(),
         "s3:CompleteMultipartUpload": set(),
         "s3:AbortMultipartUpload": set(),
+        "s3:DeleteObject": set(),  # of checkpoints
     },
     "start of a child": {**_PULL, **_LOG},
     "intake": {

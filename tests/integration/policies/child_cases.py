@@ -73,12 +73,18 @@ def changed(region: str, **changes: Any) -> Context:
 
 
 def cases() -> Iterator[Case]:
+    yield from without_copies()
+    yield from _copying()
+    yield from _copying_checkpoints()
+
+
+def without_copies() -> Iterator[Case]:
+    """Yield the cases of a child that copies nothing, as in a Region of another account."""
     yield from _creating()
     yield from _creating_otherwise()
     yield from _training_jobs()
     yield from _passing()
     yield from _reading_and_writing()
-    yield from _copying()
 
 
 def _copying() -> Iterator[Case]:
@@ -104,7 +110,7 @@ def _copying() -> Iterator[Case]:
         yield child.may_not("write to your bucket", action, f"{foreign}/campaign/train/a", breaks=RESOURCE)
     yield child.may("find unfinished copies", "s3:ListBucketMultipartUploads", target)
     yield child.may_not("find those of your bucket", "s3:ListBucketMultipartUploads", foreign, breaks=RESOURCE)
-    yield child.may_not("delete a copy", "s3:DeleteObject", copy)
+    yield child.may_not("delete a copy", "s3:DeleteObject", copy, breaks=RESOURCE)
     yield from _copying_models(key)
     abroad = f"{data_of('eu-west-1')}/campaign/train/a"
     yield child.may_not("read data of a Region outside the grid", "s3:GetObject", abroad, breaks=RESOURCE)
@@ -135,6 +141,35 @@ def _copying_models(key: str) -> Iterator[Case]:
         yield child.may_not(text, "s3:PutObject", other_object, named, breaks=RESOURCE)
     results = f"{output(INSIDE)}/0123abcd/0/traingrid-0123abcd-0-1/output/output.tar.gz"
     yield child.may_not("read other results", "s3:GetObject", results, breaks=RESOURCE)
+
+
+def _copying_checkpoints() -> Iterator[Case]:
+    """Yield the calls of a copy of a checkpoint from `FREE` to `INSIDE`: the other direction than that of data."""
+    name = "0123abcd/0/checkpoints/checkpoint-000001-step-000000001/state.json"
+    source, copy = f"{output(FREE)}/{name}", f"{output(INSIDE)}/{name}"
+    named: Context = {COPY_SOURCE: source.removeprefix("arn:aws:s3:::")}
+    for checkpoint in (source, copy):
+        yield child.may("read a checkpoint to copy, or its copy", "s3:GetObject", checkpoint)
+    yield child.may("copy a checkpoint", "s3:PutObject", copy, named)
+    yield child.may("begin and complete an upload of a checkpoint", "s3:PutObject", copy)
+    yield child.may("find unfinished copies of checkpoints", "s3:ListBucketMultipartUploads", output(INSIDE))
+    for action in ("s3:AbortMultipartUpload", "s3:ListMultipartUploadParts"):
+        yield child.may("write a copy of a checkpoint in parts", action, copy)
+        yield child.may_not("write others in parts", action, f"{output(INSIDE)}/0123abcd/0/a", breaks=RESOURCE)
+    key = f"StringLikeIfExists {COPY_SOURCE}"
+    for other in (f"{output(FREE)}/0123abcd/0/a", f"{data_of(FREE)}/campaign/a", f"{output('eu-west-1')}/{name}"):
+        keys: Context = {COPY_SOURCE: other.removeprefix("arn:aws:s3:::")}
+        yield child.may_not(f"copy {other[13:]} as a checkpoint", "s3:PutObject", copy, keys, breaks=key)
+    stays: Context = {COPY_SOURCE: copy.removeprefix("arn:aws:s3:::")}
+    yield child.may_not("copy a checkpoint that must stay", "s3:PutObject", source, stays, breaks=RESOURCE)
+    results = f"{output(INSIDE)}/0123abcd/0/traingrid-0123abcd-0-1/output/output.tar.gz"
+    yield child.may_not("write other results", "s3:PutObject", results, named, breaks=RESOURCE)
+    yield child.may("delete a copy of a checkpoint", "s3:DeleteObject", copy)
+    yield child.may_not("delete an earlier version of it", "s3:DeleteObjectVersion", copy)
+    yield child.may_not("delete other results", "s3:DeleteObject", results, breaks=RESOURCE)
+    yield child.may_not("delete a checkpoint where none is copied", "s3:DeleteObject", source, breaks=RESOURCE)
+    abroad = f"{output('eu-west-1')}/{name}"
+    yield child.may_not("read a checkpoint outside the grid", "s3:GetObject", abroad, breaks=RESOURCE)
 
 
 def _creating() -> Iterator[Case]:
@@ -329,10 +364,7 @@ def _reading_and_writing() -> Iterator[Case]:
     yield child.may_not("list another bucket", "s3:ListBucket", "arn:aws:s3:::theirs", breaks=RESOURCE)
     model = f"{output(INSIDE)}/0123abcd/0/traingrid-0123abcd-0-1/output/model.tar.gz"
     yield child.may_not("write a model", "s3:PutObject", model, breaks=RESOURCE)
-    for action in ("s3:GetObject", "s3:PutObject"):
-        checkpoint = f"{output(INSIDE)}/0123abcd/0/checkpoints/a"
-        yield child.may_not("read or write a checkpoint", action, checkpoint, breaks=RESOURCE)
-    yield child.may_not("delete a model", "s3:DeleteObject", model)
+    yield child.may_not("delete a model", "s3:DeleteObject", model, breaks=RESOURCE)
     group = f"arn:aws:logs:{INSIDE}:{ACCOUNT}:log-group:/aws/sagemaker/TrainingJobs"
     stream = f"{group}:log-stream:traingrid-0123abcd-0-1/algo-1-1700000000"
     yield child.may("read its training job's log", "logs:GetLogEvents", stream)

@@ -2,7 +2,7 @@
 
 It uses every setting that affects IAM policies: Regions with and without a VPC, a maximum runtime, isolation,
 encryption, a training plan, file systems, an EKS cluster, a reconciler in subnets, a service queue of each kind, and
-data that must stay in its Region.
+data that must stay in its Region, which for `FREE` does not apply to checkpoints; those of `INSIDE` must stay.
 """
 
 import re
@@ -101,8 +101,13 @@ def _without_cluster() -> GridSettings:
                 "data_keys": [YOUR_KEY],
                 "training_plans": [PLAN],
                 "service_queue": {"instances": 16},
+                "checkpoint_residency": [INSIDE],
             },
-            FREE: {"service_queue": {"quota_shares": {"research": {"ml.p4d.24xlarge": 4}}}, "residency": [FREE]},
+            FREE: {
+                "service_queue": {"quota_shares": {"research": {"ml.p4d.24xlarge": 4}}},
+                "residency": [FREE],
+                "checkpoint_residency": [FREE, INSIDE],
+            },
         },
         images={"resnet": {"build": "training", "target": "gpu"}},
         on_dataset=[{"name": "night"}],

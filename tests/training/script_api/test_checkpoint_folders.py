@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from traingrid.transfers.checkpoints import newest_checkpoint
 from training_container.script_api import checkpoint_folders
 from training_container.trainer.checkpoints import files
 
@@ -107,3 +108,15 @@ def test_a_failed_write_leaves_the_previous_checkpoint(tmp_path: Path) -> None:
     found = checkpoint_folders.newest(tmp_path)
     assert found is not None
     assert found.step == 1
+
+
+def test_a_job_that_moves_takes_the_newest_checkpoint_with_all_its_files_along(tmp_path: Path) -> None:
+    """The child reads state.json in S3, without this module (traingrid/transfers/checkpoints.py)."""
+    save(tmp_path, 1)
+    newest_folder = save(tmp_path, 2)
+    (save(tmp_path, 3) / "model").unlink()
+    contents = {str(path.relative_to(tmp_path)): path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    checkpoint = newest_checkpoint({name: len(body) for name, body in contents.items()}, contents.__getitem__)
+    assert checkpoint is not None
+    assert checkpoint.name == newest_folder.name
+    assert set(checkpoint.sizes) == {f"{newest_folder.name}/{name}" for name in ("model", "state.json")}

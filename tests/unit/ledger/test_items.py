@@ -138,6 +138,7 @@ def test_every_field_of_a_job_that_a_child_and_events_record_is_read(ledger: Led
     opened = ledger.open_job("0123abcd", job, ["us-east-1", "eu-west-1"], "jobs")
     failed: AttemptFacts = {"region": "us-east-1", "state": JobState.FAILED, "failure": "capacity"}
     failed["billable_seconds"] = 3
+    failed["checkpoint_dollars"] = 0.5
     assert ledger.next_attempt(opened.key, failed, "eu-west-1", on_demand=True)
     texts = (
         "batch_child",
@@ -152,6 +153,8 @@ def test_every_field_of_a_job_that_a_child_and_events_record_is_read(ledger: Led
     recorded: Any = {name: f"the {name}" for name in (*texts, "phase", "artifact")}
     recorded |= {"state": JobState.FAILED, "metrics": {"loss": 0.5}, "training_seconds": 7, "billable_seconds": 8}
     recorded |= {"training_started_at": 1795000000, "epochs": 20, "residency": ("us",)}
+    recorded |= {"checkpoint_from": "us-east-1", "checkpoint_bytes": 9, "checkpoint_dollars": 0.25}
+    recorded |= {"checkpoint_note": "Continues."}
     assert ledger.record_job(job_key(attempt=2), recorded, opens="a request")
     assert ledger.record_progress(job_key(attempt=2), {"epoch": 3}, 12.5)
     item = existing(ledger.job("0123abcd", 0))
@@ -166,7 +169,9 @@ def test_every_field_of_a_job_that_a_child_and_events_record_is_read(ledger: Led
     assert (item.opened_at, item.updated_at > "", item.line, item.ranks) == (item.opened_at, True, job.line, job.ranks)
     defaults = {field.name for field in fields(JobItem) if getattr(item, field.name) in ("", 0, {}, (), None)}
     assert defaults == {"index"}, "each field has a value, and the index is 0"
-    assert [(one.attempt, one.failure, one.billable_seconds) for one in item.tried] == [(1, "capacity", 3)]
+    assert [(one.attempt, one.failure, one.billable_seconds, one.checkpoint_dollars) for one in item.tried] == [
+        (1, "capacity", 3, 0.5)
+    ]
 
 
 def test_only_stored_fields_are_listed() -> None:

@@ -28,7 +28,7 @@ from traingrid.errors import TraingridError, UsageError
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.model import GridSettings
 from traingrid.job.backend_traits import BackendName
-from traingrid.job.job import Job
+from traingrid.job.job import Job, JobReplica
 from traingrid.job.state import JobState
 from traingrid.late_request import CREATES_END_SECONDS, SEND_WITHIN_SECONDS, late_after_minutes
 from traingrid.ledger.damage import intact
@@ -518,3 +518,24 @@ def test_a_line_that_was_submitted_to_batch_by_hand_is_retried(retrier: Retrier,
     assert [item.attempt for item in intact(retrier.ledger.jobs(child.submission))] == [2]
     (array, again) = existing(retrier.ledger.submission(child.submission)).arrays
     assert (array.count, again.count, len(batch.submitted)) == (4, 1, 1)
+
+
+def test_a_user_moves_jobs_to_another_region_of_their_lines(retrier: Retrier) -> None:
+    submitted(retrier, [row("a"), row("b"), row("c")], ["Failed", "Failed", "Completed"])
+    (roaming, *_) = jobs_of_lines(lines(retrier, row("a")), retrier.deployment, SUBMISSION)
+    replica = JobReplica(inputs=roaming.inputs, output=roaming.output)
+    others = jobs_of_lines(lines(retrier, row("a"), row("b"), row("c")), retrier.deployment, SUBMISSION)[1:]
+    jobs = [roaming.model_copy(update={"replicas": {"eu-west-1": replica}}), *others]
+    target = S3Uri(retrier.deployment.manifest_bucket, jobs_key(SUBMISSION))
+    retrier.storage.write(target, normalised(jobs)[0], "application/jsonl")
+    done = replace(retrier, region="eu-west-1").retry(SUBMISSION, "Ada")
+    assert (done.indices, done.left) == ([0], {1: "it has no data in eu-west-1"})
+    moved = existing(retrier.ledger.job(SUBMISSION, 0))
+    assert (moved.region, moved.attempt, moved.tried[0].region) == ("eu-west-1", 2, "us-east-1")
+
+
+def test_a_region_without_data_of_any_job_changes_nothing(retrier: Retrier, batch: RecordingQueue) -> None:
+    submitted(retrier, [row("a")], ["Failed"])
+    with pytest.raises(UsageError, match=r"No job to retry has its data in eu-west-1\. Nothing was retried"):
+        replace(retrier, region="eu-west-1").retry(SUBMISSION, "Ada")
+    assert (attempts(retrier), batch.submitted) == ([1], [])

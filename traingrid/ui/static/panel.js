@@ -182,6 +182,7 @@ function sections({ line, settings, attempts, artifacts, commands }) {
   const rows = attempts.map((one, position) => el("li", {}, el("span", { class: "badge", "data-state": format.stateClass(one.state) }, one.state),
     ` ${one.attempt}. ${one.region} ${format.printable(one.failure)} `, el("span", { class: "quiet small" }, format.printable(one.training_job), " "),
     one.console && el("a", { href: one.console, target: "_blank", rel: "noreferrer", class: "small" }, "AWS console"),
+    one.checkpoint && el("p", { class: "small" }, format.printable(one.checkpoint)),
     // The panel has the reason of the last attempt at its top.
     position < attempts.length - 1 && one.reason && el("p", { class: "verbatim small" }, format.printableLines(one.reason))));
   return [

@@ -88,6 +88,7 @@ def everything_that_a_ledger_does(ledger: Ledger) -> list[Any]:
     answers += [
         ledger.record_job(job_key(0, 2), {"state": JobState.FAILED}, Precondition(unless_watched=True)),
         existing(ledger.job("0123abcd", 0)).open_requests,
+        ledger.record_job(job_key(0, 2), {"checkpoint_from": "us-east-1", "checkpoint_dollars": 0.25}),
         ledger.record_job(job_key(0, 2), {"state": JobState.COMPLETED}),
         ledger.next_attempt(job_key(0, 2), previous, "us-east-1"),
         ledger.next_attempt(job_key(0, 2), previous, "us-east-1", reopen="again", array_file="retry-1"),
