@@ -104,6 +104,14 @@ DEADLINE = Failure(
     sentence="Spot instances might not end the job by its deadline.",
     next_step="",
 )
+RETURN_TO_SPOT = Failure(
+    "return_to_spot",
+    retried=True,
+    counted=False,  # as above
+    exit_code=JOB_FAILED,
+    sentence="Spot instances are cheaper, and there is time for them.",
+    next_step="",
+)
 SPOT_INTERRUPTION = Failure(
     "spot_interruption",
     retried=True,
@@ -266,8 +274,8 @@ INVALID_REQUEST = Failure(
 FAILURES: Mapping[str, Failure] = {
     failure.name: failure
     for failure in (
-        *(QUOTA, THROTTLED, SERVICE_ERROR, CAPACITY, SHORTAGE, DEADLINE, SPOT_INTERRUPTION, LOST_NODE),
-        *(NOT_STARTED, INTERNAL_ERROR, ALGORITHM, PERMISSION_DELAY),
+        *(QUOTA, THROTTLED, SERVICE_ERROR, CAPACITY, SHORTAGE, DEADLINE, RETURN_TO_SPOT, SPOT_INTERRUPTION),
+        *(LOST_NODE, NOT_STARTED, INTERNAL_ERROR, ALGORITHM, PERMISSION_DELAY),
         *(
             COMMAND,
             IMAGE,

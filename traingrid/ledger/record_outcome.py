@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING
 
 from traingrid import names
 from traingrid.job.backend_traits import TRAITS
-from traingrid.job.failures import CAPACITY, DEADLINE, DELETED, FAILURES, STOPPED_BY_USER, failure_of_end
+from traingrid.job.failures import (
+    CAPACITY,
+    DEADLINE,
+    DELETED,
+    FAILURES,
+    RETURN_TO_SPOT,
+    STOPPED_BY_USER,
+    failure_of_end,
+)
 from traingrid.job.ownership import tagged_fingerprint
 from traingrid.job.state import JobState
 from traingrid.ledger.items import JobKey
@@ -89,7 +97,7 @@ def _stop_reasons(observed: TrainingJobDescription) -> tuple[str | None, ...]:
 
     They become conditions of writes, because the recorder of events may not read the ledger.
     """
-    return ("", CAPACITY.name, DEADLINE.name) if observed.state == JobState.STOPPED else (None,)
+    return ("", CAPACITY.name, DEADLINE.name, RETURN_TO_SPOT.name) if observed.state == JobState.STOPPED else (None,)
 
 
 def _observed_facts(training_job: str, observed: TrainingJobDescription, required: Precondition) -> JobFacts:
