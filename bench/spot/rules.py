@@ -4,29 +4,15 @@ Greedy and Uniform Progress are short versions of the rules of "Can't Be Late" (
 code. They see where there is spot capacity, without a request, and move to it.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 
-from bench.spot.simulator import Job, Rule
+from bench.spot.simulator import Job, Measured, Rule
 from traingrid.job.spot_decision import Choice, Decision, Instances, Situation, decision
 
 
-@dataclass(frozen=True, kw_only=True)
-class Measured:
-    """A rule that is measured.
-
-    Attributes:
-        rule: Returns the rule for a job.
-        sees: Whether it sees where there is spot capacity.
-    """
-
-    title: str
-    rule: Callable[[Job], Rule]
-    sees: bool = False
-
-
-def _without_return(_: Job) -> Rule:
-    return lambda now: decision(replace(now, may_return=False))
+def _at_home(_: Job) -> Rule:
+    return lambda now: decision(replace(now, alternatives=()))
 
 
 def _greedy(_: Job) -> Rule:
@@ -63,12 +49,14 @@ def _always_on_demand(_: Job) -> Rule:
 
 RULES: Mapping[str, Measured] = {
     "traingrid": Measured(title="traingrid", rule=lambda _: decision),
-    "traingrid_sees": Measured(title="traingrid, if it saw capacity", rule=lambda _: decision, sees=True),
-    "traingrid_stays": Measured(title="traingrid, without returns", rule=_without_return),
+    "traingrid_child": Measured(title="traingrid as a child follows it, which does not move by it", rule=_at_home),
+    "traingrid_sees": Measured(
+        title="traingrid, if it saw capacity as the next two do", rule=lambda _: decision, sees=True
+    ),
     "uniform_progress": Measured(title="Uniform Progress", rule=_uniform_progress, sees=True),
-    "greedy": Measured(title="greedy with a safety net", rule=_greedy, sees=True),
-    "before": Measured(title="traingrid's former rule", rule=_before, sees=True),
-    "on_demand": Measured(title="on demand", rule=_always_on_demand),
+    "greedy": Measured(title="greedy with a safety net", rule=_greedy, sees=True, returns=False),
+    "before": Measured(title="traingrid's former rule", rule=_before, sees=True, returns=False),
+    "on_demand": Measured(title="on demand", rule=_always_on_demand, returns=False),
 }
 
 

@@ -15,7 +15,24 @@ PRICE = 0.30
 DOLLARS_PER_HOUR = 3.825
 """ml.p3.2xlarge on demand in us-east-1, the instance type of the traces
 (https://aws.amazon.com/sagemaker/ai/pricing/)."""
+_NAMES = "012345678"
 Rule = Callable[[Situation], Decision]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """A rule that is measured.
+
+    Attributes:
+        rule: Returns the rule for a job.
+        sees: Whether it sees where there is spot capacity, without a request.
+        returns: Whether it may return from on demand to spot instances.
+    """
+
+    title: str
+    rule: Callable[["Job"], Rule]
+    sees: bool = False
+    returns: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,15 +107,16 @@ class Run:
 
     Attributes:
         capacity: Whether each place has capacity, for each sample.
-        sees: Whether the rule sees where there is capacity, without a request.
+        rule: The rule for this job.
     """
 
     job: Job
     capacity: Sequence[bytes]
     rule: Rule
-    sees: bool
+    measured: Measured
     left: float = field(init=False)
     sample: int = field(init=False, default=0)
+    now: float = field(init=False, default=0.0)
     place: int = field(init=False, default=0)
     use: Instances = field(init=False, default=Instances.NONE)
     since: float = field(init=False, default=0.0)
@@ -118,11 +136,6 @@ class Run:
         self.ran, self.waited = [0.0] * len(self.capacity), [0.0] * len(self.capacity)
         self.missing_at = [-math.inf] * len(self.capacity)
 
-    @property
-    def now(self) -> float:
-        """The time since the start."""
-        return self.sample * self.job.gap
-
     def run(self) -> Outcome:
         """Run the job to its end."""
         end = 0.0
@@ -131,8 +144,7 @@ class Run:
                 self._lose()
             is_steady = self.use is Instances.SPOT and not self.warm
             self._follow(self.rule(self.situation()))
-            samples = self._spell() if is_steady and self.use is Instances.SPOT else 1
-            end = self._advance(samples)
+            end = self._advance(self._spell(is_steady))
         job, transfers = self.job, self.moves * self.job.transfer_dollars
         on_demand = job.work / 3600 * job.dollars_per_hour
         return Outcome(
@@ -170,12 +182,12 @@ class Run:
     def _spot_place(self, place: int) -> SpotPlace:
         moves = place != self.place
         return SpotPlace(
-            name=str(place),
+            name=_NAMES[place],
             price=PRICE,
             ran=self.ran[place],
             waited=self.waited[place],
             missing_since=self.now - self.missing_at[place],
-            has_capacity=self.has_capacity(place) if self.sees else None,
+            has_capacity=self.has_capacity(place) if self.measured.sees else None,
             transfer_seconds=self.job.transfer_seconds if moves else 0.0,
             transfer_dollars=self.job.transfer_dollars if moves else 0.0,
         )
@@ -208,9 +220,13 @@ class Run:
         self.use, self.since, self.warm = use, self.now, self.job.restart + transfer
         self.starts += 1
 
-    def _spell(self) -> int:
-        """Return the samples until the spot instances are interrupted, or the job ends."""
-        needed = math.ceil(self.left / self.job.gap)
+    def _spell(self, is_steady: bool) -> int:
+        """Return the samples until the next decision: spot instances that train change nothing until they end."""
+        needed = math.ceil((self.left + self.warm) / self.job.gap)
+        if self.use is Instances.ON_DEMAND and not self.measured.returns:
+            return needed
+        if self.use is not Instances.SPOT or not is_steady:
+            return 1
         end = self.capacity[self.place].find(b"\0", self.sample, self.sample + needed)
         return needed if end < 0 else end - self.sample
 
@@ -219,6 +235,7 @@ class Run:
         seconds = samples * self.job.gap
         start = self.now
         self.sample += samples
+        self.now = self.sample * self.job.gap
         if self.use is Instances.NONE:
             self.waited[self.place] += seconds
             self.missing_at[self.place] = self.now

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from bench.spot.rules import RULES
 from bench.spot.simulator import Job, Run
 from traingrid.job.spot_decision import Choice, Instances, Situation, SpotPlace, decision, sentence
 
@@ -115,7 +116,11 @@ def test_no_job_is_late_whatever_the_capacity(places: int, sees: bool) -> None:
         job = replace(job, deadline=job.work * rng.uniform(1, 2) + job.checkpoint_every + 2 * (job.restart + job.gap))
         samples, longest = int(job.deadline / job.gap) + 1000, rng.choice([2, 10, 60, 600])
         capacity = [capacity_of(rng, samples, longest) for _ in range(places)]
-        assert not Run(job=job, capacity=capacity, rule=decision, sees=sees).run().is_late
+        assert (
+            not Run(job=job, capacity=capacity, rule=decision, measured=replace(RULES["traingrid"], sees=sees))
+            .run()
+            .is_late
+        )
 
 
 def capacity_of(rng: random.Random, samples: int, longest: int) -> bytes:
