@@ -43,7 +43,7 @@ bench-logs: setup-control  ## Measure how long `traingrid logs` takes for a mill
 	.venv/bin/python -m bench.logs
 
 bench-spot: setup-control  ## Compare the cost of the spot decision with the lower bound and other rules, into bench/results/; with TRACES=folder over public traces
-	.venv/bin/python -m bench.spot $(if $(TRACES),--traces $(TRACES))
+	.venv/bin/python -m bench.spot $(if $(TRACES),--traces $(TRACES)) $(if $(JOBS),--jobs $(JOBS))
 
 bench-start: setup-control  ## Measure the processor time of each command before its first request to AWS, into bench/results/
 	.venv/bin/python -m bench.command_start

@@ -6,13 +6,14 @@ With `TRACES=FOLDER`, over the public traces in a folder instead of synthetic ca
 import argparse
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from bench.machine import description
 from bench.report import Result, report
 from bench.size import IS_TINY
-from bench.spot.cases import MAIN, Case, Places, cases, figures, synthetic_places, traced_places
+from bench.spot.cases import JOBS, MAIN, Case, Places, cases, figures, synthetic_places, traced_places
 from bench.spot.plot import write_plot
 from bench.spot.rules import RULES
 
@@ -25,10 +26,12 @@ def main() -> None:
     """Simulate, print and write the result; without traces, also the plot of the documentation."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--traces", type=Path, help="folder of the public traces")
-    folder = parser.parse_args().traces
+    parser.add_argument("--jobs", type=int, default=JOBS, help="the number of jobs of each case")
+    options = parser.parse_args()
+    folder = options.traces
     machine, chosen = description(()), list(cases())
     with ProcessPoolExecutor(_PROCESSES, initializer=_prepare, initargs=(folder,)) as pool:
-        rows = list(pool.map(_figures, chosen, chunksize=1))
+        rows = list(pool.map(partial(_figures, options.jobs), chosen, chunksize=1))
     print(table(rows))
     report(
         "spot-traces" if folder else "spot",
@@ -97,8 +100,8 @@ def _prepare(folder: Path | None) -> None:
     _places.update(traced_places(folder) if folder else synthetic_places())
 
 
-def _figures(case: Case) -> Row:
-    return figures(case, _places[case.places])
+def _figures(jobs: int, case: Case) -> Row:
+    return figures(case, _places[case.places], jobs)
 
 
 if __name__ == "__main__":

@@ -89,9 +89,13 @@ def cases() -> Iterator[Case]:
                 yield Case(hours=hours, restart_minutes=minutes, places=places, ratio=ratio)
 
 
-def figures(case: Case, places: Places) -> dict[str, Any]:
-    """Return the figures of a case: of each rule its cost as a share of the bound, and the late jobs."""
-    job, windows = case.job(places), list(_windows(case, places))
+def figures(case: Case, places: Places, jobs: int = JOBS) -> dict[str, Any]:
+    """Return the figures of a case: of each rule its cost as a share of the bound, and the late jobs.
+
+    Args:
+        jobs: The number of simulated jobs.
+    """
+    job, windows = case.job(places), list(_windows(case, places, jobs))
     bound = fmean(lower_bound(job, window) for window in windows)
     rules = {name: _figures(rule, job, windows, bound) for name, rule in RULES.items() if _applies(name, case)}
     return {
@@ -129,11 +133,11 @@ def _figures(measured: Measured, job: Job, windows: Sequence[Sequence[bytes]], b
     }
 
 
-def _windows(case: Case, places: Places) -> Iterator[Sequence[bytes]]:
+def _windows(case: Case, places: Places, jobs: int) -> Iterator[Sequence[bytes]]:
     """Yield the capacity of each job: a part of the samples from a random moment, in a random order of the places."""
     rng = random.Random(case.ratio)  # noqa: S311  # not used for cryptography
     samples = int(_LONGEST_SPELL * case.ratio * case.hours * 3600 / places.gap) + 50
-    for number in range(JOBS):
+    for number in range(jobs):
         group = places.groups[number % len(places.groups)]
         start = rng.randrange(min(map(len, group)) - samples)
         window = [place[start : start + samples] for place in group]

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from traingrid.job.spot_decision import Choice, Decision, Instances, Situation, SpotPlace
+from traingrid.job.spot_decision import RETURN_RESTARTS, Choice, Decision, Instances, Situation, SpotPlace
 
 PRICE = 0.30
 """The price of spot instances as a share of the price on demand, as in "Can't Be Late" (NSDI 2024)."""
@@ -221,14 +221,27 @@ class Run:
         self.starts += 1
 
     def _spell(self, is_steady: bool) -> int:
-        """Return the samples until the next decision: spot instances that train change nothing until they end."""
+        """Return the samples until the next decision that can differ from the last one."""
         needed = math.ceil((self.left + self.warm) / self.job.gap)
-        if self.use is Instances.ON_DEMAND and not self.measured.returns:
-            return needed
+        if self.use is Instances.ON_DEMAND:
+            return self._stay(needed)
         if self.use is not Instances.SPOT or not is_steady:
             return 1
         end = self.capacity[self.place].find(b"\0", self.sample, self.sample + needed)
         return needed if end < 0 else end - self.sample
+
+    def _stay(self, needed: int) -> int:
+        """Return the samples for which a job stays on demand at least, of those that it needs until its end.
+
+        The rule that sees no capacity stays for some restarts. If it then stays in the only place, it does so until the
+        end: its slack is the same later, and it has less to save.
+        """
+        if not self.measured.returns:
+            return needed
+        if self.measured.sees or len(self.capacity) > 1:
+            return 1
+        stay = RETURN_RESTARTS * self.job.restart - (self.now - self.since)
+        return min(needed, math.ceil(stay / self.job.gap)) if stay > 0 else needed
 
     def _advance(self, samples: int) -> float:
         """Advance by a number of samples, and return the time at which the instances were last used."""
