@@ -54,9 +54,9 @@ RULES: Mapping[str, Measured] = {
         title="traingrid, if it saw capacity as the next two do", rule=lambda _: decision, sees=True
     ),
     "uniform_progress": Measured(title="Uniform Progress", rule=_uniform_progress, sees=True),
-    "greedy": Measured(title="greedy with a safety net", rule=_greedy, sees=True, returns=False),
-    "before": Measured(title="traingrid's former rule", rule=_before, sees=True, returns=False),
-    "on_demand": Measured(title="on demand", rule=_always_on_demand, returns=False),
+    "greedy": Measured(title="greedy with a safety net", rule=_greedy, sees=True),
+    "before": Measured(title="traingrid's former rule", rule=_before, sees=True),
+    "on_demand": Measured(title="on demand", rule=_always_on_demand),
 }
 
 

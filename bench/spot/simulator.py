@@ -5,10 +5,11 @@ demand, which is billed; waiting is not billed.
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from traingrid.job.spot_decision import RETURN_RESTARTS, Choice, Decision, Instances, Situation, SpotPlace
+from traingrid.job.spot_decision import Choice, Decision, Instances, Situation, SpotPlace
 
 PRICE = 0.30
 """The price of spot instances as a share of the price on demand, as in "Can't Be Late" (NSDI 2024)."""
@@ -16,6 +17,7 @@ DOLLARS_PER_HOUR = 3.825
 """ml.p3.2xlarge on demand in us-east-1, the instance type of the traces
 (https://aws.amazon.com/sagemaker/ai/pricing/)."""
 _NAMES = "012345678"
+_STRIDE = 16
 Rule = Callable[[Situation], Decision]
 
 
@@ -26,13 +28,11 @@ class Measured:
     Attributes:
         rule: Returns the rule for a job.
         sees: Whether it sees where there is spot capacity, without a request.
-        returns: Whether it may return from on demand to spot instances.
     """
 
     title: str
     rule: Callable[["Job"], Rule]
     sees: bool = False
-    returns: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,9 +142,9 @@ class Run:
         while self.left > 0:
             if self.use is Instances.SPOT and not self.has_capacity(self.place):
                 self._lose()
-            is_steady = self.use is Instances.SPOT and not self.warm
-            self._follow(self.rule(self.situation()))
-            end = self._advance(self._spell(is_steady))
+            decided = self.rule(self.situation())
+            self._follow(decided)
+            end = self._advance(self._spell(decided.choice))
         job, transfers = self.job, self.moves * self.job.transfer_dollars
         on_demand = job.work / 3600 * job.dollars_per_hour
         return Outcome(
@@ -220,28 +220,38 @@ class Run:
         self.use, self.since, self.warm = use, self.now, self.job.restart + transfer
         self.starts += 1
 
-    def _spell(self, is_steady: bool) -> int:
-        """Return the samples until the next decision that can differ from the last one."""
-        needed = math.ceil((self.left + self.warm) / self.job.gap)
-        if self.use is Instances.ON_DEMAND:
-            return self._stay(needed)
-        if self.use is not Instances.SPOT or not is_steady:
-            return 1
-        end = self.capacity[self.place].find(b"\0", self.sample, self.sample + needed)
-        return needed if end < 0 else end - self.sample
+    def _spell(self, choice: Choice) -> int:
+        """Return the samples until the next decision that can differ: capacity, or the choice of the rule, changes.
 
-    def _stay(self, needed: int) -> int:
-        """Return the samples for which a job stays on demand at least, of those that it needs until its end.
-
-        The rule that sees no capacity stays for some restarts. If it then stays in the only place, it does so until the
-        end: its slack is the same later, and it has less to save.
+        Of a job in a single place, or with instances, only every 16th moment is tried, and those before a change.
         """
-        if not self.measured.returns:
-            return needed
-        if self.measured.sees or len(self.capacity) > 1:
+        same = min(map(self._unchanged, range(len(self.capacity))))
+        if self.use is Instances.NONE and len(self.capacity) > 1:
             return 1
-        stay = RETURN_RESTARTS * self.job.restart - (self.now - self.since)
-        return min(needed, math.ceil(stay / self.job.gap)) if stay > 0 else needed
+        if self.use is not Instances.NONE:
+            same = min(same, math.ceil((self.left + self.warm) / self.job.gap))
+        for start in range(0, same, _STRIDE):
+            end = min(start + _STRIDE, same - 1)
+            if end > start and self._choice_after(end) is not choice:
+                moments = range(end)
+                return bisect_left(moments, 1, start + 1, key=lambda moment: self._choice_after(moment) is not choice)
+        return same
+
+    def _unchanged(self, place: int) -> int:
+        """Return the samples until the capacity of a place changes."""
+        capacity = self.capacity[place]
+        end = capacity.find(bytes([not capacity[self.sample]]), self.sample)
+        return (end if end >= 0 else len(capacity)) - self.sample
+
+    def _choice_after(self, samples: int) -> Choice:
+        """Return the choice of the rule if nothing but the time changes for a number of samples."""
+        before = (self.sample, self.now, self.left, self.warm, self.cost, self.at_risk)
+        lists = (self.ran[:], self.waited[:], self.missing_at[:])
+        self._advance(samples)
+        choice = self.rule(self.situation()).choice
+        self.sample, self.now, self.left, self.warm, self.cost, self.at_risk = before
+        self.ran, self.waited, self.missing_at = lists
+        return choice
 
     def _advance(self, samples: int) -> float:
         """Advance by a number of samples, and return the time at which the instances were last used."""

@@ -25,7 +25,7 @@ _OPTIMISM = 4.0
 """How many standard deviations above the expected share count as possible, for a job with as much slack as work."""
 _SPELL_SECONDS = 6 * 3600.0
 """The time after which capacity is as good as independent of now."""
-RETURN_RESTARTS = 10
+_RETURN_RESTARTS = 10
 """How many restarts a job stays on demand at least, so that its returns cost less than they can save."""
 _STAY_SECONDS = 2 * 3600.0
 """The expected stay in another Region, over which the transfer of a checkpoint must pay."""
@@ -225,7 +225,7 @@ def _returns(now: Situation) -> bool:
     if not now.may_return or place.has_capacity is False or place.price >= 1:
         return False
     is_known = place.has_capacity is True
-    if not is_known and now.lasted < RETURN_RESTARTS * now.restart:
+    if not is_known and now.lasted < _RETURN_RESTARTS * now.restart:
         return False
     vain = now.lost + 2 * now.look + (0 if is_known else now.restart)
     cost = now.lost + 2 * now.restart
