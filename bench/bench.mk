@@ -42,6 +42,9 @@ bench-history: setup-control  ## Measure a sweep, lists and an audit over up to 
 bench-logs: setup-control  ## Measure how long `traingrid logs` takes for a million lines, into bench/results/
 	.venv/bin/python -m bench.logs
 
+bench-spot: setup-control  ## Compare the cost of the spot decision with the lower bound and other rules, into bench/results/; with TRACES=folder over public traces
+	.venv/bin/python -m bench.spot $(if $(TRACES),--traces $(TRACES)) $(if $(JOBS),--jobs $(JOBS))
+
 bench-start: setup-control  ## Measure the processor time of each command before its first request to AWS, into bench/results/
 	.venv/bin/python -m bench.command_start
 
@@ -73,4 +76,4 @@ ACCOUNT ?= young
 faults: setup-control  ## Run all fault experiments at full volume, and count violated invariants (about two hours); with ENGINE=eks on Kubernetes
 	.venv/bin/python -m verification.faults --seed $(SEED) --account $(ACCOUNT) --engine $(ENGINE)
 
-.PHONY: bench-capacity bench-catalog bench-control bench-demo bench-gpu bench-gpu-torch bench-guard bench-history bench-logs bench-plan bench-rates bench-start bench-status bench-synth bench-tiny bench-training bench-ui faults idle-cost lanes metric-cost mutate page-cost
+.PHONY: bench-capacity bench-catalog bench-control bench-demo bench-gpu bench-gpu-torch bench-guard bench-history bench-logs bench-plan bench-rates bench-spot bench-start bench-status bench-synth bench-tiny bench-training bench-ui faults idle-cost lanes metric-cost mutate page-cost

@@ -19,6 +19,8 @@ CODE: Mapping[str, tuple[str, ...]] = {
     "logs": ("traingrid/api", "traingrid/aws", "traingrid/backends", "traingrid/cli/logs.py"),
     "plan": ("traingrid/planner",),
     "rates": ("traingrid/backends", "traingrid/child"),
+    "spot": ("bench/spot", "traingrid/job/spot_decision.py"),
+    "spot-traces": ("bench/spot", "traingrid/job/spot_decision.py"),
     "status": ("traingrid/cli", "traingrid/ledger", "traingrid/submission"),
     "synth": ("app.py", "stacks", "traingrid/deploy", "traingrid/grid"),
     "training": ("training_container",),

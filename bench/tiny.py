@@ -73,6 +73,7 @@ BENCHMARKS = (
     _local("bench-capacity", "capacity"),
     _local("bench-history", "history"),
     _local("bench-logs", "logs"),
+    _local("bench-spot", "spot"),
     _local("bench-start", "command_start"),
     _local("bench-status", "status"),
     _local("bench-ui", "ui", needs=("chromium",)),

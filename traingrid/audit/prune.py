@@ -103,7 +103,9 @@ class Prune:
         return self._remove()
 
     def _remove(self) -> PruneReport:
-        is_continued = self.is_whole and self.item.state != "pruning" and not all(map(self._is_own, self._copied_objects()))
+        is_continued = (
+            self.is_whole and self.item.state != "pruning" and not all(map(self._is_own, self._copied_objects()))
+        )
         if is_continued:
             self._report.result = "kept"
         elif self._delete_marker():

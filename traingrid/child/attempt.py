@@ -172,7 +172,7 @@ class Attempt:
             tried["backend"] = self.backend_name
         return tried
 
-    def skip(self, failure: Failure, reason: str, target: Candidate, *, on_demand: bool = False) -> None:
+    def skip(self, failure: Failure, reason: str, target: Candidate, *, on_demand: bool | None = None) -> None:
         """Start the next attempt if this one has no training job, and no request for one is open.
 
         Args:
@@ -185,7 +185,8 @@ class Attempt:
             next_place = sentence_part(target, self.candidates)
             fields = {"event": "next_attempt", "failure": failure.name, "reason": reason, "target": region}
             fields |= backend_field(backend, "target_backend")
-            logger.info("%s: %s Next %s%s.", self.name, reason, next_place, " on demand" * on_demand, extra=fields)
+            option = " on demand" if on_demand else ""
+            logger.info("%s: %s Next %s%s.", self.name, reason, next_place, option, extra=fields)
 
     def stop(self) -> bool:
         """Stop the training job unless it has ended, and record that it is stopping.

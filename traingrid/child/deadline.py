@@ -1,4 +1,4 @@
-"""Deadline: moves a spot job to on-demand instances while there is just enough time to end by its `finish_by`.
+"""Deadline: moves a job between spot and on-demand instances, so that it ends by its `finish_by` at the least cost.
 
 `traingrid.child.spot_policy` decides. On-demand instances are a field of the ledger's item that changes together with
 the attempt, so every child of an attempt sends the same request. A stop lets the training save a checkpoint, from which
@@ -11,11 +11,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from traingrid.child.early_stop import EarlyStop
-from traingrid.child.spot_policy import must_leave_spot, reason_to_leave, work_of
+from traingrid.child.spot_policy import must_leave_spot, reason_of, return_to_spot, work_of
 from traingrid.job.failures import DEADLINE
+from traingrid.ledger.errors import ItemError
+from traingrid.ledger.shortages import CapacityPool
 
 if TYPE_CHECKING:
     from traingrid.child.attempt import Attempt
+    from traingrid.job.job import Job
     from traingrid.ledger.items import JobItem
 
 
@@ -28,7 +31,7 @@ def leave_spot(attempt: Attempt, item: JobItem) -> bool:
     now = attempt.clock.wall()
     if not item.is_unrequested or not must_leave_spot(attempt.job, item, now):
         return False
-    reason = f"{DEADLINE.sentence} {reason_to_leave(attempt.job, item, now)}"
+    reason = f"{DEADLINE.sentence} {reason_of(attempt.job, item, now)}"
     attempt.skip(DEADLINE, reason, attempt.candidate, on_demand=True)  # or another child of this line was faster
     return True
 
@@ -51,7 +54,7 @@ class DeadlineWatch(EarlyStop):
         if decided is not None:
             return decided
         job = self.attempt.job
-        must_leave = must_leave_spot(job, item, self.attempt.clock.wall())
+        must_leave = must_leave_spot(job, item, self.attempt.clock.wall(), runs=runs)
         return must_leave and (not runs or work_of(job, item).is_measured)
 
     def look(self, item: JobItem, *, runs: bool) -> bool:
@@ -62,5 +65,57 @@ class DeadlineWatch(EarlyStop):
         """
         if not self.is_over(item, runs=runs):
             return False
-        reason = reason_to_leave(self.attempt.job, item, self.attempt.clock.wall())
+        reason = reason_of(self.attempt.job, item, self.attempt.clock.wall(), runs=runs)
         return self.stop(reason, {"event": "leaves_spot"})
+
+
+@dataclass(kw_only=True)
+class ReturnWatch(EarlyStop):
+    """The time at which the on-demand training job of an attempt is stopped, so that the line continues on spot.
+
+    Attributes:
+        job: The job with the spot instances of its line.
+    """
+
+    stop_reason: ClassVar = "return_to_spot"
+    job: Job
+
+    def is_over(self, item: JobItem, *, runs: bool) -> bool:
+        """Return True if the training job must be stopped.
+
+        Args:
+            runs: Whether the training job has its instances.
+        """
+        decided = self.is_decided(item)
+        if decided is not None:
+            return decided
+        return runs and bool(return_to_spot(self.job, item, self.attempt.clock.wall())) and not self._is_short()
+
+    def look(self, item: JobItem, *, runs: bool) -> bool:
+        """Stop the training job if its time is over; return True if it was stopped now.
+
+        Args:
+            runs: Whether the training job has its instances.
+        """
+        if not self.is_over(item, runs=runs):
+            return False
+        reason = reason_of(self.job, item, self.attempt.clock.wall(), runs=True)
+        return self.stop(reason, {"event": "returns_to_spot"})
+
+    def _is_short(self) -> bool:
+        """Return True if another job has found no spot capacity; without an answer there may be some."""
+        pool = CapacityPool(region=self.job.region, instance_type=self.job.instance_type, spot=True)
+        try:
+            shortage = self.attempt.ledger.shortage(pool)
+        except ItemError:
+            return False
+        return shortage is not None and not shortage.is_over(self.attempt.clock.wall())
+
+
+def deadline_watch(attempt: Attempt, item: JobItem, job: Job) -> DeadlineWatch | ReturnWatch:
+    """Return the watch of an attempt's deadline.
+
+    Args:
+        job: The job of the attempt's Region, with the spot instances of its line.
+    """
+    return ReturnWatch(attempt=attempt, job=job) if item.on_demand else DeadlineWatch(attempt=attempt)

@@ -31,7 +31,7 @@ class EarlyStop:
         stop_reason: The reason as the backend and the ledger record it, which is also the name of the failure class.
     """
 
-    stop_reason: ClassVar[Literal["capacity", "deadline"]]
+    stop_reason: ClassVar[Literal["capacity", "deadline", "return_to_spot"]]
     attempt: Attempt
     _is_stopped: bool = field(default=False, init=False)
 

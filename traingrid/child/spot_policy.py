@@ -1,9 +1,7 @@
-"""Spot policy: when a job with a deadline must leave spot instances, by the work that it has left.
+"""Spot policy: when a job with a deadline leaves spot instances, and returns to them, by the work that it has left.
 
 The decision is a pure function of the line, its item in the ledger and the time, so every child of the line decides the
-same. It is the safety net of "Can't Be Late" (Wu et al., NSDI 2024,
-https://www.usenix.org/conference/nsdi24/presentation/wu-zhanghao): spot instances are used until the remaining time is
-just enough to end on demand.
+same. This module reads the situation from the ledger; `traingrid.job.spot_decision` decides.
 """
 
 from __future__ import annotations
@@ -11,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from traingrid.child.spot_history import spot_place, use_of
+from traingrid.job.spot_decision import Choice, Decision, Situation, decision, sentence
 from traingrid.ledger.timestamps import epoch_seconds
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 RESTART_SECONDS = 720
 """The assumed seconds from the end of one training job to the first step of the next: its stop, the request, the start
 of instances, image and data. It is not measured in AWS."""
-_STOP_AND_START = 2 * RESTART_SECONDS
-"""An interruption may come just before the policy looks, and the on-demand instances must start."""
+LOOK_SECONDS = 60.0
+"""The longest time between two decisions of a child (`traingrid.backoff.look_seconds`)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,11 +38,6 @@ class Work:
     lost: float
     is_measured: bool = False
 
-    @property
-    def needed(self) -> float:
-        """The seconds that the job needs until its end if its spot instances are interrupted now."""
-        return self.left + self.lost + _STOP_AND_START
-
 
 def may_leave_spot(job: Job) -> bool:
     """Return True if the policy applies: a spot job with a deadline.
@@ -52,13 +47,53 @@ def may_leave_spot(job: Job) -> bool:
     return job.spot and bool(job.finish_by) and job.launch == "direct"
 
 
-def must_leave_spot(job: Job, item: JobItem, now: float) -> bool:
-    """Return True if a job must train on demand from now on to end by its deadline.
+def must_leave_spot(job: Job, item: JobItem, now: float, *, runs: bool = False) -> bool:
+    """Return True if a job should train on demand from now on to end by its deadline.
 
     Args:
         now: The time in seconds since 1970.
+        runs: Whether its training job has its instances.
     """
-    return may_leave_spot(job) and now + work_of(job, item).needed > epoch_seconds(job.finish_by)
+    if not may_leave_spot(job):
+        return False
+    return decision(situation_of(job, item, now, runs=runs)).choice is Choice.ON_DEMAND
+
+
+def return_to_spot(job: Job, item: JobItem, now: float) -> Decision | None:
+    """Return the decision to return to spot instances of a job that trains on demand; None if it stays.
+
+    Only a training that reports its progress, and so has checkpoints, can continue from them.
+
+    Args:
+        job: The job with the spot instances of its line.
+        now: The time in seconds since 1970.
+    """
+    if not (item.on_demand and may_leave_spot(job) and work_of(job, item).is_measured):
+        return None
+    decided = decision(situation_of(job, item, now, runs=True))
+    return None if decided.choice is Choice.ON_DEMAND else decided
+
+
+def situation_of(job: Job, item: JobItem, now: float, *, runs: bool = False) -> Situation:
+    """Return the situation of a job with a deadline.
+
+    Other Regions of the line are not part of it: a job moves there by its `capacity_wait` and recorded shortages.
+
+    Args:
+        now: The time in seconds since 1970.
+        runs: Whether its training job has its instances.
+    """
+    work, (use, lasted) = work_of(job, item), use_of(item, now, runs=runs)
+    return Situation(
+        left=work.left,
+        lost=work.lost,
+        until=epoch_seconds(job.finish_by) - now,
+        restart=RESTART_SECONDS,
+        look=LOOK_SECONDS,
+        use=use,
+        lasted=lasted,
+        current=spot_place(job, item, now, runs=runs),
+    )
 
 
 def work_of(job: Job, item: JobItem) -> Work:
@@ -78,12 +113,10 @@ def work_of(job: Job, item: JobItem) -> Work:
     return Work(left=left, lost=between_checkpoints, is_measured="epoch" in item.progress)
 
 
-def reason_to_leave(job: Job, item: JobItem, now: float) -> str:
-    """Return the reason why a job leaves spot instances, as a sentence for a person."""
-    left, until = work_of(job, item).left, epoch_seconds(job.finish_by) - now
-    if until <= 0:
-        return f"Its deadline {job.finish_by} has passed, with {_hours(left)} of work left."
-    return f"{_hours(left)} of work left, {_hours(until)} until the deadline {job.finish_by}."
+def reason_of(job: Job, item: JobItem, now: float, *, runs: bool = False) -> str:
+    """Return the reason of the decision about a job, as a sentence for a person."""
+    situation = situation_of(job, item, now, runs=runs)
+    return sentence(decision(situation), situation, job.finish_by)
 
 
 def _last_epoch(job: Job, item: JobItem) -> tuple[float, float]:
@@ -99,7 +132,3 @@ def _last_epoch(job: Job, item: JobItem) -> tuple[float, float]:
                 return attempt.epoch, pace
             regions.add(attempt.checkpoint_from)
     return 0, pace
-
-
-def _hours(seconds: float) -> str:
-    return f"{seconds / 3600:.1f} h"

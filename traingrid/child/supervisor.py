@@ -19,7 +19,7 @@ from traingrid.backoff import QUOTA_CAP, backoff_seconds
 from traingrid.child.attempt import Attempt, Clock
 from traingrid.child.capacity import Capacity
 from traingrid.child.capacity_wait import CapacityWait
-from traingrid.child.deadline import DeadlineWatch, leave_spot
+from traingrid.child.deadline import deadline_watch, leave_spot
 from traingrid.child.launch import CREATING, Launched, launch
 from traingrid.child.polling_pace import PollingPace
 from traingrid.child.spot_policy import may_leave_spot, must_leave_spot
@@ -32,6 +32,7 @@ from traingrid.job.failures import (
     DEADLINE,
     EARLY_STOPS,
     FAILURES,
+    RETURN_TO_SPOT,
     STOPPED_BY_USER,
     Failure,
     failure_of_end,
@@ -162,12 +163,12 @@ class Supervisor:
         if launch(attempt, item, capacity) is Launched.RUNS:
             watch = Watch(
                 attempt=attempt,
-                until_started=self.until_started and not may_leave_spot(attempt.job),
+                until_started=self.until_started and not may_leave_spot(self.job),
                 asked_at=asked_at,
                 pace=self.pace,
                 on_start=capacity.record_instances,
                 capacity_wait=CapacityWait(attempt=attempt),
-                deadline=DeadlineWatch(attempt=attempt),
+                deadline=deadline_watch(attempt, item, job_in_region(self.job, item.region)),
             )
             if training_job := watch.run():
                 self._conclude(attempt, training_job, capacity)
@@ -227,7 +228,8 @@ class Supervisor:
         facts |= {"on_demand": True} if item.on_demand else {}
         target = next_candidate(self._candidates, candidate) if failure is CAPACITY else candidate
         region, backend = target
-        if not self.ledger.next_attempt(attempt.key, facts, region, on_demand=late, backend=backend):
+        on_demand = False if failure is RETURN_TO_SPOT else late or None
+        if not self.ledger.next_attempt(attempt.key, facts, region, on_demand=on_demand, backend=backend):
             return  # another child of this index was faster, or the job ended meanwhile; the caller reads the ledger
         tries = [candidate, *(previous.candidate for previous in item.tried)].count(target)
         seconds = backoff_seconds(tries, QUOTA_CAP) if tries else 0.0

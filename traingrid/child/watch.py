@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from traingrid.child.attempt import Attempt
     from traingrid.child.capacity_wait import CapacityWait
-    from traingrid.child.deadline import DeadlineWatch
+    from traingrid.child.deadline import DeadlineWatch, ReturnWatch
     from traingrid.ledger.items import JobItem
 
 logger = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ class Watch:
         asked_at: The time of the first create request, by the attempt's clock; None if another child sent it.
         on_start: Called when the training job runs; may be called repeatedly.
         capacity_wait: The time within which the training job must get its instances; None to wait without limit.
-        deadline: The time at which a spot training job must be stopped; None without one.
+        deadline: The time at which a training job with a deadline must be stopped; None without one.
     """
 
     attempt: Attempt
@@ -58,7 +58,7 @@ class Watch:
     pace: PollingPace = field(default_factory=PollingPace)
     on_start: Callable[[], None] = lambda: None
     capacity_wait: CapacityWait | None = None
-    deadline: DeadlineWatch | None = None
+    deadline: DeadlineWatch | ReturnWatch | None = None
     _progress: MetricProgress = field(init=False)
     _epoch_pace: EpochPace = field(init=False, default_factory=EpochPace)
     _log: LogFollower = field(init=False)

@@ -227,8 +227,8 @@ class JobItem:
             its line has no residency, or a version before `init_from` launched it.
         failure: The name of the failure class (`traingrid.job.failures`).
         reason: The reason of the failure, or why the job cannot start yet, as a sentence.
-        stopped_for: The name of the failure class for which traingrid stops the training job: `capacity` or
-            `deadline`; empty if it does not.
+        stopped_for: The name of the failure class for which traingrid stops the training job: `capacity`,
+            `deadline` or `return_to_spot`; empty if it does not.
         artifact: The S3 URI of the model, once it exists.
         progress: The last values of the metrics while the job trains.
         epoch_seconds: The seconds that an epoch takes, measured while the job trains; 0 if they are not known.

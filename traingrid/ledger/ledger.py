@@ -436,20 +436,21 @@ class Ledger:
         reopen: str = "",
         array_file: str = "",
         unrequested: bool = False,
-        on_demand: bool = False,
+        on_demand: bool | None = None,
         backend: BackendName = DEFAULT_BACKEND,
     ) -> bool:
         """Move a job to its next attempt with one conditional write, which succeeds for one of several callers.
 
         Args:
-            key: The previous attempt.
+            key: The attempt that ends with this write.
             tried: Its outcome, which the caller has seen.
             reopen: A unique value for a person's retry, which requires that the job is recorded as failed or stopped.
                 Empty for an automatic retry, which requires that no final state is recorded.
             array_file: The array file whose children launch the next attempt; by default it does not change.
             unrequested: Require that no training job of the previous attempt exists or may still be created
                 (`JobItem.is_unrequested`).
-            on_demand: Use on-demand instances from this attempt on, although the line has `spot`, until a user's retry.
+            on_demand: Use on-demand instances from this attempt on, although the line has `spot`, or spot instances
+                again; by default it does not change. A user's retry begins with spot instances.
 
         Returns:
             False, without a change, if another process was faster or the requirement is not met.
@@ -474,7 +475,7 @@ class Ledger:
             changes["on_demand"] = True
         changes |= backend_field(backend)
         removed_fields = list(_OF_AN_ATTEMPT)
-        if reopen:
+        if reopen or on_demand is False:
             removed_fields.append("on_demand")
         if backend == DEFAULT_BACKEND:
             removed_fields.append("backend")

@@ -8,10 +8,12 @@ from tests.support.shortages import pool_of, recorded, short
 from tests.support.supervised_job import NAME, QUOTA_IS_USED_UP, known, supervisor
 from tests.support.training_jobs import COMPLETED, FIRST_MOMENT, NO_CAPACITY, STOPPED, TRAINING, FakeBackend, FakeTime
 from traingrid.child.capacity import Capacity
-from traingrid.child.spot_policy import must_leave_spot, work_of
+from traingrid.child.deadline import ReturnWatch
+from traingrid.child.spot_policy import must_leave_spot, return_to_spot, work_of
 from traingrid.job.job import Job
 from traingrid.job.observed import TrainingJobDescription
 from traingrid.job.state import JobState
+from traingrid.ledger.facts import AttemptFacts
 from traingrid.ledger.items import JobItem, RecordedAttempt
 from traingrid.ledger.ledger import Ledger
 from traingrid.ledger.timestamps import timestamp
@@ -102,7 +104,7 @@ def test_a_training_that_falls_behind_continues_on_demand(job: Job, ledger: Ledg
     assert [request.spot for request in backend.jobs] == [True, False]
     first = item.tried[0]
     assert (item.state, item.on_demand, first.failure, first.epoch) == ("Completed", True, "deadline", 3)
-    assert first.reason.startswith("0.8 h of work left, 1.3 h until the deadline")
+    assert first.reason.startswith("0.8 h of work left, 1.1 h until the deadline")
 
 
 class NoSpotQuota(FakeBackend):
@@ -270,3 +272,53 @@ def test_a_retry_of_a_user_uses_spot_instances_again(job: Job, ledger: Ledger) -
         ended.key, {"region": ended.region, "state": ended.state}, ended.region, reopen="retry-1"
     )
     assert not known(ledger).on_demand
+
+
+def long_job(job: Job, hours: float, **changes: object) -> Job:
+    """Return a spot job of a hundred epochs of 12 minutes, with a deadline in a number of hours."""
+    return spot(job, hours, estimated_runtime_seconds=20 * HOUR, hyperparameters={"epochs": "100"}, **changes)
+
+
+def opened(line: Job, ledger: Ledger) -> JobItem:
+    return ledger.open_job("0123abcd", line, line.regions)
+
+
+def test_a_job_with_time_returns_from_on_demand_to_spot(job: Job, ledger: Ledger) -> None:
+    line, time = long_job(job, 30), FakeTime()
+    backend = FakeBackend(replace(TRAINING, started_at=FIRST_MOMENT))
+    left: AttemptFacts = {"region": line.region, "state": JobState.STOPPED, "failure": "deadline"}
+    assert ledger.next_attempt(opened(line, ledger).key, left, line.region, on_demand=True)
+
+    def train() -> None:
+        backend.lines = tuple(f"epoch={epoch}" for epoch in range(1, int(time.seconds / 720) + 1))
+
+    def complete() -> None:
+        if backend.created:
+            backend.script, backend.lines, time.on_sleep = [COMPLETED], (), lambda: None
+
+    time.on_sleep, backend.on_create = train, complete
+    item = supervisor(line, backend, ledger, time).run()
+    assert [request.spot for request in backend.jobs] == [False, True]
+    assert backend.stop_reasons == ["return_to_spot"]
+    assert (item.state, item.on_demand, "on_demand" in item.stored) == ("Completed", False, False)
+    returned = item.tried[-1]
+    assert (returned.failure, returned.on_demand, returned.epoch) == ("return_to_spot", True, 10)
+    assert returned.reason.endswith("Z: there is time for spot instances.")
+
+
+def test_a_job_does_not_return_while_another_job_finds_no_spot_capacity(job: Job, ledger: Ledger) -> None:
+    line, backend = long_job(job, 1000), FakeBackend(TRAINING)
+    watch = ReturnWatch(attempt=supervisor(line, backend, ledger)._attempt(opened(line, ledger)), job=line)
+    item = replace(known(ledger), on_demand=True, progress={"epoch": 2.0}, training_started_at=FIRST_MOMENT - 3 * HOUR)
+    assert watch.is_over(item, runs=True)
+    recorded(ledger, short(pool_of(line), until=FIRST_MOMENT + 600))
+    assert not watch.is_over(item, runs=True)
+
+
+@pytest.mark.parametrize("hours", [20.6, 1000])
+def test_a_job_on_demand_stays_without_time_or_before_its_first_epoch(job: Job, ledger: Ledger, hours: float) -> None:
+    line = long_job(job, hours)
+    item = replace(opened(line, ledger), on_demand=True)
+    assert return_to_spot(line, item, FIRST_MOMENT + 10 * HOUR) is None
+    trains = replace(item, progress={"epoch": 2.0}, training_started_at=FIRST_MOMENT)
+    assert bool(return_to_spot(line, trains, FIRST_MOMENT + 3 * HOUR)) is (hours == 1000)

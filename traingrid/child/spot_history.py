@@ -1,0 +1,96 @@
+"""Spot history: how long a job had spot instances and waited for them, as its item in the ledger shows.
+
+SageMaker bills a spot training job for its seconds times the share that spot instances cost of the price on demand, and
+tells neither how often it was interrupted nor how long it waited then. So the history of an ended attempt is its
+duration and its billable time.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from traingrid.job.failures import CAPACITY, SHORTAGE, SPOT_INTERRUPTION
+from traingrid.job.observed import INTERRUPTED
+from traingrid.job.spot_decision import Instances, SpotPlace
+from traingrid.ledger.timestamps import epoch_seconds
+
+if TYPE_CHECKING:
+    from traingrid.job.job import Job
+    from traingrid.ledger.items import JobItem, RecordedAttempt
+
+_UNKNOWN_PRICE = 0.5
+"""The price of spot instances as a share of the price on demand, if a line has no prices. It only matters for whether a
+return to spot instances pays; AWS speaks of up to 90 % less
+(https://docs.aws.amazon.com/sagemaker/latest/dg/model-managed-spot-training.html)."""
+_WITHOUT_CAPACITY = {CAPACITY.name, SHORTAGE.name, SPOT_INTERRUPTION.name}
+
+
+def use_of(item: JobItem, now: float, *, runs: bool) -> tuple[Instances, float]:
+    """Return the instances that a job uses, and the seconds since when.
+
+    The time of a job that waits counts from the end of its last attempt with instances, or from its interruption.
+
+    Args:
+        now: The time in seconds since 1970.
+        runs: Whether its training job has its instances.
+    """
+    since = epoch_seconds(item.opened_at)
+    if runs:
+        started = item.training_started_at or since
+        return (Instances.ON_DEMAND if item.on_demand else Instances.SPOT), max(now - started, 0.0)
+    if item.phase == INTERRUPTED:
+        return Instances.NONE, max(now - item.changed_at, 0.0)
+    for attempt in reversed(item.tried):
+        if not attempt.ended_at:
+            break
+        since = min(since, epoch_seconds(attempt.ended_at))
+        if attempt.billable_seconds or attempt.reopened:
+            break
+    return Instances.NONE, max(now - since, 0.0)
+
+
+def spot_place(job: Job, item: JobItem, now: float, *, runs: bool) -> SpotPlace:
+    """Return the spot instances of a job in the place of its current attempt, as far as its history shows.
+
+    Args:
+        now: The time in seconds since 1970.
+        runs: Whether its training job has its instances.
+    """
+    price, ran, waited, missing = spot_price(job), 0.0, 0.0, -math.inf
+    begins = 0
+    for attempt in item.tried:
+        ended = epoch_seconds(attempt.ended_at) if attempt.ended_at else 0
+        if attempt.candidate == item.candidate and not attempt.on_demand:
+            seconds = _instance_seconds(attempt, price)
+            ran += seconds
+            if begins and ended and attempt.failure in _WITHOUT_CAPACITY:
+                waited += max(ended - begins - seconds, 0.0)
+                missing = max(missing, ended)
+        begins = ended
+    if not item.on_demand and item.training_job:
+        current_ran, current_waited = _current(item, now, runs=runs)
+        ran, waited = ran + current_ran, waited + current_waited
+        missing = now if current_waited and not runs else missing
+    return SpotPlace(name=item.region, price=price, ran=ran, waited=waited, missing_since=max(now - missing, 0.0))
+
+
+def spot_price(job: Job) -> float:
+    """Return the price of spot instances as a share of the price on demand."""
+    if not job.spot_dollars_per_hour or not job.dollars_per_hour:
+        return _UNKNOWN_PRICE
+    return job.spot_dollars_per_hour / job.dollars_per_hour
+
+
+def _instance_seconds(attempt: RecordedAttempt, price: float) -> float:
+    return (attempt.billable_seconds or 0) / max(price, 0.1)
+
+
+def _current(item: JobItem, now: float, *, runs: bool) -> tuple[float, float]:
+    """Return how long the current attempt has had spot instances, and waited for them."""
+    requested = epoch_seconds(item.requested_at or item.opened_at)
+    started = item.training_started_at
+    if not started:
+        return 0.0, max(now - requested, 0.0)
+    until = now if runs else item.changed_at
+    return max(until - started, 0.0), max(started - requested, 0.0) + max(now - until, 0.0)
