@@ -41,7 +41,6 @@ class MergeRequest:
     """The options of a merge.
 
     Attributes:
-        method: The method.
         region: The Region; empty for the one that has most of the models.
         data: The folder with `train/` and `validation/`; empty for the data of the first job of the Region.
         instance_type: The instance type; empty for the grid's first one without accelerators.
