@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Self
 from traingrid.api.control_plane import ControlPlane
 from traingrid.api.job_lines import manifest_of, rows_of
 from traingrid.api.script_folder import stage_folders
+from traingrid.api.steps import POLL_SECONDS
 from traingrid.api.submission import Submission
 from traingrid.api.submit import Progress, submit_manifest
-from traingrid.api.sweep import POLL_SECONDS, open_sweep
+from traingrid.api.sweep import open_sweep
 from traingrid.ledger.damage import readable, warn
 from traingrid.metrics.comparison import compare
 

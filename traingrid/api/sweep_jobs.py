@@ -31,10 +31,12 @@ class SweepJobs:
 
     Attributes:
         announce: Receives a sentence for each submission.
+        prefix: The prefix of the keys of manifests.
     """
 
     plane: ControlPlane
     announce: Callable[[str], None]
+    prefix: str = names.SWEEP_PREFIX
     _histories: dict[str, MetricHistory] = field(default_factory=dict)
     _reported: set[str] = field(default_factory=set)
 
@@ -53,7 +55,7 @@ class SweepJobs:
             ManifestRejectedError: The intake has rejected it.
             TraingridError: Batch does not accept its jobs, or the intake does not answer.
         """
-        submission_result = submit_once(self.plane, f"{names.SWEEP_PREFIX}{key}", manifest)
+        submission_result = submit_once(self.plane, f"{self.prefix}{key}", manifest)
         if submission_result.report is None:
             return submission_result.submission
         try:
