@@ -13,6 +13,7 @@ from traingrid.api.submit import parsed, raise_unless_submitted
 from traingrid.api.submit_once import submit_once
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_copy import CopyStore
+from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import TraingridError
 from traingrid.job.data_layout import layout_as_trained
 from traingrid.ledger.errors import ItemError
@@ -20,8 +21,8 @@ from traingrid.ledger.moves import Moves
 from traingrid.manifest.json_lines import json_lines
 from traingrid.manifest.line import NO_SUBMISSION, job_of_line
 from traingrid.merge.copies import MergeCopies, ModelCopy
-from traingrid.merge.line import check_options, copy_uri, merge_line, models_folder, region_of
-from traingrid.merge.models import check_method, models_of
+from traingrid.merge.line import check_copy, check_options, copy_uri, merge_line, models_folder, region_of
+from traingrid.merge.models import check_method, model_of, models_of
 from traingrid.transfers.object_copy import ObjectCopy
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from traingrid.grid.deployment import Deployment
     from traingrid.job.job import Job
     from traingrid.ledger.damage import Damaged
-    from traingrid.merge.line import MergeRequest
+    from traingrid.merge.line import MergeRequest, RoundStep
     from traingrid.merge.models import Model
 
 logger = logging.getLogger(__name__)
@@ -122,17 +123,40 @@ def prepare_merge(plane: ControlPlane, submission: str, indexes: Iterable[int], 
     region = region_of(selected, request, deployment.grid)
     training_jobs = {status.index: status.training_job for status in statuses}
     models = _replace_inputs_by_trained(selected, training_jobs, region)
-    heads = [_head(model) for model in models]
-    folder = models_folder(models, heads, region, deployment)
+    others = _inputs_of_step(plane, request.step, region) if request.step else {}
+    heads = [_head(model) for model in (*models, *others.values())]
+    folder = models_folder([*models, *others.values()], heads, region, deployment)
+    targets = [copy_uri(model, number, folder) for number, model in enumerate(models)]
     copies = tuple(
-        ModelCopy(model=model, head=object_head, target=copy_uri(model, number, folder))
-        for number, (model, object_head) in enumerate(zip(models, heads, strict=True))
+        ModelCopy(model=model, head=object_head, target=target)
+        for model, object_head, target in zip(
+            (*models, *others.values()), heads, (*targets, *(folder / name for name in others)), strict=True
+        )
     )
     size = sum(object_head.size for object_head in heads)
     manifest = json_lines([merge_line(models, request, folder, size, region=region, deployment=deployment)])
     digest = hashlib.sha256(manifest.encode()).hexdigest()[:12]
     key = f"{names.MERGE_PREFIX}{submission}-{request.method}-{digest}.jsonl"
     return PreparedMerge(copies=copies, job=_job(manifest, deployment), key=key, manifest=manifest, plane=plane)
+
+
+def _inputs_of_step(plane: ControlPlane, step: RoundStep, region: str) -> dict[str, Model]:
+    """Return the archives that a step of rounds reads beside the models, by the names that the merge expects.
+
+    They are the model with which the round began, and the velocity, which the merge of the round before has put into
+    its output.tar.gz (training_container/merge/outer_state.py).
+    """
+    inputs: dict[str, Model] = {}
+    if step.needs_start:
+        submission, _, index = step.start.partition("/")
+        statuses = {status.index: status for status in plane.status(submission).jobs}
+        start = model_of(submission, int(index), statuses, plane.last_submitted_jobs(submission))
+        check_copy(start, region, plane.deployment.grid)
+        inputs[names.MERGE_START] = start
+        if step.needs_velocity:
+            output = S3Uri(start.archive.bucket, f"{start.archive.key.rpartition('/')[0]}/{names.OUTPUT_ARCHIVE}")
+            inputs[names.MERGE_VELOCITY] = replace(start, archive=output)
+    return inputs
 
 
 def _replace_inputs_by_trained(models: Sequence[Model], training_jobs: Mapping[int, str], region: str) -> list[Model]:

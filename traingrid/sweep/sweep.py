@@ -20,12 +20,12 @@ from traingrid.errors import TraingridError, UsageError
 from traingrid.job.state import UNLAUNCHED_STATES, JobState
 from traingrid.manifest.json_lines import json_lines
 from traingrid.submission.journal import Begun, JournalMovedError, Rejected, Submitted
+from traingrid.submission.journaled_jobs import ManifestRejectedError
 from traingrid.submission.status import UNREADABLE, JobStatus
 from traingrid.sweep.journal import Ended, NewTrial, OutOfBudget, TrialBatch
 from traingrid.sweep.median_rule import early_stops
 from traingrid.sweep.state import SweepState, Trial, free_numbers, state_of
 from traingrid.sweep.strategies import next_parameters
-from traingrid.sweep.trial_jobs import ManifestRejectedError
 from traingrid.sweep.trial_lines import key_of, name_of, trial_line
 
 if TYPE_CHECKING:

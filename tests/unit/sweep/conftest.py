@@ -18,11 +18,11 @@ from traingrid.errors import TraingridError
 from traingrid.grid.deployment import Deployment
 from traingrid.job.state import JobState
 from traingrid.submission.files import submission_id
+from traingrid.submission.journaled_jobs import ManifestRejectedError
 from traingrid.submission.status import JobStatus
 from traingrid.sweep.journal import sweep_journal
 from traingrid.sweep.spec import SweepSpec
 from traingrid.sweep.sweep import Sweep
-from traingrid.sweep.trial_jobs import ManifestRejectedError
 from verification.model.storage import Bucket
 
 LINES: list[Mapping[str, Any]] = [
