@@ -81,7 +81,7 @@ def _print_plan(opened: OpenRounds, output: Output, echo: Callable[[str], None])
 def _print_result(opened: OpenRounds, result: RoundsResult, output: Output, echo: Callable[[str], None]) -> None:
     _print_rows(opened, opened.rounds.read(), output)
     crossed = sum(row.bytes_across for row in round_rows(opened.rounds.read()))
-    echo(f"{byte_size(crossed)} of weights crossed a border between Regions, and no data.")
+    echo(f"{byte_size(crossed)} of weights crossed a border between Regions.")
     submission, _, index = result.model.model.partition("/")
     echo(f"The global model: traingrid download {submission} {index}")
 

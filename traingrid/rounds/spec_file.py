@@ -62,6 +62,9 @@ def _round_fields(place: tuple[str | int, ...], fields: Mapping[str, Any]) -> It
         if column in fields or (isinstance(own, Mapping) and name in own):
             path = (*place, column if column in fields else "hyperparameters")
             yield path, f"the rounds set {name}. Remove it here, and write `{key}: N` as a key of the file."
+    for name in ("replicas", "copy_from"):
+        if name in fields:
+            yield (*place, name), "the data of rounds stays in its Region. Remove it."
     if "init_from" in fields:
         yield (*place, "init_from"), "each round begins with the last global model. Write it as a key of the file."
 

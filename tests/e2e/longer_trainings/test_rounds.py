@@ -3,6 +3,7 @@
 Four trainings and two merges, about two minutes on two cores.
 """
 
+import json
 import os
 import signal
 import subprocess
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
 import traingrid as tg
 from localcloud.credentials.environments import user_environment
@@ -23,6 +25,7 @@ from traingrid.api.control_plane import ControlPlane
 from traingrid.api.data import upload_folder
 from traingrid.api.rounds import RoundsResult
 from traingrid.aws.s3_uri import S3Uri
+from traingrid.cli.main import cli
 from traingrid.rounds.borders import crossings
 from traingrid.rounds.journal import rounds_journal
 from traingrid.rounds.state import RoundsState, state_of
@@ -157,3 +160,16 @@ def test_only_weights_cross_a_border(result: RoundsResult, cloud: LocalCloud, pl
         (2, HOME, OTHER),
     ]
     assert all(S3Uri.parse(each.uri).key.endswith("/output/model.tar.gz") for each in crossed)
+
+
+def test_the_audit_lists_the_same_copies(result: RoundsResult, cloud: LocalCloud, plane: ControlPlane) -> None:
+    grid = str(Path(cloud.data_dir) / "grid.yaml")
+    rows: list[dict[str, Any]] = []
+    for part in result.rounds:
+        for submission in (part.submission, part.merge_submission):
+            words = ["--grid", grid, "audit", submission, "--borders", "--output", "json"]
+            found = CliRunner().invoke(cli, words)
+            assert found.exit_code == 0, found.output
+            rows += json.loads(found.stdout)
+    crossed = [(each.uri, each.bytes, each.to_region) for each in crossings(state(plane))]
+    assert sorted((row["source"], row["bytes"], row["to_region"]) for row in rows) == sorted(crossed)

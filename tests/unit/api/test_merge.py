@@ -168,6 +168,11 @@ OPTIONS: dict[str, dict[str, object]] = {
     "image": {"image": "resnet"},
     "folders": {"method": "parts", "folders": True},
     "statistics_images": {"statistics_images": 4096},
+    "step": {
+        "step": RoundStep(
+            rounds="cells", number=1, weight_by="records", statistics="recompute", learning_rate=0.7, momentum=0.6
+        )
+    },
 }
 """Another value of each option."""
 

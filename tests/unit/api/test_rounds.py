@@ -102,6 +102,11 @@ def test_the_merge_of_a_round_takes_the_outer_step(grid: tg.Grid, file: Path) ->
             "  - name: a\n    region: us-east-1",
             "cells.yaml:2: lines.0.name: each round gets ",
         ),
+        (
+            f"{HOME}\n",
+            f"{HOME}\n    replicas: {{}}\n",
+            "cells.yaml:3: lines.0.replicas: the data of rounds stays in its ",
+        ),
         ("  - region: us-east-1", "  - region: us-east-9", "cells.yaml:2: lines.0.region: "),
         (
             f"region: {OTHER}\n",
