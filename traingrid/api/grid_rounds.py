@@ -54,8 +54,8 @@ class GridRounds(SweepJobs):
             TraingridError: A model is not that of the recorded contribution any more, or the intake rejects the merge.
         """
         prepared = self._prepared(part, [contribution.index for contribution in merge.contributions], start)
-        present = _contributions(prepared, len(merge.contributions))
-        for recorded, contribution in zip(merge.contributions, present, strict=True):
+        contributions = _contributions(prepared, len(merge.contributions))
+        for recorded, contribution in zip(merge.contributions, contributions, strict=True):
             if recorded != contribution:
                 text = f"The model of {recorded.region} in round {part.number} is not the recorded {recorded.artifact}"
                 step = "Restore the version with that ETag, or begin again with another `name:`."

@@ -123,14 +123,14 @@ def prepare_merge(plane: ControlPlane, submission: str, indexes: Iterable[int], 
     region = region_of(selected, request, deployment.grid)
     training_jobs = {status.index: status.training_job for status in statuses}
     models = _replace_inputs_by_trained(selected, training_jobs, region)
-    others = _inputs_of_step(plane, request.step, region) if request.step else {}
-    heads = [_head(model) for model in (*models, *others.values())]
-    folder = models_folder([*models, *others.values()], heads, region, deployment)
+    step_inputs = _inputs_of_step(plane, request.step, region) if request.step else {}
+    heads = [_head(model) for model in (*models, *step_inputs.values())]
+    folder = models_folder([*models, *step_inputs.values()], heads, region, deployment)
     targets = [copy_uri(model, number, folder) for number, model in enumerate(models)]
     copies = tuple(
         ModelCopy(model=model, head=object_head, target=target)
         for model, object_head, target in zip(
-            (*models, *others.values()), heads, (*targets, *(folder / name for name in others)), strict=True
+            (*models, *step_inputs.values()), heads, (*targets, *(folder / name for name in step_inputs)), strict=True
         )
     )
     size = sum(object_head.size for object_head in heads)

@@ -173,6 +173,6 @@ def _merge_problems(
 
 def _may_go_everywhere(line: Line, lines: Sequence[Line], merge_region: str, deployment: Deployment) -> bool:
     """Return True if a model of a line may be in all Regions of the rounds; a global model has the data of each."""
-    regions = {merge_region, *(other.region for other in lines)}
+    regions = {merge_region, *(peer.region for peer in lines)}
     own = line.settings.residency or ()
     return all(is_resident(region, own) and deployment.grid.may_hold(region, line.region) for region in regions)

@@ -18,7 +18,7 @@ POLL_SECONDS = 5.0
 """The default time between two steps."""
 
 
-class Progress(Protocol):
+class StepProgress(Protocol):
     """The result of a step."""
 
     @property
@@ -26,7 +26,7 @@ class Progress(Protocol):
         """True if no step will follow."""
 
 
-ProgressT = TypeVar("ProgressT", bound=Progress)
+ProgressT = TypeVar("ProgressT", bound=StepProgress)
 
 
 def run_steps(step: Callable[[], ProgressT], report: Callable[[ProgressT], object], poll: float) -> ProgressT:

@@ -135,8 +135,8 @@ class SpecFormat(Generic[SpecT]):
             keys = tuple(self._keys(key[:-1]))
             near = nearest(str(key[-1]), keys)
             return "there is no such key. " + (f"Did you mean {near}?" if near else f"Choose from: {', '.join(keys)}.")
-        named = (part for part in reversed(key) if isinstance(part, str) and part in self.examples)
-        example = next((self.examples[part] for part in named), "")
+        names = (part for part in reversed(key) if isinstance(part, str) and part in self.examples)
+        example = next((self.examples[name] for name in names), "")
         step = f"Write for example `{example}`." if example else ""
         if details["type"] == "missing":
             return f"this key is missing. {step}"

@@ -90,7 +90,7 @@ def model_of(submission: str, index: int, statuses: Mapping[int, JobStatus], job
         text = f"Job {index} of {submission} has no model that is known. {status.reason}"
         raise UsageError(text, "Restore it, or name the jobs to merge without it.")
     if status.state != JobState.COMPLETED or not status.artifact:
-        complete = " ".join(str(other.index) for other in statuses.values() if other.state == JobState.COMPLETED)
+        complete = " ".join(str(job.index) for job in statuses.values() if job.state == JobState.COMPLETED)
         text = f"Job {index} of {submission} has no model: the job is {status.state}."
         raise UsageError(text, f"Name the jobs to merge; completed are: {complete or 'none'}.")
     if index not in jobs:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from traingrid.strict_json import json_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +47,7 @@ def crossings(state: RoundsState) -> Iterator[Crossing]:
                     to_region=region,
                 )
         if part.merge and part.merge_submission:
-            target = str(json.loads(part.merge.manifest.splitlines()[-1])["region"])
+            target = str(_lines(part.merge.manifest)[0]["region"])
             for contribution in part.merge.contributions:
                 if contribution.region != target:
                     yield Crossing(
@@ -60,5 +61,9 @@ def crossings(state: RoundsState) -> Iterator[Crossing]:
 
 def _line_regions(part: Round) -> list[str]:
     """Return the Regions of a round's lines, each once: the jobs of a Region share a copy of the global model."""
-    lines = [json.loads(line) for line in part.lines.manifest.splitlines() if not line.startswith("#")]
-    return list(dict.fromkeys(str(line["region"]) for line in lines))
+    return list(dict.fromkeys(str(line["region"]) for line in _lines(part.lines.manifest)))
+
+
+def _lines(manifest: str) -> list[dict[str, Any]]:
+    """Return the lines of a manifest that `json_lines` has made, without its comment."""
+    return [json_object(line) for line in manifest.splitlines() if not line.startswith("#")]

@@ -41,7 +41,7 @@ class Contribution(BaseModel):
         index: The index of its job in the submission of the round.
         artifact: The S3 URI of the model's archive.
         etag: The ETag of the archive, which changes with its content.
-        size: In bytes.
+        size: The size of the archive in bytes.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -109,6 +109,6 @@ def rounds_journal(storage: Storage, bucket: str, name: str) -> Journal[Entry]:
 
     Args:
         storage: S3 in the home Region.
-        bucket: The manifest bucket.
+        bucket: The manifest bucket of the grid.
     """
     return Journal(storage, S3Uri(bucket, f"{names.ROUNDS_PREFIX}{name}/"), _READ, "series of rounds")

@@ -102,6 +102,6 @@ def sweep_journal(storage: Storage, bucket: str, name: str) -> Journal[Entry]:
 
     Args:
         storage: S3 in the home Region.
-        bucket: The manifest bucket.
+        bucket: The manifest bucket of the grid.
     """
     return Journal(storage, S3Uri(bucket, f"{names.SWEEP_PREFIX}{name}/"), _READ, "sweep")

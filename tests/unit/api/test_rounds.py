@@ -8,7 +8,7 @@ import pytest
 
 import traingrid as tg
 from tests.support.sample_deployment import SAMPLE_BUCKETS
-from tests.unit.rounds.conftest import FakeGrid
+from tests.unit.rounds.conftest import FakeRounds
 from traingrid.api.control_plane import ControlPlane
 from traingrid.api.grid_rounds import GridRounds
 from traingrid.api.rounds import open_rounds
@@ -52,16 +52,16 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def trains(monkeypatch: pytest.MonkeyPatch, storage: Storage, deployment: Deployment) -> FakeGrid:
+def trains(monkeypatch: pytest.MonkeyPatch, storage: Storage, deployment: Deployment) -> FakeRounds:
     """Let a fake grid train and merge the rounds."""
-    fake = FakeGrid(deployment.manifest_bucket, storage._s3)
+    fake = FakeRounds(deployment.manifest_bucket, storage._s3)
     for name in ("submit", "jobs", "cancel", "decide_merge", "submit_merge", "contribution"):
         monkeypatch.setattr(GridRounds, name, lambda _self, *given, _name=name: getattr(fake, _name)(*given))
     monkeypatch.setattr(GridRounds, "check", lambda *_: None)
     return fake
 
 
-def test_rounds_return_the_last_global_model(grid: tg.Grid, file: Path, trains: FakeGrid) -> None:
+def test_rounds_return_the_last_global_model(grid: tg.Grid, file: Path, trains: FakeRounds) -> None:
     steps: list[Any] = []
     result = grid.rounds(file, report=steps.append, poll=0)
     assert [part.number for part in result.rounds] == [1, 2, 3]

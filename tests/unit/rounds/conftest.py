@@ -52,7 +52,7 @@ def spec(**changes: Any) -> RoundsSpec:
 
 
 @dataclass
-class FakeGrid:
+class FakeRounds:
     """A grid whose jobs end after some reads of their status.
 
     Attributes:
@@ -156,8 +156,8 @@ def failing(name: str, reason: str = "no capacity") -> Callable[[JobStatus], Job
 
 
 @pytest.fixture
-def grid(deployment: Deployment) -> FakeGrid:
-    return FakeGrid(deployment.manifest_bucket)
+def grid(deployment: Deployment) -> FakeRounds:
+    return FakeRounds(deployment.manifest_bucket)
 
 
 class KillableStorage(Storage):
@@ -172,7 +172,7 @@ class KillableStorage(Storage):
         return done
 
 
-def rounds_of(grid: FakeGrid, wanted: RoundsSpec, clock: Callable[[], float] = lambda: 0.0) -> Rounds:
+def rounds_of(grid: FakeRounds, wanted: RoundsSpec, clock: Callable[[], float] = lambda: 0.0) -> Rounds:
     """Return rounds as a new process has them."""
     storage = KillableStorage(make_client=lambda *_: grid.s3)
     storage.effect = grid.effect
@@ -180,7 +180,7 @@ def rounds_of(grid: FakeGrid, wanted: RoundsSpec, clock: Callable[[], float] = l
     return Rounds(spec=wanted, lines=list(LINES), journal=journal, grid=grid, clock=clock)
 
 
-def finished(grid: FakeGrid, wanted: RoundsSpec, clock: Callable[[], float] = lambda: 0.0) -> RoundsState:
+def finished(grid: FakeRounds, wanted: RoundsSpec, clock: Callable[[], float] = lambda: 0.0) -> RoundsState:
     """Run rounds to their end, and return their state."""
     rounds = rounds_of(grid, wanted, clock)
     rounds.begin()
