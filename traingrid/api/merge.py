@@ -16,13 +16,14 @@ from traingrid.aws.s3_copy import CopyStore
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import TraingridError
 from traingrid.job.data_layout import layout_as_trained
+from traingrid.job.job import job_in_region
 from traingrid.ledger.errors import ItemError
 from traingrid.ledger.moves import Moves
 from traingrid.manifest.json_lines import json_lines
 from traingrid.manifest.line import NO_SUBMISSION, job_of_line
 from traingrid.merge.copies import MergeCopies, ModelCopy
 from traingrid.merge.line import check_copy, check_options, copy_uri, merge_line, models_folder, region_of
-from traingrid.merge.models import check_method, model_of, models_of
+from traingrid.merge.models import Model, check_method, model_of, models_of
 from traingrid.transfers.object_copy import ObjectCopy
 
 if TYPE_CHECKING:
@@ -34,11 +35,12 @@ if TYPE_CHECKING:
     from traingrid.job.job import Job
     from traingrid.ledger.damage import Damaged
     from traingrid.merge.line import MergeRequest, RoundStep
-    from traingrid.merge.models import Model
 
 logger = logging.getLogger(__name__)
 _NAME = Path("the merge")
 """Stands for the manifest in errors."""
+_NO_ARCHIVE = S3Uri("no-model", "model.tar.gz")
+"""Stands for the archive of a job of which only the data is read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,10 +136,23 @@ def prepare_merge(plane: ControlPlane, submission: str, indexes: Iterable[int], 
         )
     )
     size = sum(object_head.size for object_head in heads)
-    manifest = json_lines([merge_line(models, request, folder, size, region=region, deployment=deployment)])
+    local = next(
+        (model for model in (*models, *_of_region(plane, submission, request, region)) if model.job.region == region),
+        None,
+    )
+    line = merge_line(models, request, folder, size, region=region, local=local, deployment=deployment)
+    manifest = json_lines([line])
     digest = hashlib.sha256(manifest.encode()).hexdigest()[:12]
     key = f"{names.MERGE_PREFIX}{submission}-{request.method}-{digest}.jsonl"
     return PreparedMerge(copies=copies, job=_job(manifest, deployment), key=key, manifest=manifest, plane=plane)
+
+
+def _of_region(plane: ControlPlane, submission: str, request: MergeRequest, region: str) -> list[Model]:
+    """Return the jobs of a round in a Region, also those without a model: a merge evaluates with their data."""
+    if request.step is None:
+        return []
+    jobs = (job_in_region(job, job.region) for job in plane.last_submitted_jobs(submission).values())
+    return [Model(submission=submission, job=job, archive=_NO_ARCHIVE) for job in jobs if job.region == region]
 
 
 def _inputs_of_step(plane: ControlPlane, step: RoundStep, region: str) -> dict[str, Model]:

@@ -165,7 +165,8 @@ def _merge_problems(
         check_method(models, "average")
         request = grid.request(1, "")
         region = region_of(models, request, deployment.grid)
-        merge_line(models, request, S3Uri("models", "0"), 0, region=region, deployment=deployment)
+        local = next((model for model in models if model.job.region == region), None)
+        merge_line(models, request, S3Uri("models", "0"), 0, region=region, local=local, deployment=deployment)
     except UsageError as error:
         next_step = error.next_step.replace("--region", "region").replace("--data", "data")
         yield ("merge",), f"{error.what} {next_step}"

@@ -182,6 +182,7 @@ def merge_line(  # noqa: PLR0913  # one argument for each independent value
     size: int,
     *,
     region: str,
+    local: Model | None,
     deployment: Deployment,
 ) -> dict[str, Any]:
     """Return the line of a merge.
@@ -190,6 +191,7 @@ def merge_line(  # noqa: PLR0913  # one argument for each independent value
         folder: The folder of the copies of the models.
         size: The size of all archives, in bytes.
         region: The Region in which the merge runs.
+        local: A job of the Region, whose data the merge reads; None if there is none.
 
     Raises:
         UsageError: The grid has no instance type without accelerators, or no training image; or there is no data.
@@ -201,7 +203,7 @@ def merge_line(  # noqa: PLR0913  # one argument for each independent value
     line: dict[str, Any] = {
         "region": region,
         "name": _name(models, request),
-        "inputs": {"models": {"uri": f"{folder}/", "input_mode": "File"}, **_data(models, request, region)},
+        "inputs": {"models": {"uri": f"{folder}/", "input_mode": "File"}, **_data(local, request, region)},
         "image": request.image or None,
         "instance_type": _instance_type(request, grid),
         "instance_count": 1,
@@ -241,14 +243,13 @@ def _instance_type(request: MergeRequest, grid: GridSettings) -> str:
     return instance_type
 
 
-def _data(models: Sequence[Model], request: MergeRequest, region: str) -> dict[str, Any]:
+def _data(local_model: Model | None, request: MergeRequest, region: str) -> dict[str, Any]:
     """Return the channels with the data of the merge: those of --data, or of the first job of the Region."""
     channels = {"average": ("train", "validation"), "ensemble": ("validation",), "parts": ()}[request.method]
     if request.step and request.step.statistics == "average":
         channels = ("validation",)
     if request.data:
         return {name: {"uri": f"{request.data.rstrip('/')}/{name}/", "input_mode": "FastFile"} for name in channels}
-    local_model = next((model for model in models if model.job.region == region), None)
     if channels and local_model is None:
         text = f"None of the jobs trained in {region}, so that the validation data there is not known."
         raise UsageError(text, "Give a folder with train/ and validation/: --data s3://BUCKET/FOLDER.")

@@ -32,7 +32,9 @@ class Crossing:
 def crossings(state: RoundsState) -> Iterator[Crossing]:
     """Yield the models that crossed a border: each global model to the other Regions, and their models to the merge.
 
-    A first round that begins with a model of another submission is not counted: the journal does not know its size.
+    Two kinds of copies are only in the ledger (`traingrid audit SUBMISSION --borders`), because the journal does not
+    have their sizes: a model of another submission with which the first round begins, and the last global model and its
+    velocity for a merge in another Region than the one before.
     """
     for part in state.rounds.values():
         previous = state.rounds.get(part.number - 1)

@@ -105,4 +105,4 @@ class RoundsSpec(SpecPart):
             lines: The lines as the rounds submit them, without the fields of a round.
         """
         fixed = self.model_dump(mode="json", include={"epochs", "outer", "seed", "init_from"})
-        return {**fixed, "merge": self.merge.model_dump(mode="json"), "lines": lines}
+        return {**fixed, "statistics": self.merge.statistics, "lines": lines}

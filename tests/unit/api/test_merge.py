@@ -375,6 +375,16 @@ def test_an_outer_step_reads_its_start_and_its_velocity_beside_the_models(
     assert prepared.job.tags["rounds"] == "cells"
 
 
+def test_a_step_evaluates_with_the_data_of_a_region_that_is_left_out(grid: tg.Grid) -> None:
+    step = RoundStep(
+        rounds="cells", number=1, weight_by="models", statistics="average", learning_rate=1.0, momentum=0.0
+    )
+    request = tg.MergeRequest(region="eu-west-1", step=step)
+    prepared = prepare_merge(grid.plane, SUBMISSION, [0, 1], request)
+    left_out = grid.plane.last_submitted_jobs(SUBMISSION)[2]
+    assert prepared.job.inputs["validation"].uri == left_out.inputs["validation"].uri
+
+
 def test_fedavg_reads_only_the_models(grid: tg.Grid) -> None:
     step = RoundStep(
         rounds="cells",

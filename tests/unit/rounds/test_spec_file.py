@@ -33,9 +33,7 @@ def test_a_kind_may_stand_alone(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_no_mapping_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(
-        SpecError, match=r"cells\.yaml:1: a rounds specification must be a mapping with the "
-    ):
+    with pytest.raises(SpecError, match=r"cells\.yaml:1: a rounds specification must be a mapping with the "):
         read(tmp_path, "- 1\n")
 
 
