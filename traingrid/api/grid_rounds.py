@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from traingrid import names
 from traingrid.api.merge import prepare_merge
+from traingrid.api.submit import parsed, with_initial_models
 from traingrid.api.sweep_jobs import SweepJobs
 from traingrid.aws.s3_copy import CopyStore
 from traingrid.aws.s3_uri import S3Uri
@@ -31,6 +33,15 @@ class GridRounds(SweepJobs):
     spec: RoundsSpec
     prefix: str = names.ROUNDS_PREFIX
     noun: str = "a round"
+
+    def check(self, manifest: bytes) -> None:
+        """Validate the manifest of a round as the intake does, with its initial model.
+
+        Raises:
+            TraingridError: It is invalid, or the initial model cannot be used.
+        """
+        name, deployment = Path(self.noun), self.plane.deployment
+        with_initial_models(name, parsed(name, manifest, deployment), deployment)
 
     def decide_merge(self, part: Round, indexes: Sequence[int], left_out: Sequence[LeftOut], start: str) -> RoundMerge:
         """Return the merge of the models of some jobs of a round; write nothing.

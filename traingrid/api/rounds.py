@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 from traingrid.api.base_lines import manifest_of, problems_of
 from traingrid.api.grid_rounds import GridRounds
 from traingrid.api.steps import POLL_SECONDS, run_steps
+from traingrid.api.submit import resolve_initial_models
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import UsageError
 from traingrid.grid.residency import is_resident
 from traingrid.manifest.errors import ManifestError
+from traingrid.manifest.folder_layouts import wrong_folders
 from traingrid.manifest.hardware_warnings import line_warnings, warning_sentences
 from traingrid.manifest.json_lines import json_lines
 from traingrid.manifest.line import NO_SUBMISSION, job_of_line, uses_own_trainer
@@ -103,30 +105,46 @@ def open_rounds(
     file = ROUNDS_FORMAT.open(spec, "rounds")
     grid = GridRounds(plane=plane, announce=announce, spec=file.spec)
     rows = [{**file.spec.recipe, **line} for line in file.spec.lines]
-    lines = _checked_lines(file, rows, plane.deployment)
+    journal = rounds_journal(plane.storage, plane.deployment.manifest_bucket, file.spec.name)
+    lines = _checked_lines(file, rows, plane.deployment, is_first=journal.first_entry() is None)
     problems = list(_merge_problems(file.spec, lines, plane.deployment, grid))
     if problems:
         raise SpecError(tuple(f"{file.place(key)}: {text}" for key, text in problems))
     for sentence in warning_sentences(enumerate((line_warnings(line, plane.deployment.grid) for line in lines), 1)):
         warn(sentence)
-    journal = rounds_journal(plane.storage, plane.deployment.manifest_bucket, file.spec.name)
     return OpenRounds(spec=file.spec, rounds=Rounds(spec=file.spec, lines=rows, journal=journal, grid=grid))
 
 
-def _checked_lines(file: SpecFile[RoundsSpec], rows: Sequence[Mapping[str, Any]], deployment: Deployment) -> list[Line]:
-    """Return the lines, checked as by the intake.
+def _checked_lines(
+    file: SpecFile[RoundsSpec], rows: Sequence[Mapping[str, Any]], deployment: Deployment, *, is_first: bool
+) -> list[Line]:
+    """Return the lines of the first round, checked as by `traingrid submit`.
+
+    Args:
+        is_first: True if the first round has not begun, so that its initial model and the folders are checked, too.
 
     Raises:
         SpecError: With all errors, by line and key of the file.
     """
     spec = file.spec
-    of_round = {"hp.epochs": spec.epochs, "hp.seed": spec.seed}
+    of_round: dict[str, Any] = {"hp.epochs": spec.epochs, "hp.seed": spec.seed}
+    if is_first and spec.init_from:
+        of_round["init_from"] = spec.init_from
     content = manifest_of(file.document, [{**row, **of_round} for row in rows])
     changed = [json.loads(line) for line in content.splitlines() if line.strip()]
+    lines: list[Line] = []
     try:
-        return parse(json_lines(changed).encode(), deployment)
+        lines = parse(json_lines(changed).encode(), deployment)
+        if is_first:
+            resolve_initial_models(lines, deployment)
+        errors = wrong_folders(lines, deployment) if is_first else []
     except ManifestError as error:
-        raise SpecError(tuple(dict.fromkeys(problems_of(file, error.errors)))) from None
+        errors = list(error.errors)
+    of_lines = problems_of(file, [line_error for line_error in errors if line_error.field != "init_from"])
+    of_model = problems_of(file, [line_error for line_error in errors if line_error.field == "init_from"], "init_from")
+    if problems := tuple(dict.fromkeys((*of_lines, *of_model))):
+        raise SpecError(problems)
+    return lines
 
 
 def _merge_problems(

@@ -32,7 +32,7 @@ class SweepJobs:
     Attributes:
         announce: Receives a sentence for each submission.
         prefix: The prefix of the keys of manifests.
-        noun: The name of a manifest in errors.
+        noun: Stands for the name of a manifest in errors.
     """
 
     plane: ControlPlane

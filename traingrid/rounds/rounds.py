@@ -74,23 +74,21 @@ class Rounds:
         Raises:
             UsageError: Rounds of this name have another specification, or the first lines are invalid.
         """
+        if self.read().spec is None:
+            with suppress(JournalMovedError):
+                self.journal.append(Begun(spec=self._identity))
+        return self.read()
+
+    def read(self) -> RoundsState:
+        """Return the state of the journal, with the same checks as `begin`; write nothing.
+
+        Raises:
+            UsageError: Rounds of this name have another specification, or the first lines are invalid.
+        """
         self._refresh()
         if self._state.spec is None:
             self.grid.check(self.manifest_of(1).encode())
-            with suppress(JournalMovedError):
-                self.journal.append(Begun(spec=self._identity))
-            self._refresh()
-        self._check_identity()
-        return self._state
-
-    def read(self) -> RoundsState:
-        """Return the state of the journal; write nothing.
-
-        Raises:
-            UsageError: Rounds of this name have another specification.
-        """
-        self._refresh()
-        if self._state.spec is not None:
+        else:
             self._check_identity()
         return self._state
 

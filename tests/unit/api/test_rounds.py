@@ -138,3 +138,15 @@ def test_a_grid_that_copies_nothing_has_no_rounds(grid: tg.Grid, file: Path) -> 
     plane = replace(grid.plane, deployment=with_grid(grid.plane.deployment, moves=False))
     with pytest.raises(TraingridError, match=r"cells\.yaml:10: merge: The model of line 0 in us-east-1 cannot be "):
         tg.Grid(plane).rounds(file)
+
+
+def test_a_first_model_that_does_not_exist_is_refused_and_nothing_is_created(
+    grid: tg.Grid, file: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("traingrid.api.submit.Ledger", lambda *_: ledger)
+    file.write_text(f"{SPEC}init_from: 0a1b2c3d/0\n")
+    with pytest.raises(
+        tg.UsageError, match=r"cells\.yaml:12: init_from: '0a1b2c3d/0' this grid has no submission 0a1b2c3d\."
+    ):
+        grid.rounds(file)
+    assert list(grid.plane.storage.sizes(S3Uri(grid.plane.deployment.manifest_bucket, ""))) == []
