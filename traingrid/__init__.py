@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from traingrid.api.grid import Grid
     from traingrid.api.logs import LogLine
     from traingrid.api.model_trainer import from_model_trainer
+    from traingrid.api.rounds import RoundsResult
     from traingrid.api.script_folder import ScriptFolder
     from traingrid.api.submission import Submission
     from traingrid.api.sweep import SweepResult
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from traingrid.merge.line import MergeRequest
     from traingrid.metrics.comparison import ComparedJob, Comparison
     from traingrid.metrics.points import MetricPoint
+    from traingrid.rounds.rounds import RoundsProgress
+    from traingrid.rounds.state import Round, RoundsState
     from traingrid.submission.cancel import CancelReport
     from traingrid.submission.overview import SubmissionOverview
     from traingrid.submission.retry import Retried
@@ -47,6 +50,10 @@ __all__ = [
     "MergeRequest",
     "MetricPoint",
     "Retried",
+    "Round",
+    "RoundsProgress",
+    "RoundsResult",
+    "RoundsState",
     "ScriptFolder",
     "Submission",
     "SubmissionItem",
@@ -74,6 +81,10 @@ _MODULES = {
     "MergeRequest": "traingrid.merge.line",
     "MetricPoint": "traingrid.metrics.points",
     "Retried": "traingrid.submission.retry",
+    "Round": "traingrid.rounds.state",
+    "RoundsProgress": "traingrid.rounds.rounds",
+    "RoundsResult": "traingrid.api.rounds",
+    "RoundsState": "traingrid.rounds.state",
     "ScriptFolder": "traingrid.api.script_folder",
     "Submission": "traingrid.api.submission",
     "SubmissionItem": "traingrid.ledger.submission_item",

@@ -23,6 +23,9 @@ SWEEP_PREFIX = "sweeps/"
 """The prefix in the manifest bucket of the journals of sweeps, and below `MANIFEST_PREFIX` of their manifests: a folder
 with the name of each sweep."""
 
+ROUNDS_PREFIX = "rounds/"
+"""The same for rounds (docs/rounds.md)."""
+
 IMAGE_PROGRAM = "sagemaker_image_program"
 """The hyperparameter that chooses a program of the training image (training_container/contract/launch_options.py)."""
 MERGE_PROGRAM, MERGE_METHOD = "merge", "merge_method"
@@ -56,9 +59,16 @@ CATALOG_FOLLOWER = "traingrid_follower"
 COPY_PREFIX = "copies/"
 """The prefix in a Region's data bucket of the copies that plans choose; dataset and version follow."""
 
+MERGE_START, MERGE_VELOCITY = "start.tar.gz", "velocity.tar.gz"
+"""The names of the copies of the common start of a round and of the velocity of its outer step, beside those of models
+(training_container/merge/outer_state.py)."""
+
 MODEL_ARCHIVE = "model.tar.gz"
 """The name of a model's archive in the output of its training job
 (https://docs.aws.amazon.com/sagemaker/latest/dg/cdf-training.html)."""
+OUTPUT_ARCHIVE = "output.tar.gz"
+"""The name beside it of the archive with the other files of a training job
+(https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-training-algo-output.html)."""
 INITIAL_MODEL_PREFIX = "initial-models/"
 """The prefix in a Region's output bucket of copies of models from other Regions, with which jobs begin."""
 

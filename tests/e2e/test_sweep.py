@@ -25,7 +25,7 @@ from tests.e2e.test_queued import children, violations
 from traingrid import names
 from traingrid.api.control_plane import ControlPlane
 from traingrid.aws.clients import client
-from traingrid.sweep.journal import Journal
+from traingrid.sweep.journal import sweep_journal
 from traingrid.sweep.state import SweepState, state_of
 
 REGIONS = ("us-east-1", "us-west-2", "eu-west-1", "eu-central-1")
@@ -125,7 +125,7 @@ def started(cloud: LocalCloud, spec: Path) -> subprocess.Popen[str]:
 
 def entries(plane: ControlPlane) -> list[str]:
     """Return the kinds of the journal's entries."""
-    journal = Journal(plane.storage, plane.deployment.manifest_bucket, "rates")
+    journal = sweep_journal(plane.storage, plane.deployment.manifest_bucket, "rates")
     return [entry.kind for entry in journal.refresh()]
 
 
@@ -177,7 +177,7 @@ def rows(cloud: LocalCloud, plane: ControlPlane, spec: Path) -> list[dict[str, A
 
 @pytest.fixture(scope="module")
 def state(rows: list[dict[str, Any]], plane: ControlPlane) -> SweepState:
-    return state_of(Journal(plane.storage, plane.deployment.manifest_bucket, "rates").refresh())
+    return state_of(sweep_journal(plane.storage, plane.deployment.manifest_bucket, "rates").refresh())
 
 
 def test_the_sweep_finds_the_optimum(rows: list[dict[str, Any]], spec: Path) -> None:
@@ -205,7 +205,7 @@ def test_all_regions_train(rows: list[dict[str, Any]]) -> None:
 
 def test_at_most_the_given_number_of_trials_is_open(rows: list[dict[str, Any]], plane: ControlPlane) -> None:
     """After each entry of the journal: the entry of a batch precedes its submission, that of a result its end."""
-    journal = Journal(plane.storage, plane.deployment.manifest_bucket, "rates").refresh()
+    journal = sweep_journal(plane.storage, plane.deployment.manifest_bucket, "rates").refresh()
     open_trials = [len(state_of(journal[:number]).open) for number in range(len(journal))]
     assert max(open_trials) == PARALLEL
 

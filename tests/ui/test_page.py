@@ -26,7 +26,7 @@ from traingrid.ledger.timestamps import timestamp
 from traingrid.metrics.history import MetricHistory
 from traingrid.metrics.points import MetricPoint
 from traingrid.submission.cancel import Canceller, CancelReport
-from traingrid.sweep.journal import Begun
+from traingrid.submission.journal import Begun
 from traingrid.ui.campaigns import Campaigns
 
 AXE = Path(__file__).resolve().parents[2] / "setup/ui/node_modules/axe-core/axe.min.js"

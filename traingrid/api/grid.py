@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 from traingrid.api.control_plane import ControlPlane
 from traingrid.api.job_lines import manifest_of, rows_of
+from traingrid.api.rounds import open_rounds
 from traingrid.api.script_folder import stage_folders
+from traingrid.api.steps import POLL_SECONDS
 from traingrid.api.submission import Submission
 from traingrid.api.submit import Progress, submit_manifest
-from traingrid.api.sweep import POLL_SECONDS, open_sweep
+from traingrid.api.sweep import open_sweep
 from traingrid.ledger.damage import readable, warn
 from traingrid.metrics.comparison import compare
 
@@ -21,10 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from traingrid.api.job_lines import Jobs
+    from traingrid.api.rounds import RoundsResult
     from traingrid.api.source_folders import PackedSource
     from traingrid.api.sweep import SweepResult
     from traingrid.ledger.submission_item import SubmissionItem
     from traingrid.metrics.comparison import Comparison
+    from traingrid.rounds.rounds import RoundsProgress
     from traingrid.sweep.sweep import SweepProgress
 
 logger = logging.getLogger(__name__)
@@ -158,6 +162,33 @@ class Grid:
             TraingridError: No trial has completed with the metric, or AWS refuses a request.
         """
         return open_sweep(self.plane, spec, announce).run(report, poll)
+
+    def rounds(
+        self,
+        spec: str | PathLike[str] | Mapping[str, Any],
+        report: Callable[[RoundsProgress], object] = lambda _progress: None,
+        poll: float = POLL_SECONDS,
+        announce: Callable[[str], None] = logger.info,
+    ) -> RoundsResult:
+        """Train one model on the data of several Regions in rounds, and return the rounds when all have ended.
+
+        In each round, each Region trains the last global model on its own data, and a job merges their models into the
+        next global model. A call after an interrupted one continues: no contribution counts twice.
+
+        Args:
+            spec: The path of the YAML file of the rounds, or its content, which then needs a name.
+            report: Receives the rounds after each step.
+            poll: The seconds between two steps.
+            announce: Receives a sentence for each copy, submission and cancel.
+
+        Returns:
+            The rounds, the last of which has the final model.
+
+        Raises:
+            UsageError: The specification is invalid, or rounds of this name have another one.
+            TraingridError: A Region is missing, a merge has failed, or AWS refuses a request.
+        """
+        return open_rounds(self.plane, spec, announce).run(report, poll)
 
     def submissions(self) -> list[SubmissionItem]:
         """Return all submissions of the ledger, newest first. Those that cannot be read are logged as warnings."""

@@ -13,15 +13,17 @@ from traingrid.api.submit import parsed, raise_unless_submitted
 from traingrid.api.submit_once import submit_once
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_copy import CopyStore
+from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import TraingridError
 from traingrid.job.data_layout import layout_as_trained
+from traingrid.job.job import job_in_region
 from traingrid.ledger.errors import ItemError
 from traingrid.ledger.moves import Moves
 from traingrid.manifest.json_lines import json_lines
 from traingrid.manifest.line import NO_SUBMISSION, job_of_line
 from traingrid.merge.copies import MergeCopies, ModelCopy
-from traingrid.merge.line import check_options, copy_uri, merge_line, models_folder, region_of
-from traingrid.merge.models import check_method, models_of
+from traingrid.merge.line import check_copy, check_options, copy_uri, merge_line, models_folder, region_of
+from traingrid.merge.models import Model, check_method, model_of, models_of
 from traingrid.transfers.object_copy import ObjectCopy
 
 if TYPE_CHECKING:
@@ -32,12 +34,13 @@ if TYPE_CHECKING:
     from traingrid.grid.deployment import Deployment
     from traingrid.job.job import Job
     from traingrid.ledger.damage import Damaged
-    from traingrid.merge.line import MergeRequest
-    from traingrid.merge.models import Model
+    from traingrid.merge.line import MergeRequest, RoundStep
 
 logger = logging.getLogger(__name__)
 _NAME = Path("the merge")
 """Stands for the manifest in errors."""
+_NO_ARCHIVE = S3Uri("no-model", "model.tar.gz")
+"""Stands for the archive of a job of which only the data is read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,17 +125,53 @@ def prepare_merge(plane: ControlPlane, submission: str, indexes: Iterable[int], 
     region = region_of(selected, request, deployment.grid)
     training_jobs = {status.index: status.training_job for status in statuses}
     models = _replace_inputs_by_trained(selected, training_jobs, region)
-    heads = [_head(model) for model in models]
-    folder = models_folder(models, heads, region, deployment)
+    step_inputs = _inputs_of_step(plane, request.step, region) if request.step else {}
+    heads = [_head(model) for model in (*models, *step_inputs.values())]
+    folder = models_folder([*models, *step_inputs.values()], heads, region, deployment)
+    targets = [copy_uri(model, number, folder) for number, model in enumerate(models)]
     copies = tuple(
-        ModelCopy(model=model, head=object_head, target=copy_uri(model, number, folder))
-        for number, (model, object_head) in enumerate(zip(models, heads, strict=True))
+        ModelCopy(model=model, head=object_head, target=target)
+        for model, object_head, target in zip(
+            (*models, *step_inputs.values()), heads, (*targets, *(folder / name for name in step_inputs)), strict=True
+        )
     )
     size = sum(object_head.size for object_head in heads)
-    manifest = json_lines([merge_line(models, request, folder, size, region=region, deployment=deployment)])
+    local = next(
+        (model for model in (*models, *_of_region(plane, submission, request, region)) if model.job.region == region),
+        None,
+    )
+    line = merge_line(models, request, folder, size, region=region, local=local, deployment=deployment)
+    manifest = json_lines([line])
     digest = hashlib.sha256(manifest.encode()).hexdigest()[:12]
     key = f"{names.MERGE_PREFIX}{submission}-{request.method}-{digest}.jsonl"
     return PreparedMerge(copies=copies, job=_job(manifest, deployment), key=key, manifest=manifest, plane=plane)
+
+
+def _of_region(plane: ControlPlane, submission: str, request: MergeRequest, region: str) -> list[Model]:
+    """Return the jobs of a round in a Region, also those without a model: a merge evaluates with their data."""
+    if request.step is None:
+        return []
+    jobs = (job_in_region(job, job.region) for job in plane.last_submitted_jobs(submission).values())
+    return [Model(submission=submission, job=job, archive=_NO_ARCHIVE) for job in jobs if job.region == region]
+
+
+def _inputs_of_step(plane: ControlPlane, step: RoundStep, region: str) -> dict[str, Model]:
+    """Return the archives that a step of rounds reads beside the models, by the names that the merge expects.
+
+    They are the model with which the round began, and the velocity, which the merge of the round before has put into
+    its output.tar.gz (training_container/merge/outer_state.py).
+    """
+    inputs: dict[str, Model] = {}
+    if step.needs_start:
+        submission, _, index = step.start.partition("/")
+        statuses = {status.index: status for status in plane.status(submission).jobs}
+        start = model_of(submission, int(index), statuses, plane.last_submitted_jobs(submission))
+        check_copy(start, region, plane.deployment.grid)
+        inputs[names.MERGE_START] = start
+        if step.needs_velocity:
+            output = S3Uri(start.archive.bucket, f"{start.archive.key.rpartition('/')[0]}/{names.OUTPUT_ARCHIVE}")
+            inputs[names.MERGE_VELOCITY] = replace(start, archive=output)
+    return inputs
 
 
 def _replace_inputs_by_trained(models: Sequence[Model], training_jobs: Mapping[int, str], region: str) -> list[Model]:

@@ -167,6 +167,18 @@ def with_initial_models(manifest: Path, lines: list[Line], deployment: Deploymen
     Raises:
         TraingridError: A model does not exist any more or cannot be used by its line; the text lists the errors.
     """
+    try:
+        return resolve_initial_models(lines, deployment)
+    except ManifestError as error:
+        raise rejected(manifest, {"errors": error.as_dicts(), "errors_in_total": error.total}) from None
+
+
+def resolve_initial_models(lines: list[Line], deployment: Deployment) -> list[Line]:
+    """Do the same as `with_initial_models`, with the errors of the lines.
+
+    Raises:
+        ManifestError: A model does not exist any more or cannot be used by its line.
+    """
     if not any(line.settings.init_from for line in lines):
         return lines
     home = deployment.grid.home
@@ -178,8 +190,6 @@ def with_initial_models(manifest: Path, lines: list[Line], deployment: Deploymen
     )
     try:
         return models.resolved(lines)
-    except ManifestError as error:
-        raise rejected(manifest, {"errors": error.as_dicts(), "errors_in_total": error.total}) from None
     except ClientError as error:
         if error.response["Error"]["Code"] not in PERMISSION_CODES:
             raise

@@ -2,38 +2,33 @@
 
 import json
 import logging
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
-from botocore.exceptions import BotoCoreError, ClientError
-
+from traingrid.api.base_lines import manifest_of, problems_of
 from traingrid.api.control_plane import ControlPlane
 from traingrid.api.source_folders import packed
+from traingrid.api.steps import POLL_SECONDS, run_steps
 from traingrid.api.sweep_jobs import SweepJobs
-from traingrid.aws.outage import is_outage
 from traingrid.errors import TraingridError
 from traingrid.grid.model import GridSettings
-from traingrid.grid.yaml_document import YamlDocument
-from traingrid.manifest.errors import LineError, ManifestError
+from traingrid.manifest.errors import ManifestError
 from traingrid.manifest.hardware_warnings import line_warnings, warning_sentences
 from traingrid.manifest.json_lines import json_lines
 from traingrid.manifest.line import Line, default_metrics, is_algorithm
 from traingrid.manifest.parse import parse
-from traingrid.sweep.journal import Journal
+from traingrid.manifest.spec_file import SpecError, SpecFile
+from traingrid.sweep.journal import sweep_journal
 from traingrid.sweep.spec import HYPERPARAMETER, Parameters, SweepSpec
-from traingrid.sweep.spec_file import SpecError, SpecFile, read_spec, spec_of
+from traingrid.sweep.spec_file import SWEEP_FORMAT
 from traingrid.sweep.state import SweepState, Trial
 from traingrid.sweep.sweep import Sweep, SweepProgress
 from traingrid.sweep.trial_lines import name_of, trial_line
 from traingrid.text import counted, shown
 
 logger = logging.getLogger(__name__)
-POLL_SECONDS = 5.0
-"""The default time between two steps."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,18 +91,7 @@ class OpenSweep:
         """
         if not self.sweep.begin().trials:
             self.upload()
-        while True:
-            try:
-                progress = self.sweep.step()
-            except (BotoCoreError, ClientError) as error:
-                if not is_outage(error):
-                    raise
-                logger.warning("AWS does not answer; still trying: %s", error)
-            else:
-                report(progress)
-                if progress.ended:
-                    return self.result(progress.state)
-            time.sleep(poll)
+        return self.result(run_steps(self.sweep.step, report, poll).state)
 
     def result(self, state: SweepState) -> SweepResult:
         """Return the result of an ended sweep.
@@ -148,12 +132,8 @@ def open_sweep(
     Raises:
         UsageError: The specification is invalid; the text has all errors with line and key.
     """
-    if isinstance(spec, Mapping):
-        content = json.loads(json.dumps(spec))
-        file = spec_of(Path(str(spec.get("name", "sweep"))), YamlDocument(data=content, lines={}, duplicates=()))
-    else:
-        file = read_spec(Path(spec))
-    packed_manifest = packed(file.path, plane.deployment, _manifest_of(file))
+    file = SWEEP_FORMAT.open(spec, "sweep")
+    packed_manifest = packed(file.path, plane.deployment, manifest_of(file.document, file.spec.lines))
     checked = _check_lines(file, plane, packed_manifest.content)
     grid = plane.deployment.grid
     for sentence in warning_sentences(enumerate((line_warnings(line, grid) for line in checked), 1)):
@@ -163,7 +143,7 @@ def open_sweep(
     sweep = Sweep(
         spec=file.spec,
         lines=lines,
-        journal=Journal(plane.storage, bucket, file.spec.name),
+        journal=sweep_journal(plane.storage, bucket, file.spec.name),
         grid=SweepJobs(plane=plane, announce=announce),
     )
     return OpenSweep(spec=file.spec, sweep=sweep, upload=lambda: packed_manifest.upload(announce))
@@ -190,21 +170,7 @@ def no_result_error(spec: SweepSpec, state: SweepState) -> TraingridError:
     return TraingridError(text + first, f"See: {status_command}. Then use another name for the corrected sweep.")
 
 
-def _manifest_of(file: SpecFile) -> bytes:
-    """Return the base lines as JSON Lines.
-
-    Blank lines give each the line number of its entry in the sweep file, so that errors name the right line.
-    """
-    content = b""
-    for number, line in enumerate(file.spec.lines):
-        lines_before = file.document.line(("lines", number)) - 1
-        blank_lines = max(lines_before - content.count(b"\n"), 0)
-        _job_count, _, json_line = json_lines([line]).partition("\n")  # the first line is the comment "# jobs: 1"
-        content += b"\n" * blank_lines + json_line.encode()
-    return content
-
-
-def _check_lines(file: SpecFile, plane: ControlPlane, content: bytes) -> list[Line]:
+def _check_lines(file: SpecFile[SweepSpec], plane: ControlPlane, content: bytes) -> list[Line]:
     """Check each base line with the first trial's hyperparameters, as the intake does, and return the lines.
 
     Raises:
@@ -226,7 +192,7 @@ def _check_lines(file: SpecFile, plane: ControlPlane, content: bytes) -> list[Li
         try:
             lines = parse(json_lines(changed_rows).encode(), plane.deployment)
         except ManifestError as error:
-            problems += _problems(file, error.errors, "final" if change else "")
+            problems += problems_of(file, error.errors, "final" if change else "")
         else:
             base = base or lines
             if not change:
@@ -236,7 +202,7 @@ def _check_lines(file: SpecFile, plane: ControlPlane, content: bytes) -> list[Li
     return base
 
 
-def _check_metric(file: SpecFile, lines: Sequence[Line], grid: GridSettings) -> Iterable[str]:
+def _check_metric(file: SpecFile[SweepSpec], lines: Sequence[Line], grid: GridSettings) -> Iterable[str]:
     """Yield an error if SageMaker would not record the objective's metric; an algorithm's metrics are not known."""
     metric = file.spec.objective.metric
     for number, line in enumerate(lines, 1):
@@ -250,16 +216,3 @@ def _check_metric(file: SpecFile, lines: Sequence[Line], grid: GridSettings) -> 
 
 def _lowest(dimension: Any) -> float:
     return float((dimension.range or dimension.log_range)[0])
-
-
-def _problems(file: SpecFile, errors: Iterable[LineError], final: str) -> Iterable[str]:
-    for error in errors:
-        is_name = error.field == "field"  # then the value is the name of an unknown field
-        field = error.value.strip("'") if is_name else error.field
-        key: tuple[str | int, ...] = ("lines",)
-        if final:
-            key = (final,)
-        elif error.line > 1:
-            key = ("lines", error.line - 2, field)
-        value = f" {error.value}" if error.value and not is_name else ""
-        yield f"{file.place(key)}:{value} {error.reason}. {error.next_step}"

@@ -14,8 +14,8 @@ from traingrid.ledger.errors import ItemError
 from traingrid.metrics.curves import group_by_job, last_curves
 from traingrid.metrics.history import MetricHistory
 from traingrid.submission.cancel import CancelTarget
+from traingrid.submission.journaled_jobs import ManifestRejectedError
 from traingrid.submission.status import UNREADABLE
-from traingrid.sweep.trial_jobs import ManifestRejectedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -31,10 +31,14 @@ class SweepJobs:
 
     Attributes:
         announce: Receives a sentence for each submission.
+        prefix: The prefix of the keys of manifests.
+        noun: Stands for the name of a manifest in errors.
     """
 
     plane: ControlPlane
     announce: Callable[[str], None]
+    prefix: str = names.SWEEP_PREFIX
+    noun: str = "a trial"
     _histories: dict[str, MetricHistory] = field(default_factory=dict)
     _reported: set[str] = field(default_factory=set)
 
@@ -44,7 +48,7 @@ class SweepJobs:
         Raises:
             TraingridError: It is invalid.
         """
-        parsed(Path("a trial"), manifest, self.plane.deployment)
+        parsed(Path(self.noun), manifest, self.plane.deployment)
 
     def submit(self, key: str, manifest: bytes) -> str:
         """Upload a manifest unless its key exists, wait until its jobs are submitted, and return the submission's id.
@@ -53,7 +57,7 @@ class SweepJobs:
             ManifestRejectedError: The intake has rejected it.
             TraingridError: Batch does not accept its jobs, or the intake does not answer.
         """
-        submission_result = submit_once(self.plane, f"{names.SWEEP_PREFIX}{key}", manifest)
+        submission_result = submit_once(self.plane, f"{self.prefix}{key}", manifest)
         if submission_result.report is None:
             return submission_result.submission
         try:

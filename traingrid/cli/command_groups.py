@@ -9,6 +9,7 @@ GROUPS = {
     "Daily work": {
         "submit": "submit.submit",
         "sweep": "sweep.sweep",
+        "rounds": "rounds.rounds",
         "status": "status.status",
         "describe": "describe.describe",
         "logs": "logs.logs",

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 TRAINED, JOB_FAILED, LINE_IS_WRONG, TRY_AGAIN, STOPPED = 0, 1, 2, 75, 143
 CAPACITY_WAIT_EXCEEDED = "CapacityWaitExceeded"
 """The phase of a training job that a backend describes as stopped because it got no capacity in time."""
+_DIVERGED = "training diverged"
+"""The words of the trainer about numbers that are not finite (training_container/trainer/training_state.py)."""
 FOR_GOOD = (JOB_FAILED, LINE_IS_WRONG, STOPPED)
 """The exit codes after which Batch does not retry a child; it retries after all others (stacks/orchestrator.py)."""
 
@@ -402,3 +404,8 @@ def _is_counted(name: str) -> bool:
 def _failure_by_text(text: str) -> Failure:
     text = _NAMES.sub(lambda name: name[0][:3], text)
     return next((failure for failure, pattern in _TEXTS if pattern.search(text)), INVALID_REQUEST)
+
+
+def is_divergence(reason: str) -> bool:
+    """Return True if the reason of a failed job is that the image's trainer found numbers that are not finite."""
+    return _DIVERGED in reason

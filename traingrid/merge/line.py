@@ -37,17 +37,60 @@ _OWN_GB = 10
 
 
 @dataclass(frozen=True, kw_only=True)
+class RoundStep:
+    """The outer step that a merge takes as a part of rounds (training_container/merge/outer_step.py).
+
+    Attributes:
+        rounds: The name of the rounds.
+        number: The number of the round, from 1.
+        weight_by: The weight of each model in the mean: "records" or "models", which are all alike.
+        statistics: The statistics of batch norm: "average" of the models, or "recompute" from training images.
+        learning_rate: The outer learning rate; 1 without momentum is FedAvg.
+        start: The job with whose model the round began, SUBMISSION/INDEX; empty if it began with random weights.
+    """
+
+    rounds: str
+    number: int
+    weight_by: str
+    statistics: str
+    learning_rate: float
+    momentum: float
+    start: str = ""
+
+    @property
+    def needs_start(self) -> bool:
+        """True if the step reads the model with which the round began."""
+        return bool(self.start) and (self.learning_rate != 1 or self.momentum != 0)
+
+    @property
+    def needs_velocity(self) -> bool:
+        """True if the step reads the velocity of the round before."""
+        return self.number > 1 and self.momentum != 0
+
+    @property
+    def hyperparameters(self) -> dict[str, str]:
+        """The hyperparameters that the merge reads (training_container/merge/options.py)."""
+        return {
+            "merge_weight_by": self.weight_by,
+            "merge_statistics": self.statistics,
+            "merge_outer_round": str(self.number),
+            "merge_outer_learning_rate": f"{self.learning_rate:g}",
+            "merge_outer_momentum": f"{self.momentum:g}",
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
 class MergeRequest:
     """The options of a merge.
 
     Attributes:
-        method: The method.
         region: The Region; empty for the one that has most of the models.
         data: The folder with `train/` and `validation/`; empty for the data of the first job of the Region.
         instance_type: The instance type; empty for the grid's first one without accelerators.
         image: The alias of the training image; empty for the grid's default.
         folders: With the method parts: whether each model gets a folder.
         statistics_images: With the method average: the number of images for the statistics of batch norm.
+        step: With the method average: the step of rounds; None for the mean of models that count alike.
     """
 
     method: Method = "average"
@@ -57,6 +100,7 @@ class MergeRequest:
     image: str = ""
     folders: bool = False
     statistics_images: int = 8_192
+    step: RoundStep | None = None
 
 
 _READ_BY: dict[str, tuple[Method, ...]] = {
@@ -91,12 +135,12 @@ def region_of(models: Sequence[Model], request: MergeRequest, grid: GridSettings
     if region not in grid.regions:
         raise UsageError(f"{region} is not a training Region of this grid.", f"Its Regions: {', '.join(grid.regions)}.")
     for model in models:
-        _check_copy(model, region, grid)
+        check_copy(model, region, grid)
     return region
 
 
-def _check_copy(model: Model, region: str, grid: GridSettings) -> None:
-    """Raise an error if a model must not be copied to a Region."""
+def check_copy(model: Model, region: str, grid: GridSettings) -> None:
+    """Raise a UsageError if a model must not be copied to a Region."""
     source, problem = model.job.region, f"The model of {model} cannot be copied from {model.job.region} to {region}"
     if not is_resident(region, model.job.residency):
         areas = ", ".join(model.job.residency)
@@ -138,6 +182,7 @@ def merge_line(  # noqa: PLR0913  # one argument for each independent value
     size: int,
     *,
     region: str,
+    local: Model | None,
     deployment: Deployment,
 ) -> dict[str, Any]:
     """Return the line of a merge.
@@ -146,6 +191,7 @@ def merge_line(  # noqa: PLR0913  # one argument for each independent value
         folder: The folder of the copies of the models.
         size: The size of all archives, in bytes.
         region: The Region in which the merge runs.
+        local: A job of the Region, whose data the merge reads; None if there is none.
 
     Raises:
         UsageError: The grid has no instance type without accelerators, or no training image; or there is no data.
@@ -156,8 +202,8 @@ def merge_line(  # noqa: PLR0913  # one argument for each independent value
         raise UsageError(text, "Give the alias of that image in grid.yaml: --image ALIAS.")
     line: dict[str, Any] = {
         "region": region,
-        "name": f"merge-{models[0].submission}-{request.method}",
-        "inputs": {"models": {"uri": f"{folder}/", "input_mode": "File"}, **_data(models, request, region)},
+        "name": _name(models, request),
+        "inputs": {"models": {"uri": f"{folder}/", "input_mode": "File"}, **_data(local, request, region)},
         "image": request.image or None,
         "instance_type": _instance_type(request, grid),
         "instance_count": 1,
@@ -167,11 +213,16 @@ def merge_line(  # noqa: PLR0913  # one argument for each independent value
         "residency": _residency(models, region),
         "share": models[0].job.share or None,
         "hyperparameters": _hyperparameters(models, request),
-        "tags": {"merge": models[0].submission},
+        "tags": {"merge": models[0].submission, **({"rounds": request.step.rounds} if request.step else {})},
     }
     if request.method != "parts":
         line["metrics"] = _metrics(len(models))
     return {name: value for name, value in line.items() if value not in (None, [])}
+
+
+def _name(models: Sequence[Model], request: MergeRequest) -> str:
+    step = request.step
+    return f"{step.rounds}-{step.number:03d}-merge" if step else f"merge-{models[0].submission}-{request.method}"
 
 
 def _residency(models: Sequence[Model], region: str) -> list[str]:
@@ -192,12 +243,13 @@ def _instance_type(request: MergeRequest, grid: GridSettings) -> str:
     return instance_type
 
 
-def _data(models: Sequence[Model], request: MergeRequest, region: str) -> dict[str, Any]:
+def _data(local_model: Model | None, request: MergeRequest, region: str) -> dict[str, Any]:
     """Return the channels with the data of the merge: those of --data, or of the first job of the Region."""
     channels = {"average": ("train", "validation"), "ensemble": ("validation",), "parts": ()}[request.method]
+    if request.step and request.step.statistics == "average":
+        channels = ("validation",)
     if request.data:
         return {name: {"uri": f"{request.data.rstrip('/')}/{name}/", "input_mode": "FastFile"} for name in channels}
-    local_model = next((model for model in models if model.job.region == region), None)
     if channels and local_model is None:
         text = f"None of the jobs trained in {region}, so that the validation data there is not known."
         raise UsageError(text, "Give a folder with train/ and validation/: --data s3://BUCKET/FOLDER.")
@@ -240,6 +292,7 @@ def _hyperparameters(models: Sequence[Model], request: MergeRequest) -> dict[str
     hyperparameters["merge_count"] = str(len(models))
     if request.method == "average":
         hyperparameters["merge_statistics_images"] = str(request.statistics_images)
+        hyperparameters |= request.step.hyperparameters if request.step else {}
         hyperparameters |= shape_of(
             models[0]
         )  # the merge ignores it; lines that begin with the average are compared with it

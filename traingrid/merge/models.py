@@ -38,14 +38,16 @@ class Model:
 
     Attributes:
         job: The job in the Region in which it was trained.
+        label: The name of the job in errors; empty for its index.
     """
 
     submission: str
     job: Job
     archive: S3Uri
+    label: str = ""
 
     def __str__(self) -> str:
-        return f"job {self.job.index}"
+        return self.label or f"job {self.job.index}"
 
 
 def models_of(
@@ -63,28 +65,39 @@ def models_of(
     """
     selected = list(dict.fromkeys(indexes)) or [status.index for status in statuses]
     status_by_index = {status.index: status for status in statuses}
-    models = []
-    for index in selected:
-        if index not in status_by_index:
-            text = f"Submission {submission} has no job with index {index}."
-            raise UsageError(text, f"Its indexes are 0 to {len(statuses) - 1}.")
-        status = status_by_index[index]
-        if status.phase == UNREADABLE:
-            text = f"Job {index} of {submission} has no model that is known. {status.reason}"
-            raise UsageError(text, "Restore it, or name the jobs to merge without it.")
-        if status.state != JobState.COMPLETED or not status.artifact:
-            complete = " ".join(str(completed.index) for completed in statuses if completed.state == JobState.COMPLETED)
-            text = f"Job {index} of {submission} has no model: the job is {status.state}."
-            raise UsageError(text, f"Name the jobs to merge; completed are: {complete or 'none'}.")
-        if index not in jobs:
-            text = f"The line of job {index} of {submission} cannot be read."
-            raise UsageError(text, "Restore the submission's file, or name the jobs to merge without it.")
-        job = job_in_region(jobs[index], status.region)
-        models.append(Model(submission=submission, job=job, archive=S3Uri.parse(status.artifact)))
+    models = [model_of(submission, index, status_by_index, jobs) for index in selected]
     if len(models) < 2:
         text = f"A merge needs at least two models, and {submission} has one job to merge."
         raise UsageError(text, f"Its model has the files of all of its hosts: traingrid download {submission}.")
     return models
+
+
+def model_of(submission: str, index: int, statuses: Mapping[int, JobStatus], jobs: Mapping[int, Job]) -> Model:
+    """Return the model of a job.
+
+    Args:
+        statuses: The status of each job of its submission, by index.
+        jobs: These jobs as they were last submitted, by index.
+
+    Raises:
+        UsageError: The job does not exist or has no model.
+    """
+    if index not in statuses:
+        text = f"Submission {submission} has no job with index {index}."
+        raise UsageError(text, f"Its indexes are 0 to {len(statuses) - 1}.")
+    status = statuses[index]
+    if status.phase == UNREADABLE:
+        text = f"Job {index} of {submission} has no model that is known. {status.reason}"
+        raise UsageError(text, "Restore it, or name the jobs to merge without it.")
+    if status.state != JobState.COMPLETED or not status.artifact:
+        complete = " ".join(str(job.index) for job in statuses.values() if job.state == JobState.COMPLETED)
+        text = f"Job {index} of {submission} has no model: the job is {status.state}."
+        raise UsageError(text, f"Name the jobs to merge; completed are: {complete or 'none'}.")
+    if index not in jobs:
+        text = f"The line of job {index} of {submission} cannot be read."
+        raise UsageError(text, "Restore the submission's file, or name the jobs to merge without it.")
+    job = job_in_region(jobs[index], status.region)
+    return Model(submission=submission, job=job, archive=S3Uri.parse(status.artifact))
 
 
 def shape_of(model: Model) -> dict[str, str]:

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping
 from random import Random
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import Field, StringConstraints
+
+from traingrid.manifest.spec_file import SpecPart
 
 Value: TypeAlias = bool | int | float | str
 """The value of a hyperparameter."""
@@ -16,12 +18,6 @@ MAX_TRIALS = 10_000
 """The maximum number of trials. A step of a sweep reads the whole journal into memory."""
 HYPERPARAMETER = "hp."
 """The prefix of the searched keys, as in the columns of a manifest."""
-
-
-class SpecPart(BaseModel):
-    """A mapping of a specification: immutable, and without unknown keys."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
 
 class Dimension(SpecPart):

@@ -7,7 +7,8 @@ from typing import Any
 
 from traingrid.job.state import JobState
 from traingrid.metrics.ranking import RankedJob
-from traingrid.sweep.journal import Begun, Ended, Entry, OutOfBudget, Rejected, StoppedEarly, Submitted, TrialBatch
+from traingrid.submission.journal import Begun, Rejected, Submitted
+from traingrid.sweep.journal import Ended, Entry, OutOfBudget, StoppedEarly, TrialBatch
 from traingrid.sweep.spec import Objective, Parameters
 
 MIN_TRIALS_WITHOUT_VALUE = 3

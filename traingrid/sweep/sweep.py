@@ -19,27 +19,20 @@ from typing import TYPE_CHECKING, Any
 from traingrid.errors import TraingridError, UsageError
 from traingrid.job.state import UNLAUNCHED_STATES, JobState
 from traingrid.manifest.json_lines import json_lines
+from traingrid.submission.journal import Begun, JournalMovedError, Rejected, Submitted
+from traingrid.submission.journaled_jobs import ManifestRejectedError
 from traingrid.submission.status import UNREADABLE, JobStatus
-from traingrid.sweep.journal import (
-    Begun,
-    Ended,
-    JournalMovedError,
-    NewTrial,
-    OutOfBudget,
-    Rejected,
-    Submitted,
-    TrialBatch,
-)
+from traingrid.sweep.journal import Ended, NewTrial, OutOfBudget, TrialBatch
 from traingrid.sweep.median_rule import early_stops
 from traingrid.sweep.state import SweepState, Trial, free_numbers, state_of
 from traingrid.sweep.strategies import next_parameters
-from traingrid.sweep.trial_jobs import ManifestRejectedError
 from traingrid.sweep.trial_lines import key_of, name_of, trial_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from traingrid.sweep.journal import Entry, Journal
+    from traingrid.submission.journal import Journal
+    from traingrid.sweep.journal import Entry
     from traingrid.sweep.spec import SweepSpec
     from traingrid.sweep.trial_jobs import TrialJobs
 
@@ -73,7 +66,7 @@ class Sweep:
 
     spec: SweepSpec
     lines: list[Mapping[str, Any]]
-    journal: Journal
+    journal: Journal[Entry]
     grid: TrialJobs
     _state: SweepState = field(default_factory=SweepState, init=False)
     _dollars: float = field(default=0.0, init=False)

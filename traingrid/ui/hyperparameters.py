@@ -9,8 +9,9 @@ from traingrid import names
 from traingrid.errors import TraingridError, UsageError
 from traingrid.ledger.damage import warn
 from traingrid.metrics.comparison import differing
+from traingrid.submission.journal import Begun
 from traingrid.submission.submitted_jobs import last_submitted_jobs
-from traingrid.sweep.journal import Journal
+from traingrid.sweep.journal import sweep_journal
 from traingrid.threads import map_in_order
 from traingrid.ui.rows import key_of
 
@@ -79,9 +80,9 @@ def _objective(plane: ControlPlane, sweeps: set[str]) -> dict[str, str] | None:
     if len(sweeps) != 1 or not (name := next(iter(sweeps))):
         return None
     try:
-        first_entry = Journal(plane.storage, plane.deployment.manifest_bucket, name).first_entry()
+        first_entry = sweep_journal(plane.storage, plane.deployment.manifest_bucket, name).first_entry()
     except TraingridError as error:
         logger.warning("the objective of a sweep is unknown: %s", error)
         return None
-    objective: dict[str, str] | None = first_entry.spec.get("objective") if first_entry else None
+    objective: dict[str, str] | None = first_entry.spec.get("objective") if isinstance(first_entry, Begun) else None
     return objective

@@ -3,16 +3,19 @@
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+import numpy as np
 import tensorflow as tf
 
 from training_container.contract.stopping import StoppedError, StopRequestedError
 from training_container.contract.training_job import TrainingJob
 from training_container.merge.evaluation import Evaluation
-from training_container.merge.networks import Ensemble, assign, average, models_of, read_weights, recompute_statistics
-from training_container.merge.options import MergeOptions
+from training_container.merge.networks import Ensemble, assign, models_of, read_weights, recompute_statistics
+from training_container.merge.options import CHANNEL, MergeOptions
+from training_container.merge.outer_state import read_velocity, start_weights, write_velocity
+from training_container.merge.outer_step import OuterStep, Sums, weighted_mean
 from training_container.merge.parts import MergePart
 from training_container.merge.progress import counted
-from training_container.merge.reports import Network, check_average, check_ensemble
+from training_container.merge.reports import Network, check_average, check_ensemble, counts_of
 from training_container.trainer import cluster
 from training_container.trainer.artifacts import export
 from training_container.trainer.config import Config
@@ -58,6 +61,7 @@ class NetworkMerge:
         stop_requested: Callable[[], bool],
     ) -> None:
         self.job, self.options, self.networks, self.stop_requested = job, options, networks, stop_requested
+        self.counts = counts_of(networks, options.weight_by)
         self.config = reading_config(networks[0].config)
         self.data = self._validation_data()
 
@@ -90,13 +94,36 @@ class NetworkMerge:
         return Validation(model, self.config)(batches)
 
     def _average(self) -> tf.keras.Model:
-        """Return a network with the mean weights, and with statistics of batch norm that belong to them."""
+        """Return a network with the mean weights, or those after an outer step, and with statistics of batch norm."""
         model = build_model(self.config)
-        assign(model, average(read_weights(network, model) for network in self.networks))
-        batches = counted(self._training_batches(), "Computing the statistics of batch norm")
-        images = recompute_statistics(model, self.config, batches, self.options.statistics_images)
-        print(f"The statistics of batch norm are those of {images} training images.")
+        mean = weighted_mean((read_weights(network, model) for network in self.networks), self.counts)
+        assign(model, [value.astype(np.float32) for value in self._after_outer_step(mean, model)])
+        if self.options.statistics == "recompute":
+            batches = counted(self._training_batches(), "Computing the statistics of batch norm")
+            images = recompute_statistics(model, self.config, batches, self.options.statistics_images)
+            print(f"The statistics of batch norm are those of {images} training images.")
         return model
+
+    def _after_outer_step(self, mean: Sums, model: tf.keras.Model) -> Sums:
+        """Return the weights after the outer step; statistics of batch norm, which no gradient changes, are the mean.
+
+        The velocity of the next round's step is written beside the model.
+        """
+        options = self.options
+        step = OuterStep(learning_rate=options.outer_learning_rate, momentum=options.outer_momentum)
+        if step.is_mean:
+            return mean
+        channel = self.job.channels[CHANNEL]
+        start = start_weights(channel, self.networks[0])
+        before = read_velocity(channel, self.networks[0].part.folder.parent, options)
+        weights, velocity = step(start, mean, before)
+        write_velocity(velocity, self.job.folders)
+        print(f"Outer step {options.outer_round}: learning rate {step.learning_rate:g}, momentum {step.momentum:g}.")
+        trained = {id(variable) for variable in model.trainable_variables}
+        return [
+            after if id(variable) in trained else average
+            for variable, after, average in zip(model.variables, weights, mean, strict=True)
+        ]
 
     def _training_batches(self) -> Iterator[tuple[tf.Tensor, tf.Tensor]]:
         for batch in training_data(self.config, self.job.folders).epoch(0):
@@ -117,8 +144,8 @@ class NetworkMerge:
             "initial_weights": same.pop() if self.options.method == "average" else "",
             "merge_method": self.options.method,
             "merged_from": [
-                _metrics_of_part(network, metrics)
-                for network, (_, metrics) in zip(self.networks, evaluation.parts, strict=True)
+                _metrics_of_part(network, count, metrics)
+                for network, count, (_, metrics) in zip(self.networks, self.counts, evaluation.parts, strict=True)
             ],
         }
 
@@ -130,5 +157,5 @@ def reading_config(config: Config) -> Config:
     )
 
 
-def _metrics_of_part(network: Network, metrics: Mapping[str, float]) -> dict[str, object]:
-    return {"submission": network.part.submission, "index": network.part.index, **metrics}
+def _metrics_of_part(network: Network, count: float, metrics: Mapping[str, float]) -> dict[str, object]:
+    return {"submission": network.part.submission, "index": network.part.index, "weight": count, **metrics}

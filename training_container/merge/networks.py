@@ -1,19 +1,17 @@
 """Networks: averages weights, combines networks into an ensemble, and reads exported weights."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
 
+from training_container.merge.outer_step import Weights
 from training_container.merge.parts import MergeError
 from training_container.merge.reports import Network
 from training_container.trainer.config import Config
 from training_container.trainer.data import augment
 from training_container.trainer.models import build_model
-
-Weights = list[npt.NDArray[np.float32]]
-"""The values of a network's variables, in the order of `model.variables`."""
 
 # The name of a weight in the SavedModel that trainer/artifacts.py writes.
 _STORED = "model_variables/{number}/.ATTRIBUTES/VARIABLE_VALUE"
@@ -29,39 +27,34 @@ def read_weights(network: Network, model: tf.keras.Model) -> Weights:
         MergeError: There is no exported network, or a weight has another shape or is not finite.
     """
     print(f"Reading the network of {network} ...")
+    return read_variables(network.part.folder, str(network), model)
+
+
+def read_variables(folder: Path, name: str, model: tf.keras.Model) -> Weights:
+    """Return the exported weights in the folder of a model, as `read_weights` does.
+
+    Args:
+        name: The name of the network in errors.
+    """
     try:
-        reader = tf.train.load_checkpoint(str(network.part.folder / "1" / "variables" / "variables"))
+        reader = tf.train.load_checkpoint(str(folder / "1" / "variables" / "variables"))
         shapes = reader.get_variable_to_shape_map()
     except (tf.errors.OpError, ValueError) as error:
-        raise MergeError(f"The network of {network} cannot be read: {error}.") from error
+        raise MergeError(f"The network of {name} cannot be read: {error}.") from error
     weights = []
     for number, variable in enumerate(model.variables):
-        name = _STORED.format(number=number)
-        shape = shapes.get(name)
+        key = _STORED.format(number=number)
+        shape = shapes.get(key)
         expected = variable.shape.as_list()
         if shape != expected:
             raise MergeError(
-                f"The weight {variable.name} of {network} has the shape {shape}, but a {network.config.model} of this "
+                f"The weight {variable.name} of {name} has the shape {shape}, but a {model.name} of this "
                 f"image has {expected}: models of different shapes cannot be merged."
             )
-        weights.append(np.asarray(reader.get_tensor(name), np.float32))
+        weights.append(np.asarray(reader.get_tensor(key), np.float32))
         if not np.isfinite(weights[-1]).all():
-            raise MergeError(f"The weight {variable.name} of {network} is not finite: its training diverged.")
+            raise MergeError(f"The weight {variable.name} of {name} is not finite: its training diverged.")
     return weights
-
-
-def average(weights: Iterable[Weights]) -> Weights:
-    """Return the mean of each weight of several networks, computed in float64."""
-    sums: list[npt.NDArray[np.float64]] = []
-    count = 0
-    for network_weights in weights:
-        count += 1
-        sums = (
-            [value + total for value, total in zip(network_weights, sums, strict=True)]
-            if sums
-            else [v.astype(float) for v in network_weights]
-        )
-    return [(total / count).astype(np.float32) for total in sums]
 
 
 def recompute_statistics(

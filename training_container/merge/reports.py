@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from training_container import outside_json
+from training_container.merge.options import Counting
 from training_container.merge.parts import MergeError, MergePart
 from training_container.trainer.config import Config
 
@@ -23,12 +24,14 @@ class Network:
         config: The hyperparameters with which it was trained.
         class_names: The names of its classes; empty if the training records had only numbers.
         initial_weights: The digest of the weights with which its training began; empty if it is not recorded.
+        records: The number of its training records; 0 if it is not recorded.
     """
 
     part: MergePart
     config: Config
     class_names: tuple[str, ...] = ()
     initial_weights: str = ""
+    records: int = 0
 
     def __str__(self) -> str:
         return str(self.part)
@@ -50,6 +53,7 @@ class Network:
             config=config,
             class_names=tuple(report.get("class_names") or ()),
             initial_weights=str(report.get("initial_weights") or ""),
+            records=int(report.get("training_images") or 0),
         )
 
 
@@ -89,6 +93,23 @@ def check_average(networks: Sequence[Network]) -> None:
                 f"The training of {network} did not start from the same weights as that of {first_network}, so that "
                 "their weights cannot be averaged. Start both from a common model, or use the method ensemble."
             )
+
+
+def counts_of(networks: Sequence[Network], weight_by: Counting) -> list[int]:
+    """Return the weight of each network in an average.
+
+    Raises:
+        MergeError: A model does not record the number of its training records.
+    """
+    if weight_by == "models":
+        return [1 for _ in networks]
+    for network in networks:
+        if network.records <= 0:
+            raise MergeError(
+                f"The model of {network} does not record its number of training records, because it read a stream "
+                "without counting it. Read its data in File or FastFile mode, or weight all models equally."
+            )
+    return [network.records for network in networks]
 
 
 def check_ensemble(networks: Sequence[Network]) -> None:

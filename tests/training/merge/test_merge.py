@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -21,12 +22,13 @@ LONGER = TINY | {"steps_per_epoch": "20", "batch_size": "32"}
 MERGE = {"sagemaker_image_program": "merge", "merge_count": "2", "merge_statistics_images": "256"}
 
 
-def started(
+def started(  # noqa: PLR0917  # each has a default, and tests name them
     base: Path,
     data: Path,
     hyperparameters: Mapping[str, str],
     models: Sequence[Path] = (),
     initial: Path | None = None,
+    extras: Path | None = None,
 ) -> "subprocess.Popen[str]":
     """Start `train` in a folder.
 
@@ -36,6 +38,7 @@ def started(
         hyperparameters: The hyperparameters.
         models: The folders of the models to merge.
         initial: The folder of the model with which a training begins.
+        extras: A folder with other files of the channel with the models.
     """
     channels = base / "input" / "data"
     (base / "input" / "config").mkdir(parents=True)
@@ -46,6 +49,8 @@ def started(
     for place, folder in enumerate(models):
         with tarfile.open(channels / "models" / f"part-{place:03d}-0a1b2c3d-{place}.tar.gz", "w:gz") as archive:
             archive.add(folder, ".")
+    if extras:
+        shutil.copytree(extras, channels / "models", dirs_exist_ok=True)
     if initial:
         (channels / "model").mkdir()
         with tarfile.open(channels / "model" / "model.tar.gz", "w:gz") as archive:
@@ -69,15 +74,16 @@ def started(
     )
 
 
-def run(
+def run(  # noqa: PLR0917  # as above
     base: Path,
     data: Path,
     hyperparameters: Mapping[str, str],
     models: Sequence[Path] = (),
     initial: Path | None = None,
+    extras: Path | None = None,
 ) -> tuple[int, str]:
     """Run `train` as `started` starts it, and return its exit status and output."""
-    return finished(started(base, data, hyperparameters, models, initial))
+    return finished(started(base, data, hyperparameters, models, initial, extras))
 
 
 def report(base: Path) -> dict[str, object]:

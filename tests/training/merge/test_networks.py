@@ -11,7 +11,6 @@ from tests.training.records import SMALL
 from training_container.merge.networks import (
     Ensemble,
     assign,
-    average,
     models_of,
     read_weights,
     recompute_statistics,
@@ -74,13 +73,6 @@ def test_a_folder_without_a_network_is_refused(tmp_path: Path) -> None:
     network = Network(part=MergePart(submission="0a1b2c3d", index=1, folder=tmp_path), config=SMALL)
     with pytest.raises(MergeError, match=r"^The network of job 1 of 0a1b2c3d cannot be read: "):
         read_weights(network, model(1))
-
-
-def test_the_average_is_the_mean_of_each_weight() -> None:
-    first, second = ([np.full([2], value, np.float32), np.float32([value])] for value in (1.0, 4.0))
-    found = average(iter([first, second, second]))
-    assert [value.tolist() for value in found] == [[3.0, 3.0], [3.0]]
-    assert {value.dtype for value in found} == {np.dtype(np.float32)}
 
 
 def test_statistics_become_those_of_the_data_and_weights_stay() -> None:

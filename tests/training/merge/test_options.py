@@ -33,6 +33,9 @@ def test_the_trainers_hyperparameters_have_no_effect(tmp_path: Path) -> None:
         ({"merge_method": "mean"}, "Hyperparameter merge_method is 'mean'; it must be one of: average, ensemble, "),
         ({"merge_count": "0"}, "Hyperparameter merge_count is '0'; it must be a whole number from 1 to 1000000000."),
         ({"merge_layout": "flat"}, "Hyperparameter merge_layout is 'flat'; it must be one of: shared, folders."),
+        ({"merge_weight_by": "size"}, "Hyperparameter merge_weight_by is 'size'; it must be one of: models, records."),
+        ({"merge_outer_momentum": "1"}, "Hyperparameter merge_outer_momentum is '1'; it must be from 0 to 0.9999."),
+        ({"merge_outer_learning_rate": "x"}, "Hyperparameter merge_outer_learning_rate is 'x'; it must be from 0 to "),
         ({"merge_images": "1"}, "Hyperparameter 'merge_images' is unknown. There are: merge_method, merge_count,"),
         ({"sagemaker_mpi_num_of_processes_per_host": "2"}, "A merge runs on one rank, but the job has 2."),
         ({"sagemaker_image_program": "split"}, "Hyperparameter sagemaker_image_program is 'split'; it must be "),
@@ -43,6 +46,10 @@ def test_an_invalid_option_is_one_sentence(tmp_path: Path, hyperparameters: dict
     with pytest.raises(ContractError) as error:
         check(job(tmp_path, *CHANNELS, **hyperparameters))
     assert str(error.value).startswith(expected)
+
+
+def test_an_average_of_statistics_reads_no_training_data(tmp_path: Path) -> None:
+    assert check(job(tmp_path, "models", "validation", merge_statistics="average")).statistics == "average"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from tests.training.records import SMALL
 from training_container.merge.parts import MergeError, MergePart
-from training_container.merge.reports import Network, check_average, check_ensemble
+from training_container.merge.reports import Network, check_average, check_ensemble, counts_of
 
 DIGEST = "d" * 64
 
@@ -69,3 +69,11 @@ def test_an_ensemble_may_have_other_networks_and_starts_but_not_other_classes() 
     check_ensemble([network(0), network(1, model="resnet20", initial_weights="")])
     with pytest.raises(MergeError, match="first_label of job 1 of 0a1b2c3d is 1, that of job 0 of 0a1b2c3d 0"):
         check_ensemble([network(0), network(1, first_label=1)])
+
+
+def test_records_count_models_in_an_average_and_a_model_without_them_is_named() -> None:
+    networks = [replace(network(index), records=records) for index, records in ((0, 300), (1, 100))]
+    assert counts_of(networks, "models") == [1, 1]
+    assert counts_of(networks, "records") == [300, 100]
+    with pytest.raises(MergeError, match=r"^The model of job 1 of 0a1b2c3d does not record its number of training"):
+        counts_of([networks[0], replace(networks[1], records=0)], "records")

@@ -25,6 +25,7 @@ from traingrid.job.state import JobState
 from traingrid.ledger.damage import intact
 from traingrid.ledger.ledger import Ledger
 from traingrid.ledger.moves import MoveItem, Moves
+from traingrid.merge.line import RoundStep
 from traingrid.submission.files import submission_id
 from traingrid.submission.folders_in_use import FoldersInUse
 from traingrid.submission.status import JobStatus, SubmissionStatus
@@ -167,6 +168,11 @@ OPTIONS: dict[str, dict[str, object]] = {
     "image": {"image": "resnet"},
     "folders": {"method": "parts", "folders": True},
     "statistics_images": {"statistics_images": 4096},
+    "step": {
+        "step": RoundStep(
+            rounds="cells", number=1, weight_by="records", statistics="recompute", learning_rate=0.7, momentum=0.6
+        )
+    },
 }
 """Another value of each option."""
 
@@ -337,3 +343,58 @@ def test_a_copy_without_a_merge_is_unneeded_after_ten_minutes(
     later = time.time() + SETTLED_SECONDS + 2
     found = unneeded_copies(deployment, moves, FoldersInUse, later)
     assert [copy.reason for copy in found] == ["its merge was not submitted, and no open job uses it"] * 2
+
+
+def test_an_outer_step_reads_its_start_and_its_velocity_beside_the_models(
+    grid: tg.Grid, deployment: Deployment, intake: None
+) -> None:
+    """The start is the model of job 0 here, and the velocity the output.tar.gz beside it."""
+    output = bucket(names.output_bucket, deployment, "us-east-1")
+    boto3.client("s3", "us-east-1").put_object(Bucket=output, Key="0/output/output.tar.gz", Body=b"velocity")
+    step = RoundStep(
+        rounds="cells",
+        number=2,
+        weight_by="records",
+        statistics="average",
+        learning_rate=0.7,
+        momentum=0.6,
+        start=f"{SUBMISSION}/0",
+    )
+    prepared = prepare_merge(grid.plane, SUBMISSION, [1, 2], tg.MergeRequest(region="us-east-1", step=step))
+    assert [str(copy.target).rpartition("/")[2] for copy in prepared.copies] == [
+        f"part-000-{SUBMISSION}-1.tar.gz",
+        f"part-001-{SUBMISSION}-2.tar.gz",
+        "start.tar.gz",
+        "velocity.tar.gz",
+    ]
+    prepared.run()
+    data = bucket(names.data_bucket, deployment, "us-east-1")
+    assert [Storage("us-east-1").read(S3Uri(data, key)) for key in keys(data)][2:] == [b"model 0", b"velocity"]
+    assert "train" not in prepared.job.inputs
+    assert prepared.job.hyperparameters["merge_outer_round"] == "2"
+    assert prepared.job.tags["rounds"] == "cells"
+
+
+def test_a_step_evaluates_with_the_data_of_a_region_that_is_left_out(grid: tg.Grid) -> None:
+    step = RoundStep(
+        rounds="cells", number=1, weight_by="models", statistics="average", learning_rate=1.0, momentum=0.0
+    )
+    request = tg.MergeRequest(region="eu-west-1", step=step)
+    prepared = prepare_merge(grid.plane, SUBMISSION, [0, 1], request)
+    left_out = grid.plane.last_submitted_jobs(SUBMISSION)[2]
+    assert prepared.job.inputs["validation"].uri == left_out.inputs["validation"].uri
+
+
+def test_fedavg_reads_only_the_models(grid: tg.Grid) -> None:
+    step = RoundStep(
+        rounds="cells",
+        number=2,
+        weight_by="models",
+        statistics="recompute",
+        learning_rate=1.0,
+        momentum=0.0,
+        start=f"{SUBMISSION}/0",
+    )
+    prepared = prepare_merge(grid.plane, SUBMISSION, [1, 2], tg.MergeRequest(region="us-east-1", step=step))
+    assert len(prepared.copies) == 2
+    assert "train" in prepared.job.inputs

@@ -19,7 +19,7 @@ from traingrid.errors import TraingridError
 from traingrid.grid.deployment import Deployment
 from traingrid.ledger.ledger import Ledger
 from traingrid.submission.files import submission_id
-from traingrid.sweep.trial_jobs import ManifestRejectedError
+from traingrid.submission.journaled_jobs import ManifestRejectedError
 
 DATA = SAMPLE_BUCKETS["us-east-1"]
 SPEC = f"""\

@@ -7,6 +7,7 @@ import click
 
 from tests.support.sample_job import sample_job
 from tests.unit.cli.command_samples import BUCKET, NOW, SUBMISSION, Replace, Sample, replace_plane, returns
+from traingrid.api.rounds import RoundsResult
 from traingrid.cli import main
 from traingrid.cli.plan_report import report
 from traingrid.job.state import JobState
@@ -19,6 +20,8 @@ from traingrid.planner.choices import Pool
 from traingrid.planner.durations import Duration
 from traingrid.planner.plan import Assignment, Plan
 from traingrid.planner.training_places import TrainingPlace
+from traingrid.rounds.journal import Contribution, GlobalModel, LeftOut, RoundLines, RoundMerge
+from traingrid.rounds.state import Round, RoundsState
 from traingrid.submission.listing import ListedSubmission
 from traingrid.submission.overview import SubmissionOverview
 from traingrid.submission.status import JobStatus, SubmissionStatus
@@ -180,6 +183,49 @@ def _sweep(replace: Replace) -> None:
     replace_plane(replace)
 
 
+def _rounds(replace: Replace) -> None:
+    contributions = tuple(
+        Contribution(region=region, index=index, artifact=f"{BUCKET}/{index}/model.tar.gz", etag="1", size=10**6)
+        for index, region in enumerate(("us-east-1", "eu-west-1"))
+    )
+    lines = RoundLines(number=1, began_at=0, manifest='# jobs: 2\n{"region": "us-east-1"}\n{"region": "eu-west-1"}\n')
+    merge = RoundMerge(
+        number=1,
+        contributions=contributions,
+        left_out=(LeftOut(region="us-west-2", index=2, reason="is Failed: training diverged", diverged=True),),
+        manifest='{"region": "eu-west-1"}\n',
+        key="",
+    )
+    model = GlobalModel(
+        number=1,
+        model="89abcdef/0",
+        region="eu-west-1",
+        artifact=f"{BUCKET}/model.tar.gz",
+        etag="1",
+        size=10**6,
+        metrics={"validation_top1": 0.75, "best_part_top1": 0.5},
+    )
+    done = Round(
+        number=1, entry=1, lines=lines, submission=SUBMISSION, merge=merge, merge_submission="89abcdef", model=model
+    )
+    training = Round(number=2, entry=5, lines=lines, submission="fedcba98")
+    state = RoundsState(spec={}, rounds={1: done, 2: training})
+    spec = SimpleNamespace(
+        name="cells",
+        epochs=2,
+        rounds=2,
+        merge=SimpleNamespace(region="eu-west-1"),
+        outer=SimpleNamespace(kind="diloco"),
+    )
+    opened = SimpleNamespace(
+        spec=spec,
+        run=returns(RoundsResult(name="cells", rounds=(done,))),
+        rounds=SimpleNamespace(read=lambda: state, lines=[{}, {}, {}]),
+    )
+    replace("traingrid.cli.rounds.open_rounds", returns(opened))
+    replace_plane(replace)
+
+
 def replace_plans(replace: Replace) -> None:
     job = sample_job("us-east-1")
     plans = [
@@ -250,6 +296,8 @@ JOB_SAMPLES: dict[str, Sample] = {
     "compare": (_compare, ["compare", SUBMISSION]),
     "sweep": (_sweep, ["sweep", "digits.yaml"]),
     "sweep_plan": (_sweep, ["sweep", "digits.yaml", "--plan"]),
+    "rounds": (_rounds, ["rounds", "cells.yaml"]),
+    "rounds_plan": (_rounds, ["rounds", "cells.yaml", "--plan"]),
     "submit_plan": (replace_plans, ["submit", "--plan", "x.csv"]),
     "plan": (_plan, ["plan"]),
     "merge_plan": (_merge, ["merge", SUBMISSION, "--plan"]),

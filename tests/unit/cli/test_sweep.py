@@ -46,7 +46,7 @@ def storage() -> Storage:
 def plane(deployment: Deployment, ledger: Ledger, storage: Storage, monkeypatch: pytest.MonkeyPatch) -> ControlPlane:
     made = ControlPlane(deployment=deployment, ledger=ledger, batch=None, storage=storage)  # type: ignore[arg-type]  # Batch is not called
     monkeypatch.setattr(ControlPlane, "of", lambda _file: made)
-    replace_time(monkeypatch, "traingrid.api.sweep", sleep=lambda _seconds: None)
+    replace_time(monkeypatch, "traingrid.api.steps", sleep=lambda _seconds: None)
     return made
 
 
@@ -137,7 +137,7 @@ def test_an_interrupt_leaves_the_trials_and_names_the_command_that_continues(
     def interrupt(_seconds: float) -> None:
         raise KeyboardInterrupt
 
-    replace_time(monkeypatch, "traingrid.api.sweep", sleep=interrupt)
+    replace_time(monkeypatch, "traingrid.api.steps", sleep=interrupt)
     ended = run(file)
     assert isinstance(ended.exception, TraingridError)
     assert ended.exception.exit_code == 130

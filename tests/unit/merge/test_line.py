@@ -29,7 +29,8 @@ def with_grid(deployment: Deployment, **changes: Any) -> Deployment:
 
 def line(models: list[Model], deployment: Deployment, **request: Any) -> dict[str, Any]:
     region = models[0].job.region
-    return merge_line(models, MergeRequest(**request), FOLDER, 10**9, region=region, deployment=deployment)
+    local = next((each for each in models if each.job.region == region), None)
+    return merge_line(models, MergeRequest(**request), FOLDER, 10**9, region=region, local=local, deployment=deployment)
 
 
 def refusal(models: list[Model], deployment: Deployment, **request: Any) -> str:

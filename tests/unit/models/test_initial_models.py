@@ -462,7 +462,7 @@ def merge_of(deployment: Deployment, method: str) -> Job:
     request = MergeRequest(method=method, data=f"s3://{SAMPLE_BUCKETS[HERE]}/all")  # type: ignore[arg-type]  # a method
     grid = changed(deployment, instance_types=["ml.m5.xlarge"])
     folder = S3Uri(SAMPLE_BUCKETS[HERE], "merges/0")
-    made = merge_line(parts, request, folder, 10**6, region=HERE, deployment=grid)
+    made = merge_line(parts, request, folder, 10**6, region=HERE, local=parts[0], deployment=grid)
     (line,) = parse(json.dumps(made).encode(), grid)
     return job_of_line(line, 0, grid, TRAINED)
 

@@ -71,7 +71,7 @@ PARTS = {
             "deploy",
             "reconciler",
         ),
-        *("child", "catalog", "planner", "sweep", "merge", "report", "api", "ui", "cli"),
+        *("child", "catalog", "planner", "sweep", "merge", "rounds", "report", "api", "ui", "cli"),
     ),
     "localcloud": (
         *(
@@ -106,7 +106,7 @@ PARTS = {
 }
 """Packages (and modules of localcloud and verification): each may import those before it when it is loaded, but none
 after it."""
-WINGS = {"catalog", "datasets", "merge", "planner", "report", "sweep", "ui"}
+WINGS = {"catalog", "datasets", "merge", "planner", "report", "rounds", "sweep", "ui"}
 """Packages of traingrid for one feature each. Only the entrances import them, and a wing imports no other wing."""
 ENTRANCES = {"api", "cli"}
 BETWEEN_WINGS = {("planner", "catalog"), ("ui", "catalog"), ("ui", "sweep")}

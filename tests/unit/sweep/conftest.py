@@ -18,11 +18,11 @@ from traingrid.errors import TraingridError
 from traingrid.grid.deployment import Deployment
 from traingrid.job.state import JobState
 from traingrid.submission.files import submission_id
+from traingrid.submission.journaled_jobs import ManifestRejectedError
 from traingrid.submission.status import JobStatus
-from traingrid.sweep.journal import Journal
+from traingrid.sweep.journal import sweep_journal
 from traingrid.sweep.spec import SweepSpec
 from traingrid.sweep.sweep import Sweep
-from traingrid.sweep.trial_jobs import ManifestRejectedError
 from verification.model.storage import Bucket
 
 LINES: list[Mapping[str, Any]] = [
@@ -177,7 +177,7 @@ def sweep_of(grid: FakeGrid, wanted: SweepSpec) -> Sweep:
     """Return a sweep as a new process has it."""
     storage = KillableStorage(make_client=lambda *_: grid.s3)
     storage.effect = grid.effect
-    return Sweep(spec=wanted, lines=list(LINES), journal=Journal(storage, grid.bucket, wanted.name), grid=grid)
+    return Sweep(spec=wanted, lines=list(LINES), journal=sweep_journal(storage, grid.bucket, wanted.name), grid=grid)
 
 
 def finished(grid: FakeGrid, wanted: SweepSpec) -> Sweep:

@@ -6,20 +6,23 @@ from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import TraingridError
 from traingrid.grid.deployment import Deployment
-from traingrid.sweep.journal import Begun, Ended, Entry, Journal, JournalMovedError, NewTrial, OutOfBudget, TrialBatch
+from traingrid.submission.journal import Begun, Journal, JournalMovedError
+from traingrid.sweep.journal import Ended, Entry, NewTrial, OutOfBudget, TrialBatch, sweep_journal
 from traingrid.sweep.spec import Parameters
 
 
 @pytest.fixture
-def journal(storage: Storage, deployment: Deployment) -> Journal:
-    return Journal(storage, deployment.manifest_bucket, "rates")
+def journal(storage: Storage, deployment: Deployment) -> Journal[Entry]:
+    return sweep_journal(storage, deployment.manifest_bucket, "rates")
 
 
-def again(storage: Storage, deployment: Deployment) -> Journal:
-    return Journal(storage, deployment.manifest_bucket, "rates")
+def again(storage: Storage, deployment: Deployment) -> Journal[Entry]:
+    return sweep_journal(storage, deployment.manifest_bucket, "rates")
 
 
-def test_entries_are_read_as_they_were_written(journal: Journal, storage: Storage, deployment: Deployment) -> None:
+def test_entries_are_read_as_they_were_written(
+    journal: Journal[Entry], storage: Storage, deployment: Deployment
+) -> None:
     parameters: Parameters = {"rate": 1.0, "tiny": 1e-17, "third": 1 / 3, "depth": 1, "name": "1", "flag": True}
     trials = (NewTrial(number=0, line=0, region="us-east-1", parameters=parameters),)
     written: list[Entry] = [
@@ -37,7 +40,7 @@ def test_entries_are_read_as_they_were_written(journal: Journal, storage: Storag
     }
 
 
-def test_a_taken_number_is_not_overwritten(journal: Journal, storage: Storage, deployment: Deployment) -> None:
+def test_a_taken_number_is_not_overwritten(journal: Journal[Entry], storage: Storage, deployment: Deployment) -> None:
     journal.append(Begun(spec={"seed": 0}))
     other = again(storage, deployment)
     with pytest.raises(JournalMovedError):
@@ -46,7 +49,7 @@ def test_a_taken_number_is_not_overwritten(journal: Journal, storage: Storage, d
 
 
 def test_a_repeated_request_after_a_lost_reply_is_our_entry(
-    journal: Journal, storage: Storage, monkeypatch: pytest.MonkeyPatch
+    journal: Journal[Entry], storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write = Storage.write_if_none
 
@@ -58,13 +61,13 @@ def test_a_repeated_request_after_a_lost_reply_is_our_entry(
     assert journal.append(Begun(spec={})) == 0
 
 
-def test_a_missing_entry_is_an_error(journal: Journal, storage: Storage, deployment: Deployment) -> None:
+def test_a_missing_entry_is_an_error(journal: Journal[Entry], storage: Storage, deployment: Deployment) -> None:
     storage.write(S3Uri(deployment.manifest_bucket, "sweeps/rates/000001.json"), b"{}", "application/json")
     with pytest.raises(TraingridError, match=r"has no entry before .*000001\.json"):
         journal.refresh()
 
 
-def test_another_object_is_not_an_entry(journal: Journal, storage: Storage, deployment: Deployment) -> None:
+def test_another_object_is_not_an_entry(journal: Journal[Entry], storage: Storage, deployment: Deployment) -> None:
     storage.write(S3Uri(deployment.manifest_bucket, "sweeps/rates/000000.json"), b'{"kind": "x"}', "application/json")
     with pytest.raises(TraingridError, match=r"000000\.json is not an entry of a sweep's journal"):
         journal.refresh()

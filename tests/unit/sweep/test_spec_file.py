@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from traingrid.sweep.spec_file import SpecError, read_spec
+from traingrid.manifest.spec_file import SpecError
+from traingrid.sweep.spec_file import SWEEP_FORMAT
 
 GOOD = """\
 lines:
@@ -29,7 +30,7 @@ def file(tmp_path: Path) -> Path:
 
 def test_a_sweep_has_the_name_of_its_file(file: Path) -> None:
     file.write_text(GOOD)
-    spec = read_spec(file).spec
+    spec = SWEEP_FORMAT.read(file).spec
     assert (spec.name, spec.number_of_trials, spec.parallel) == ("rates", 24, 4)
     assert spec.space["learning_rate"].log_range == (0.001, 1.0)
 
@@ -89,14 +90,14 @@ def test_a_mistake_is_reported_with_line_and_key(file: Path, good: str, bad: str
     assert good in GOOD
     file.write_text(GOOD.replace(good, bad))
     with pytest.raises(SpecError) as error:
-        read_spec(file)
+        SWEEP_FORMAT.read(file)
     assert error.value.problems[0].startswith(f"{file.parent}/{expected}")
 
 
 def test_all_mistakes_are_reported_in_the_order_of_their_lines(file: Path) -> None:
     file.write_text(GOOD.replace("[1e-3, 1]", "[1, 0]").replace("[2, 8]", "[3, 3]").replace("epochs: 90", "epoch: 1"))
     with pytest.raises(SpecError) as error:
-        read_spec(file)
+        SWEEP_FORMAT.read(file)
     assert [problem.split(": ")[1] for problem in error.value.problems] == [
         "search.hp.learning_rate.log_range",
         "search.hp.depth.int",
@@ -107,9 +108,9 @@ def test_all_mistakes_are_reported_in_the_order_of_their_lines(file: Path) -> No
 def test_a_file_without_a_mapping_is_refused(file: Path, content: str) -> None:
     file.write_text(content)
     with pytest.raises(SpecError, match=r":1: a sweep must be a mapping with the keys name, lines, search"):
-        read_spec(file)
+        SWEEP_FORMAT.read(file)
 
 
 def test_a_missing_file_is_reported(file: Path) -> None:
     with pytest.raises(SpecError, match=r"No such file or directory\. Specify a file that exists\."):
-        read_spec(file)
+        SWEEP_FORMAT.read(file)

@@ -4,7 +4,7 @@ import pytest
 
 from tests.support.local_page import SUBMISSION, LocalGrid
 from traingrid.errors import UsageError
-from traingrid.sweep.journal import Begun
+from traingrid.submission.journal import Begun
 from traingrid.ui import hyperparameters as module
 from traingrid.ui.hyperparameters import hyperparameters, sweep_of
 

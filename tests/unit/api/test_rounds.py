@@ -1,0 +1,152 @@
+"""Rounds in Python: specifications are checked against the grid before any cost."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import traingrid as tg
+from tests.support.sample_deployment import SAMPLE_BUCKETS
+from tests.unit.rounds.conftest import FakeRounds
+from traingrid.api.control_plane import ControlPlane
+from traingrid.api.grid_rounds import GridRounds
+from traingrid.api.rounds import open_rounds
+from traingrid.aws.s3 import Storage
+from traingrid.aws.s3_uri import S3Uri
+from traingrid.errors import TraingridError
+from traingrid.grid.deployment import Deployment
+from traingrid.ledger.ledger import Ledger
+
+HOME, OTHER = "us-east-1", "eu-west-1"
+SPEC = f"""\
+lines:
+  - region: {HOME}
+    s3_uri: s3://{SAMPLE_BUCKETS[HOME]}/x
+  - region: {OTHER}
+    s3_uri: s3://{SAMPLE_BUCKETS[OTHER]}/x
+recipe: {{hp.model: resnet8}}
+epochs: 2
+rounds: 3
+outer: {{kind: diloco, momentum: 0.5}}
+merge: {{region: {OTHER}}}
+missing: {{wait: 6h, then: continue}}
+"""
+
+
+def with_grid(deployment: Deployment, **changes: Any) -> Deployment:
+    grid = deployment.grid
+    return replace(deployment, grid=type(grid).model_validate({**grid.model_dump(exclude_unset=True), **changes}))
+
+
+@pytest.fixture
+def grid(deployment: Deployment, ledger: Ledger, storage: Storage) -> tg.Grid:
+    deployment = with_grid(deployment, moves=True, instance_types=["ml.m5.xlarge", "ml.p4d.24xlarge"])
+    return tg.Grid(ControlPlane(deployment=deployment, ledger=ledger, batch=None, storage=storage))  # type: ignore[arg-type]  # Batch is not called
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    (tmp_path / "cells.yaml").write_text(SPEC)
+    return tmp_path / "cells.yaml"
+
+
+@pytest.fixture
+def trains(monkeypatch: pytest.MonkeyPatch, storage: Storage, deployment: Deployment) -> FakeRounds:
+    """Let a fake grid train and merge the rounds."""
+    fake = FakeRounds(deployment.manifest_bucket, storage._s3)
+    for name in ("submit", "jobs", "cancel", "decide_merge", "submit_merge", "contribution"):
+        monkeypatch.setattr(GridRounds, name, lambda _self, *given, _name=name: getattr(fake, _name)(*given))
+    monkeypatch.setattr(GridRounds, "check", lambda *_: None)
+    return fake
+
+
+def test_rounds_return_the_last_global_model(grid: tg.Grid, file: Path, trains: FakeRounds) -> None:
+    steps: list[Any] = []
+    result = grid.rounds(file, report=steps.append, poll=0)
+    assert [part.number for part in result.rounds] == [1, 2, 3]
+    assert result.model.model == f"{result.rounds[-1].merge_submission}/0"
+    assert steps[-1].ended
+
+
+def test_the_merge_of_a_round_takes_the_outer_step(grid: tg.Grid, file: Path) -> None:
+    opened = open_rounds(grid.plane, file)
+    jobs = opened.rounds.grid
+    assert isinstance(jobs, GridRounds)
+    step = jobs.request(2, "0a1b2c3d/0").step
+    assert step is not None
+    assert (step.number, step.learning_rate, step.momentum, step.weight_by) == (2, 0.7, 0.5, "records")
+    assert (step.needs_start, step.needs_velocity) == (True, True)
+    assert (opened.spec.name, opened.spec.missing.wait) == ("cells", 6 * 3600)
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "expected"),
+    [
+        ("epochs: 2", "", "cells.yaml:1: epochs: this key is missing. Write for example `epochs: 2`."),
+        ("epochs: 2", "epoch: 2", "cells.yaml:7: epoch: there is no such key. Did you mean epochs?"),
+        ("rounds: 3", "rounds: 0", "cells.yaml:8: rounds: 0 is not allowed: it must be "),
+        ("kind: diloco", "kind: mean", "cells.yaml:9: outer.kind: 'mean' is not allowed: it must be 'fedavg' or 'dilo"),
+        ("kind: diloco", "kind: fedavg", "cells.yaml:9: outer.momentum: fedavg has none. Remove it, or write `kind: "),
+        ("momentum: 0.5", "momentum: 1", "cells.yaml:9: outer.momentum: 1 is not allowed: it must be "),
+        (
+            f"region: {OTHER}}}",
+            "region: mars-1}",
+            "cells.yaml:10: merge: mars-1 is not a training Region of ",
+        ),
+        ("6h", "soon", "cells.yaml:11: missing.wait: 'soon' is not allowed: "),
+        ("hp.model: resnet8", "hp.epochs: 9", "cells.yaml:6: recipe.hp.epochs: the rounds set epochs. Remove it here"),
+        ("hp.model: resnet8", "modell: a", "cells.yaml:6: recipe.modell: a manifest has no such field. "),
+        (
+            "  - region: us-east-1",
+            "  - name: a\n    region: us-east-1",
+            "cells.yaml:2: lines.0.name: each round gets ",
+        ),
+        (
+            f"{HOME}\n",
+            f"{HOME}\n    replicas: {{}}\n",
+            "cells.yaml:3: lines.0.replicas: the data of rounds stays in its ",
+        ),
+        ("  - region: us-east-1", "  - region: us-east-9", "cells.yaml:2: lines.0.region: "),
+        (
+            f"region: {OTHER}\n",
+            f"region: {HOME}\n",
+            "cells.yaml:1: lines: rounds need the data of at least two ",
+        ),
+        ("recipe: {hp.model: resnet8}", "init_from: now", "cells.yaml:6: init_from: it must be the id of a submission"),
+        (f"{HOME}\n", f"{HOME}\n    hp.classes: 7\n", "cells.yaml:11: merge: The hyperparameter classes of line 1 in "),
+        (
+            f"{HOME}\n",
+            f"{HOME}\n    residency: [us]\n",
+            "cells.yaml:2: lines.0: its residency allows the models of ",
+        ),
+        ("hp.model: resnet8", "entry_point: a.py, source: s3://x/a.tar.gz", "cells.yaml:2: lines.0"),
+    ],
+)
+def test_a_mistake_is_reported_at_its_place_and_creates_nothing(
+    grid: tg.Grid, file: Path, good: str, bad: str, expected: str
+) -> None:
+    assert good in SPEC
+    file.write_text(SPEC.replace(good, bad, 1))
+    with pytest.raises(tg.UsageError) as error:
+        grid.rounds(file)
+    assert f"{file.parent}/{expected}" in str(error.value)
+    assert list(grid.plane.storage.sizes(S3Uri(grid.plane.deployment.manifest_bucket, ""))) == []
+
+
+def test_a_grid_that_copies_nothing_has_no_rounds(grid: tg.Grid, file: Path) -> None:
+    plane = replace(grid.plane, deployment=with_grid(grid.plane.deployment, moves=False))
+    with pytest.raises(TraingridError, match=r"cells\.yaml:10: merge: The model of line 0 in us-east-1 cannot be "):
+        tg.Grid(plane).rounds(file)
+
+
+def test_a_first_model_that_does_not_exist_is_refused_and_nothing_is_created(
+    grid: tg.Grid, file: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("traingrid.api.submit.Ledger", lambda *_: ledger)
+    file.write_text(f"{SPEC}init_from: 0a1b2c3d/0\n")
+    with pytest.raises(
+        tg.UsageError, match=r"cells\.yaml:12: init_from: '0a1b2c3d/0' this grid has no submission 0a1b2c3d\."
+    ):
+        grid.rounds(file)
+    assert list(grid.plane.storage.sizes(S3Uri(grid.plane.deployment.manifest_bucket, ""))) == []
