@@ -80,7 +80,8 @@ def ask(python: Path, wanted: list[dict[str, object]]) -> list[dict[str, Any]]:
         check=False,
     )
     if result.returncode:
-        last_line = result.stderr.strip().splitlines()[-1:] or [f"exit code {result.returncode}"]
-        problem = f"The SageMaker Python SDK failed: {last_line[0]}."
+        error_lines = result.stderr.strip().splitlines()
+        cause = error_lines[-1] if error_lines else f"exit code {result.returncode}"
+        problem = f"The SageMaker Python SDK failed: {cause}."
         raise UsageError(problem, "Reinstall it with `rm -r .venv-images; make setup-images`.")
     return list(json.loads(result.stdout))

@@ -115,8 +115,9 @@ class Router:
     def _route(self, place: tuple[str, str, str], event: Event) -> None:
         account_id, region, bus = place
         event_bus = events_backends[account_id][region].event_buses.get(bus)
-        for rule in list(event_bus.rules.values()) if event_bus else ():
-            self._apply(rule, event)
+        if event_bus:
+            for rule in list(event_bus.rules.values()):
+                self._apply(rule, event)
 
     def _apply(self, rule: Rule, event: Event) -> None:
         if rule.state != "ENABLED" or not rule.event_pattern.get_pattern():

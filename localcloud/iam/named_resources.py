@@ -59,7 +59,8 @@ def _sagemaker(call: Asked) -> Named:
     if call.text("RoleArn"):
         yield "iam:role", call.text("RoleArn")
     resources = call.parameters.get("ResourceConfig")
-    if plan := resources.get("TrainingPlanArn") if isinstance(resources, dict) else None:
+    plan = resources.get("TrainingPlanArn") if isinstance(resources, dict) else None
+    if plan:
         yield "sagemaker:training-plan", plan
         yield "sagemaker:reserved-capacity", str(plan).replace(":training-plan/", ":reserved-capacity/")
     elif plan := call.text("TrainingPlanName"):

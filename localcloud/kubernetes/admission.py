@@ -90,22 +90,24 @@ def _quality(spec: dict[str, Any]) -> str:
 def _check_quotas(store: Store, resource: Resource, new: Object) -> None:
     namespace = new["metadata"]["namespace"]
     usage = _usage(resource, new)
-    for quota in store.all(RESOURCE_QUOTA, namespace)[0] if usage else ():
-        hard = {name: amount(value) * 1000 for name, value in ((quota.get("spec") or {}).get("hard") or {}).items()}
-        limited = {name: usage[name] for name in hard if usage[name]}
-        used_amounts = Counter[str]()
-        for existing in store.all(resource, namespace)[0] if limited else ():
-            used_amounts += _usage(resource, existing)
-        exceeded = [name for name in sorted(limited) if used_amounts[name] + limited[name] > hard[name]]
-        if exceeded:
-            texts = [
-                ",".join(f"{name}={_quantity_text(counter[name])}" for name in exceeded)
-                for counter in (limited, used_amounts, hard)
-            ]
-            amounts = "requested: {}, used: {}, limited: {}".format(*texts)
-            raise forbidden(
-                resource, new["metadata"]["name"], f"exceeded quota: {quota['metadata']['name']}, {amounts}"
-            )
+    if usage:
+        for quota in store.all(RESOURCE_QUOTA, namespace)[0]:
+            hard = {name: amount(value) * 1000 for name, value in ((quota.get("spec") or {}).get("hard") or {}).items()}
+            limited = {name: usage[name] for name in hard if usage[name]}
+            used_amounts = Counter[str]()
+            if limited:
+                for existing in store.all(resource, namespace)[0]:
+                    used_amounts += _usage(resource, existing)
+            exceeded = [name for name in sorted(limited) if used_amounts[name] + limited[name] > hard[name]]
+            if exceeded:
+                texts = [
+                    ",".join(f"{name}={_quantity_text(counter[name])}" for name in exceeded)
+                    for counter in (limited, used_amounts, hard)
+                ]
+                amounts = "requested: {}, used: {}, limited: {}".format(*texts)
+                raise forbidden(
+                    resource, new["metadata"]["name"], f"exceeded quota: {quota['metadata']['name']}, {amounts}"
+                )
 
 
 def _usage(resource: Resource, entry: Object) -> Counter[str]:

@@ -226,8 +226,8 @@ class Store:
             oldest = self._history[0].version if self._history else self._version + 1
             if since + 1 < oldest and since < self._version:
                 raise status.expired(since, oldest - 1)
-            new = takewhile(lambda change: change.version > since, reversed(self._history))
-            return list(new)[::-1]
+            newest_first = list(takewhile(lambda change: change.version > since, reversed(self._history)))
+            return newest_first[::-1]
 
     def wait(self, since: int, seconds: float) -> bool:
         """Wait until the cluster has changed after a resource version; return False after the time."""

@@ -102,9 +102,10 @@ def _reason(pod: Object, init: list[Object], main: list[Object]) -> str:
             reason = f"Init:{termination['reason']}"
     if ready_containers < len(init) and status.get("phase") == "Pending" and status.get("startTime"):
         reason = f"Init:{ready_containers}/{len(init)}"
-    for item in main if not reason.startswith("Init:") else []:
-        state = item["state"].get("waiting") or item["state"].get("terminated") or {}
-        reason = state.get("reason") or reason
+    if not reason.startswith("Init:"):
+        for item in main:
+            state = item["state"].get("waiting") or item["state"].get("terminated") or {}
+            reason = state.get("reason") or reason
     return "Terminating" if "deletionTimestamp" in pod["metadata"] else str(reason)
 
 

@@ -27,16 +27,17 @@ def history(region: str, now: datetime) -> Iterator[dict[str, Any]]:
     """Yield all prices of a Region, with the newest first."""
     place = REGIONS.get(region)
     for age, factor in sorted(_CHANGES.items()):
-        for kind, example in TYPES.items() if place else ():
-            for zone, ratio in _RATIOS.items():
-                if place and (region, kind) not in ABSENT and kind not in WITHOUT_SPOT:
-                    yield {
-                        "AvailabilityZone": f"{region}{zone}",
-                        "InstanceType": kind.removeprefix("ml."),
-                        "ProductDescription": _PRODUCT,
-                        "SpotPrice": f"{example.dollars * place.ratio * ratio * factor:.6f}",
-                        "Timestamp": now - age,
-                    }
+        if place:
+            for kind, example in TYPES.items():
+                for zone, ratio in _RATIOS.items():
+                    if place and (region, kind) not in ABSENT and kind not in WITHOUT_SPOT:
+                        yield {
+                            "AvailabilityZone": f"{region}{zone}",
+                            "InstanceType": kind.removeprefix("ml."),
+                            "ProductDescription": _PRODUCT,
+                            "SpotPrice": f"{example.dollars * place.ratio * ratio * factor:.6f}",
+                            "Timestamp": now - age,
+                        }
 
 
 def chosen(prices: Sequence[dict[str, Any]], selection: Mapping[str, Any]) -> list[dict[str, Any]]:

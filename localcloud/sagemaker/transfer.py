@@ -179,8 +179,9 @@ def upload_archive(s3: Any, folders: Sequence[Path], name: str, target: S3Uri, w
     """
     members: dict[str, Path] = {}
     for folder in folders:
-        for path in sorted(folder.rglob("*")) if folder.is_dir() else []:
-            members.setdefault(str(path.relative_to(folder)), path)
+        if folder.is_dir():
+            for path in sorted(folder.rglob("*")):
+                members.setdefault(str(path.relative_to(folder)), path)
     if not members:
         return False
     archive = work / name

@@ -69,7 +69,8 @@ def _named_call(service: str, request: Request) -> tuple[str, dict[str, Any]] | 
         return request.target.rsplit(".", 1)[-1], _json(request.body)
     if cbor := _CBOR_PATH.search(request.path):
         return cbor[1], _cbor(request.body)
-    if action := (form := _form(request)).get("Action"):
+    form = _form(request)
+    if action := form.get("Action"):
         return action, {key: value for key, value in form.items() if key not in ("Action", "Version")}
     return _rest_call(_SERVICE_OF_SIGNING_NAME.get(service, service), request)
 

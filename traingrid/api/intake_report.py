@@ -31,6 +31,7 @@ def intake_report(content: bytes, uri: S3Uri) -> dict[str, Any]:
     report = json_object(content, uri)
     check_members(report, {"version": str, "state": str}, uri)
     check_members(report, _MEMBERS.get(report["state"], {}), uri)
-    for error in report["errors"] if report["state"] == "rejected" else ():
-        check_members(member({"errors[]": error}, "errors[]", dict, uri), _ERROR, uri)
+    if report["state"] == "rejected":
+        for error in report["errors"]:
+            check_members(member({"errors[]": error}, "errors[]", dict, uri), _ERROR, uri)
     return report

@@ -36,14 +36,15 @@ def lost_lines(world: World) -> Iterator[Violation]:
     """Find lines that have not ended and that no child or training job is responsible for (I1)."""
     running = {job.line for job in world.training_jobs if job.is_active and owns(world.lines.get(job.line), job)}
     for submission, submission_item in world.submissions.items():
-        for index in range(submission_item.jobs) if submission_item.is_submitted else ():
-            line = submission, index
-            item = world.lines.get(line)
-            if item is None and world.may_have(submission, index):
-                continue
-            if not _is_accounted_for(world, line, item, submission_item, running=line in running):
-                sentence = f"job {index} of {submission} {_why_lost(item)}"
-                yield Violation(invariant="I1", kind="lost", submission=submission, what=sentence)
+        if submission_item.is_submitted:
+            for index in range(submission_item.jobs):
+                line = submission, index
+                item = world.lines.get(line)
+                if item is None and world.may_have(submission, index):
+                    continue
+                if not _is_accounted_for(world, line, item, submission_item, running=line in running):
+                    sentence = f"job {index} of {submission} {_why_lost(item)}"
+                    yield Violation(invariant="I1", kind="lost", submission=submission, what=sentence)
     for submission, index in world.lines:
         if world.may_have(submission):
             continue
@@ -126,8 +127,9 @@ def _outcome_differences(
         return
     if recorded.state != job.state:
         yield f"{job.name} in {job.region} ended as {job.state}, but the ledger has {recorded.state}"
-    for name in details if job.details and job.details.is_exact else ():
-        value = getattr(job.details, name)
-        kept_value = getattr(recorded, name)
-        if (kept_value or None) != (value or None):
-            yield f"{name} of {job.name} is {value!r}, but the ledger has {kept_value!r}"
+    if job.details and job.details.is_exact:
+        for name in details:
+            value = getattr(job.details, name)
+            kept_value = getattr(recorded, name)
+            if (kept_value or None) != (value or None):
+                yield f"{name} of {job.name} is {value!r}, but the ledger has {kept_value!r}"

@@ -92,10 +92,12 @@ class Storage:
         Raises:
             ClientError: S3 refused a request.
         """
-        request = {"Bucket": uri.bucket, "Key": uri.key}
-        for attempt in (request, {**request, "VersionId": version}) if version else (request,):
+        requests = [{"Bucket": uri.bucket, "Key": uri.key}]
+        if version:
+            requests.append({"Bucket": uri.bucket, "Key": uri.key, "VersionId": version})
+        for request in requests:
             try:
-                reply = self._s3.get_object(**attempt)
+                reply = self._s3.get_object(**request)
             except ClientError as error:
                 if error.response["Error"]["Code"] not in ("NoSuchKey", "NoSuchVersion"):
                     raise

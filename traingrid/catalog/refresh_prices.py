@@ -158,11 +158,12 @@ def _transfers(region: str, regions: Sequence[str], today: date) -> _Found:
     filters = [Filter("fromRegionCode", region), Filter("transferType", "InterRegion Outbound")]
     products_by_route: dict[str, list[Product]] = {}
     targets = [target for target in regions if target != region]
-    for product in products(_TRANSFER, filters) if targets else ():
-        usage = product.attributes.get("usagetype", "")
-        operation = product.attributes.get("operation", "")
-        if _BETWEEN_REGIONS.fullmatch(usage) and not operation and product.unit == "GB":
-            products_by_route.setdefault(product.attributes.get("toRegionCode", ""), []).append(product)
+    if targets:
+        for product in products(_TRANSFER, filters):
+            usage = product.attributes.get("usagetype", "")
+            operation = product.attributes.get("operation", "")
+            if _BETWEEN_REGIONS.fullmatch(usage) and not operation and product.unit == "GB":
+                products_by_route.setdefault(product.attributes.get("toRegionCode", ""), []).append(product)
     prices = _Found(rows=[], missing=[])
     for target in targets:
         price = _single_price(products_by_route.get(target, []), _TRANSFER)

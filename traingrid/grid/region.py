@@ -144,7 +144,8 @@ def check_volumes(regions: Mapping[str, Region], grid: str, home: str | None) ->
     """
     for region, settings in regions.items():
         data_bucket = names.data_bucket(grid, settings.account or home or "[0-9]{12}", region)
-        for bucket in settings.eks.s3_volumes if settings.eks else ():
-            if bucket not in settings.data_buckets and not re.fullmatch(data_bucket, bucket):
-                rule = f"s3_volumes has {bucket}, which is no data bucket of this Region; add it to data_buckets"
-                raise broken_rule(rule, region)
+        if settings.eks:
+            for bucket in settings.eks.s3_volumes:
+                if bucket not in settings.data_buckets and not re.fullmatch(data_bucket, bucket):
+                    rule = f"s3_volumes has {bucket}, which is no data bucket of this Region; add it to data_buckets"
+                    raise broken_rule(rule, region)

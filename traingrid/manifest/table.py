@@ -39,9 +39,10 @@ def cells_of(number: int, text: str) -> list[str] | LineError:
         )
     if may_have_error_value(text) and (bad := next(filter(is_error_value, cells), "")):
         return unreadable(number, text, f"the cell {bad} is an error of the spreadsheet", "Correct its formula.")
-    for position, cell in () if text.isascii() else enumerate(cells, start=1):
-        if quote := typographic_quote(cell):
-            return unreadable(number, text, f"the cell of column {position} has {quote} around it", QUOTE_STEP)
+    if not text.isascii():
+        for position, cell in enumerate(cells, start=1):
+            if quote := typographic_quote(cell):
+                return unreadable(number, text, f"the cell of column {position} has {quote} around it", QUOTE_STEP)
     return cells
 
 

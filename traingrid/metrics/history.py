@@ -218,15 +218,15 @@ class MetricHistory:
     def _new_parts(self, attempt: _Attempt) -> list[S3Uri]:
         """Return the URIs of the attempt's new parts, in the order of their names."""
         storage = self._storages[attempt.recorded.region]
-        return _reply(
-            attempt,
-            lambda: [
-                S3Uri(prefix.bucket, key)
-                for prefix in attempt.prefixes
-                for key in storage.keys_after(prefix, attempt.last.get(prefix, ""))
-                if _NAME.fullmatch(key.removeprefix(prefix.key))
-            ],
-        )
+
+        def new_parts() -> list[S3Uri]:
+            parts: list[S3Uri] = []
+            for prefix in attempt.prefixes:
+                keys = storage.keys_after(prefix, attempt.last.get(prefix, ""))
+                parts += [S3Uri(prefix.bucket, key) for key in keys if _NAME.fullmatch(key.removeprefix(prefix.key))]
+            return parts
+
+        return _reply(attempt, new_parts)
 
     def _records(self, attempt: _Attempt, part: S3Uri) -> tuple[S3Uri, str, list[Record]]:
         """Return a part's prefix, its run and its records."""

@@ -84,8 +84,11 @@ def _trainer(mine: Mapping[str, str], trained: Job) -> Iterator[RefusedError]:
             yield RefusedError(reason, f"Name a merge with the method {_AVERAGE}, or one of the merged jobs.")
             return
     new_head = mine.get(NEW_HEAD, "").lower() == "true"
-    step = "Write the same value" if new_head else f"Write the same value, or for other classes {NEW_HEAD} true"
-    yield from _changed_values(("model",) if new_head else ("model", "classes"), mine, trained, step)
+    if new_head:
+        yield from _changed_values(("model",), mine, trained, "Write the same value")
+    else:
+        step = f"Write the same value, or for other classes {NEW_HEAD} true"
+        yield from _changed_values(("model", "classes"), mine, trained, step)
 
 
 def _changed_values(names: tuple[str, ...], mine: Mapping[str, str], trained: Job, step: str) -> Iterator[RefusedError]:

@@ -126,8 +126,9 @@ def _paths_below(folder: Path) -> Iterator[Path]:
 def _measured(folder: Path) -> tuple[int, int]:
     """Return the number of files and links below a folder, and their size in bytes with the headers."""
     files, size = 0, 0
-    for path in _paths_below(folder) if folder.is_dir() else ():
-        stat = path.lstat()
-        size += stat.st_size + 2 * tarfile.RECORDSIZE
-        files += not path.is_dir() or path.is_symlink()
+    if folder.is_dir():
+        for path in _paths_below(folder):
+            stat = path.lstat()
+            size += stat.st_size + 2 * tarfile.RECORDSIZE
+            files += not path.is_dir() or path.is_symlink()
     return files, size

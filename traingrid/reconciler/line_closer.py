@@ -128,10 +128,12 @@ class Closer:
 
     def _end_unopened(self, line: UnendedLine, done: PassReport) -> None:
         """Fail or stop a line without ledger item, unless a child creates the item at the same time."""
-        ended = line.lost and self.ledger.end_unreadable(line.submission, line.index, _end(line))
+        has_ended = False
+        if line.lost:
+            has_ended = self.ledger.end_unreadable(line.submission, line.index, _end(line))
         if line.job:
-            ended = self.ledger.end_unopened(line.submission, line.job, line.job.regions, _end(line))
-        if ended:
+            has_ended = self.ledger.end_unopened(line.submission, line.job, line.job.regions, _end(line))
+        if has_ended:
             done.closed.append(names.training_job(self.grid, line.submission, line.index, 1))
 
     def _close(self, item: JobItem, facts: JobFacts, done: PassReport) -> None:

@@ -49,9 +49,9 @@ def rank_environment(
 
 def _mpi(job: TrainingJob, environment: Mapping[str, str], config: Config | None) -> dict[str, str]:
     """Return the variables of Open MPI and Horovod."""
-    variables = horovod_stalls.variables(_stall_seconds(job, environment, config)) | (
-        _horovod(job, config) if config else {}
-    )
+    variables = horovod_stalls.variables(_stall_seconds(job, environment, config))
+    if config:
+        variables |= _horovod(job, config)
     if gpu_count():
         # Separate threads start a GPU's kernels, so that the work of tf.data does not delay them. Source:
         # https://www.tensorflow.org/guide/gpu_performance_analysis

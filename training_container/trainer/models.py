@@ -22,12 +22,12 @@ class OnCpu(tf.keras.initializers.Initializer):
     """
 
     def __init__(self, wrapped: tf.keras.initializers.Initializer) -> None:
-        self._optimizer = wrapped
+        self._initializer = wrapped
 
     def __call__(self, shape: tf.TensorShape, dtype: tf.DType | None = None, **options: Any) -> tf.Tensor:
         """Return the initial values of a variable, which is not placed on the CPU itself."""
         with tf.device("CPU:0"):
-            return self._optimizer(shape, dtype, **options)
+            return self._initializer(shape, dtype, **options)
 
 
 def build_model(config: Config) -> tf.keras.Model:

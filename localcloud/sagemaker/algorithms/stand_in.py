@@ -54,7 +54,8 @@ def _check(job: AlgorithmJob, name: str, version: str) -> None:
         JobError: A rule is broken.
     """
     is_xgboost = name == "xgboost"
-    if problem := xgboost_container.job_problem(job, version) if is_xgboost else image_pages.job_problem(job, name):
+    problem = xgboost_container.job_problem(job, version) if is_xgboost else image_pages.job_problem(job, name)
+    if problem:
         raise JobError(problem)
 
 

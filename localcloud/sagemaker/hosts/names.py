@@ -69,14 +69,15 @@ def _namespace() -> tuple[str, ...]:
         OSError: This machine has none.
     """
     program, problem = shutil.which("unshare"), "unshare is not on PATH"
-    for options in (["--mount"], ["--map-root-user", "--mount"]) if program else ():
-        command = (str(program), *options)
-        result = subprocess.run(
-            [*command, "/bin/sh", "-c", _COVER, "/etc/hosts", "true"], capture_output=True, text=True, check=False
-        )
-        if result.returncode == 0:
-            return command
-        problem = result.stderr.strip()
+    if program:
+        for options in (["--mount"], ["--map-root-user", "--mount"]):
+            command = (str(program), *options)
+            result = subprocess.run(
+                [*command, "/bin/sh", "-c", _COVER, "/etc/hosts", "true"], capture_output=True, text=True, check=False
+            )
+            if result.returncode == 0:
+                return command
+            problem = result.stderr.strip()
     raise OSError(
         f"several hosts without MPI connect to each other by name, which takes a mount namespace here: {problem}. Run "
         "localcloud on Linux, as root or where unshare(1) works, or train on one host"

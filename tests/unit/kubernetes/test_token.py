@@ -49,7 +49,7 @@ def test_the_tokens_of_two_clusters_share_a_client_and_have_their_own_names(monk
 def test_a_token_is_used_until_shortly_before_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     tokens = Tokens("research", "eu-west-1", client_without_retries, clock=lambda: now[0])
-    monkeypatch.setattr(tokens, "_signed", iter(["token-1", "token-2"]).__next__)
+    monkeypatch.setattr(tokens, "_signed_token", iter(["token-1", "token-2"]).__next__)
     assert [tokens.current(), tokens.current()] == ["token-1", "token-1"]
     now[0] = 779.0
     assert tokens.current() == "token-1"
@@ -59,7 +59,7 @@ def test_a_token_is_used_until_shortly_before_its_end(monkeypatch: pytest.Monkey
 
 def test_a_refused_token_is_replaced_unless_another_thread_has_replaced_it(monkeypatch: pytest.MonkeyPatch) -> None:
     tokens = Tokens("research", "eu-west-1", client_without_retries)
-    monkeypatch.setattr(tokens, "_signed", iter(["first", "second", "third"]).__next__)
+    monkeypatch.setattr(tokens, "_signed_token", iter(["first", "second", "third"]).__next__)
     first = tokens.current()
     tokens.discard(first)
     assert tokens.current() == "second"

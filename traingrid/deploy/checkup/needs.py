@@ -50,10 +50,11 @@ def cluster_needs(lines: Iterable[Line], grid: GridSettings) -> list[ClusterNeed
     first_lines: dict[tuple[str, ClusterField, str], int] = {}
     for line in lines:
         own_settings = [(field, value) for field in _FIELDS if (value := getattr(line.settings, f"eks_{field}"))]
-        for region in (line.region, *line.replicas) if own_settings else ():
-            if "eks" in backends_of(line, region, grid):
-                for field, value in own_settings:
-                    first_lines.setdefault((region, field, value), line.number)
+        if own_settings:
+            for region in (line.region, *line.replicas):
+                if "eks" in backends_of(line, region, grid):
+                    for field, value in own_settings:
+                        first_lines.setdefault((region, field, value), line.number)
     return [
         ClusterNeed(region=region, field=field, value=value, line=line)
         for (region, field, value), line in first_lines.items()

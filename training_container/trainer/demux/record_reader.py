@@ -230,10 +230,10 @@ def _has_writer(file: int, path: str, deadline: float) -> bool:
     own_status = os.fstat(file)
     while not poll.poll(_LOOK * 1000):
         try:
-            now = os.stat(path)  # noqa: PTH116  # comparable with fstat's result
+            path_status = os.stat(path)  # noqa: PTH116  # comparable with fstat's result
         except FileNotFoundError:
             return bool(poll.poll(0))
-        if (now.st_dev, now.st_ino) != (own_status.st_dev, own_status.st_ino):
+        if (path_status.st_dev, path_status.st_ino) != (own_status.st_dev, own_status.st_ino):
             return bool(poll.poll(0))
         if time.monotonic() >= deadline:
             return False

@@ -236,9 +236,10 @@ class JobController(Controller):
             pod["metadata"]["ownerReferences"] = [owner for owner in owners if owner["uid"] != uid]
             _without_finalizer(pod)
 
-        for pod in pods if "deletionTimestamp" not in job["metadata"] else ():
-            if pod not in claimed:
-                self.client.update(POD, pod, release)
+        if "deletionTimestamp" not in job["metadata"]:
+            for pod in pods:
+                if pod not in claimed:
+                    self.client.update(POD, pod, release)
         return claimed
 
     def _release_orphans(self, key: Key, job: Object | None) -> None:

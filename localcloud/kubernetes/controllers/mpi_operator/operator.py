@@ -104,10 +104,11 @@ class MpiOperator(Controller):
 
         def change(changed: Object) -> None:
             changed["spec"]["suspend"] = suspended
-            for name in ("nodeSelector", "tolerations", "schedulingGates", "affinity") if not suspended else ():
-                changed["spec"]["template"]["spec"].pop(name, None)
-                if name in template["spec"]:
-                    changed["spec"]["template"]["spec"][name] = template["spec"][name]
+            if not suspended:
+                for name in ("nodeSelector", "tolerations", "schedulingGates", "affinity"):
+                    changed["spec"]["template"]["spec"].pop(name, None)
+                    if name in template["spec"]:
+                        changed["spec"]["template"]["spec"][name] = template["spec"][name]
 
         return self.client.update(JOB, launcher, change)
 
