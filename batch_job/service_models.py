@@ -26,7 +26,7 @@ OPERATIONS = {
     "dynamodb": ("DeleteItem", "GetItem", "PutItem", "Query", "Scan", "UpdateItem"),
     "logs": ("DescribeLogStreams", "GetLogEvents"),
     "s3": (
-        *("CopyObject", "GetObject", "HeadObject", "ListObjectVersions", "ListObjectsV2", "PutObject"),
+        *("CopyObject", "DeleteObject", "GetObject", "HeadObject", "ListObjectVersions", "ListObjectsV2", "PutObject"),
         *("AbortMultipartUpload", "CompleteMultipartUpload", "CreateMultipartUpload", "ListMultipartUploads"),
         *("ListParts", "UploadPartCopy"),
     ),

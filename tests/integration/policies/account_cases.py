@@ -69,6 +69,7 @@ def _of_a_child() -> Iterator[Case]:
         for action in ("s3:GetObject", "s3:PutObject"):
             object_of_job = f"{output(INSIDE)}/0123abcd/0/{name}"
             yield launch.may_not("read or write results", action, object_of_job, breaks=RESOURCE)
+        yield launch.may_not("delete results", "s3:DeleteObject", f"{output(INSIDE)}/0123abcd/0/{name}")
     yield launch.may_not("read data", "s3:GetObject", f"{DATA}/campaign/train/a", breaks=RESOURCE)
     yield launch.may_not("write to the ledger", "dynamodb:UpdateItem", LEDGER)
     yield launch.may_not("assume another role", "sts:AssumeRole", acting_role("use"))

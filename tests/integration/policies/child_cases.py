@@ -166,7 +166,8 @@ def _copying_checkpoints() -> Iterator[Case]:
     yield child.may_not("write other results", "s3:PutObject", results, named, breaks=RESOURCE)
     yield child.may("delete a copy of a checkpoint", "s3:DeleteObject", copy)
     yield child.may_not("delete an earlier version of it", "s3:DeleteObjectVersion", copy)
-    yield child.may_not("delete other results", "s3:DeleteObject", results, breaks=RESOURCE)
+    for result in (results, results.replace("output.tar.gz", "model.tar.gz")):
+        yield child.may_not("delete other results", "s3:DeleteObject", result, breaks=RESOURCE)
     yield child.may_not("delete a checkpoint where none is copied", "s3:DeleteObject", source, breaks=RESOURCE)
     abroad = f"{output('eu-west-1')}/{name}"
     yield child.may_not("read a checkpoint outside the grid", "s3:GetObject", abroad, breaks=RESOURCE)
@@ -364,7 +365,6 @@ def _reading_and_writing() -> Iterator[Case]:
     yield child.may_not("list another bucket", "s3:ListBucket", "arn:aws:s3:::theirs", breaks=RESOURCE)
     model = f"{output(INSIDE)}/0123abcd/0/traingrid-0123abcd-0-1/output/model.tar.gz"
     yield child.may_not("write a model", "s3:PutObject", model, breaks=RESOURCE)
-    yield child.may_not("delete a model", "s3:DeleteObject", model, breaks=RESOURCE)
     group = f"arn:aws:logs:{INSIDE}:{ACCOUNT}:log-group:/aws/sagemaker/TrainingJobs"
     stream = f"{group}:log-stream:traingrid-0123abcd-0-1/algo-1-1700000000"
     yield child.may("read its training job's log", "logs:GetLogEvents", stream)
