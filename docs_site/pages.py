@@ -43,7 +43,7 @@ def on_files(files: Files, *, config: "MkDocsConfig") -> Files:
     found = [File.generated(config, name, abs_src_path=str(path)) for name, path in pages.items()]
     found.append(File.generated(config, DIAGRAMS.name, abs_src_path=str(DIAGRAMS)))
     targets = {target for name in pages for target in _targets(name)} - set(pages)
-    pictures = {target for target in targets if target.endswith(".png")}
+    pictures = {target for target in targets if target.endswith((".png", ".svg"))}
     found += [File.generated(config, name, abs_src_path=str(ROOT / name)) for name in sorted(pictures)]
     for target in sorted(targets - pictures):
         content = _listing(ROOT / target) if (ROOT / target).is_dir() else _source(ROOT / target)

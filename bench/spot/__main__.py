@@ -51,7 +51,7 @@ def results(rows: Sequence[Row]) -> list[Result]:
 
     def worst(places: str, is_in: Callable[[float], bool]) -> float:
         chosen = [row for row in main_rows if row["places"] == places and is_in(row["deadline"])]
-        return max(row["rules"]["traingrid"]["to_bound"] for row in chosen)
+        return max(float(row["rules"]["traingrid"]["to_bound"]) for row in chosen)
 
     better = max(_to_better(row) for row in main_rows if row["places"] == "Region")
     late = 1000 * max(row["rules"]["traingrid"]["late"] / row["jobs"] for row in rows)

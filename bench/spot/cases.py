@@ -9,8 +9,8 @@ from typing import Any
 
 from bench.size import size
 from bench.spot import synthetic, traces
-from bench.spot.rules import RULES, Measured
-from bench.spot.simulator import DOLLARS_PER_HOUR, Job, Run, lower_bound
+from bench.spot.rules import RULES
+from bench.spot.simulator import DOLLARS_PER_HOUR, Job, Measured, Run, lower_bound
 
 RATIOS = (1.1, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0)
 """The deadline as a multiple of the duration."""

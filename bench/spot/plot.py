@@ -8,7 +8,11 @@ from bench.machine import CHECKOUT
 from bench.spot.cases import MAIN, RATIOS
 
 FILE = CHECKOUT / "docs" / "spot.svg"
-_PANELS = ("zone", "Region", "three Regions")
+_PANELS = {
+    "zone": "one zone",
+    "Region": "one Region",
+    "three Regions": "three Regions (no child moves yet)",
+}
 _LINES = {  # colours that readers with any colour vision can tell apart (https://jfly.uni-koeln.de/color/)
     "on_demand": ("on demand", "#999999"),
     "before": ("former rule", "#cc79a7"),
@@ -34,9 +38,9 @@ def svg(rows: Sequence[Mapping[str, Any]]) -> str:
         x, y = _LEFT + number * 125, _TOP + _HEIGHT + 62
         parts.append(f'<path d="M{x} {y - 4}h18" stroke="{colour}" stroke-width="2.5"/>')
         parts.append(f'<text x="{x + 23}" y="{y}">{title}</text>')
-    y = _TOP + _HEIGHT / 2
+    middle = _TOP + _HEIGHT / 2
     parts.append(
-        f'<text transform="translate(14 {y:.0f}) rotate(-90)" text-anchor="middle">cost, share of on demand</text>'
+        f'<text transform="translate(14 {middle:.0f}) rotate(-90)" text-anchor="middle">cost, share of on demand</text>'
     )
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {_TOP + _HEIGHT + 78}" '
@@ -48,7 +52,7 @@ def svg(rows: Sequence[Mapping[str, Any]]) -> str:
 def _panel(rows: Sequence[Mapping[str, Any]], places: str, left: float) -> str:
     chosen = [row for row in rows if row["places"] == places and (row["hours"], row["restart_minutes"]) == MAIN]
     bottom = _TOP + _HEIGHT
-    parts = [f'<text x="{left}" y="{_TOP - 12}" font-weight="bold">one {places}</text>'.replace("one three", "three")]
+    parts = [f'<text x="{left}" y="{_TOP - 12}" font-weight="bold">{_PANELS[places]}</text>']
     for share in (0.2, 0.4, 0.6, 0.8, 1.0):
         y = _y(share)
         parts.append(f'<path d="M{left} {y:.1f}h{_WIDTH}" stroke="#dddddd"/>')
