@@ -65,14 +65,14 @@ ROUNDS: Schema[RoundRow] = Schema(
     ),
     Column(
         "regions",
-        "list of strings: The Regions whose models were merged.",
+        "array of strings: The Regions whose models were merged.",
         lambda row: ", ".join(row.regions),
         rank=4,
         heading="Regions",
     ),
     Column(
         "left_out",
-        "list of strings: The Regions without a contribution, with the reason.",
+        "array of strings: The Regions without a contribution, with the reason.",
         lambda row: "; ".join(row.left_out),
         rank=5,
         heading="left out",
