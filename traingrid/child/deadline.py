@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from traingrid.child.early_stop import EarlyStop
-from traingrid.child.spot_policy import must_leave_spot, reason_of, return_to_spot, work_of
+from traingrid.child.spot_policy import must_leave_spot, reason_of, return_to_spot
 from traingrid.job.failures import DEADLINE
 from traingrid.ledger.errors import ItemError
 from traingrid.ledger.shortages import CapacityPool
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from traingrid.child.attempt import Attempt
     from traingrid.job.job import Job
     from traingrid.ledger.items import JobItem
+
+_UPLOADING = "Uploading"
+"""The phase in which a training job has trained, and uploads its model."""
 
 
 def leave_spot(attempt: Attempt, item: JobItem) -> bool:
@@ -45,7 +48,8 @@ class DeadlineWatch(EarlyStop):
     def is_over(self, item: JobItem, *, runs: bool) -> bool:
         """Return True if the training job must be stopped.
 
-        A training that runs without reporting its progress is not stopped: it may be about to end.
+        A training that runs without reporting its progress is not stopped, because it may be about to end; nor is one
+        whose next attempt could not start on demand, or that has trained and uploads its model.
 
         Args:
             runs: Whether the training job has its instances.
@@ -53,9 +57,10 @@ class DeadlineWatch(EarlyStop):
         decided = self.is_decided(item)
         if decided is not None:
             return decided
-        job = self.attempt.job
-        must_leave = must_leave_spot(job, item, self.attempt.clock.wall(), runs=runs)
-        return must_leave and (not runs or work_of(job, item).is_measured)
+        is_kept = item.phase == _UPLOADING or (runs and "epoch" not in item.progress)
+        if is_kept or not must_leave_spot(self.attempt.job, item, self.attempt.clock.wall(), runs=runs):
+            return False
+        return _may_launch(self.attempt) and not (runs and _is_short(self.attempt, spot=False))
 
     def look(self, item: JobItem, *, runs: bool) -> bool:
         """Stop the training job if its time is over; return True if it was stopped now.
@@ -89,7 +94,10 @@ class ReturnWatch(EarlyStop):
         decided = self.is_decided(item)
         if decided is not None:
             return decided
-        return runs and bool(return_to_spot(self.job, item, self.attempt.clock.wall())) and not self._is_short()
+        if not runs or item.phase == _UPLOADING:
+            return False
+        returns = return_to_spot(self.job, item, self.attempt.clock.wall())
+        return bool(returns) and _may_launch(self.attempt) and not _is_short(self.attempt, spot=True)
 
     def look(self, item: JobItem, *, runs: bool) -> bool:
         """Stop the training job if its time is over; return True if it was stopped now.
@@ -102,14 +110,20 @@ class ReturnWatch(EarlyStop):
         reason = reason_of(self.job, item, self.attempt.clock.wall(), runs=True)
         return self.stop(reason, {"event": "returns_to_spot"})
 
-    def _is_short(self) -> bool:
-        """Return True if another job has found no spot capacity; without an answer there may be some."""
-        pool = CapacityPool(region=self.job.region, instance_type=self.job.instance_type, spot=True)
-        try:
-            shortage = self.attempt.ledger.shortage(pool)
-        except ItemError:
-            return False
-        return shortage is not None and not shortage.is_over(self.attempt.clock.wall())
+
+def _may_launch(attempt: Attempt) -> bool:
+    """Return True unless a person has paused the grid, so that nothing could replace a training job that is stopped."""
+    return attempt.ledger.pause() is None
+
+
+def _is_short(attempt: Attempt, *, spot: bool) -> bool:
+    """Return True if another job has found no capacity; without an answer there may be some."""
+    pool = CapacityPool(region=attempt.job.region, instance_type=attempt.job.instance_type, spot=spot)
+    try:
+        shortage = attempt.ledger.shortage(pool)
+    except ItemError:
+        return False
+    return shortage is not None and not shortage.is_over(attempt.clock.wall())
 
 
 def deadline_watch(attempt: Attempt, item: JobItem, job: Job) -> DeadlineWatch | ReturnWatch:

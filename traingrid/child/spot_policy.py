@@ -30,13 +30,11 @@ class Work:
 
     Attributes:
         left: The training that remains, as far as its progress shows.
-        lost: The training that an interruption can undo at most.
-        is_measured: True if the current attempt has reported its progress.
+        lost: The training that an interruption undoes: now, if the job trains on spot instances; otherwise at most.
     """
 
     left: float
     lost: float
-    is_measured: bool = False
 
 
 def may_leave_spot(job: Job) -> bool:
@@ -68,7 +66,7 @@ def return_to_spot(job: Job, item: JobItem, now: float) -> Decision | None:
         job: The job with the spot instances of its line.
         now: The time in seconds since 1970.
     """
-    if not (item.on_demand and may_leave_spot(job) and work_of(job, item).is_measured):
+    if not (item.on_demand and may_leave_spot(job) and "epoch" in item.progress):
         return None
     decided = decision(situation_of(job, item, now, runs=True))
     return None if decided.choice is Choice.ON_DEMAND else decided
@@ -83,7 +81,7 @@ def situation_of(job: Job, item: JobItem, now: float, *, runs: bool = False) -> 
         now: The time in seconds since 1970.
         runs: Whether its training job has its instances.
     """
-    work, (use, lasted) = work_of(job, item), use_of(item, now, runs=runs)
+    work, (use, lasted) = work_of(job, item, runs=runs), use_of(item, now, runs=runs)
     return Situation(
         left=work.left,
         lost=work.lost,
@@ -96,21 +94,28 @@ def situation_of(job: Job, item: JobItem, now: float, *, runs: bool = False) -> 
     )
 
 
-def work_of(job: Job, item: JobItem) -> Work:
+def work_of(job: Job, item: JobItem, *, runs: bool = False) -> Work:
     """Return the work of a job, from the epochs that the ledger records.
 
     A training that does not report epochs, or keeps no checkpoints, may have to begin again after an interruption, so
-    it needs its whole duration twice. Attempts in other Regions count if their checkpoints were copied. The last epoch
-    that was reported may not be complete, so it does not count.
+    it needs its whole duration twice. Attempts in other Regions count if their checkpoints were copied. The built-in
+    trainer reports completed epochs; a script may report the one that it begins, so the last one does not count.
+
+    Args:
+        runs: Whether its training job has its instances.
     """
     duration = float(job.estimated_runtime_seconds or job.max_runtime_seconds)
     if not (job.epochs and job.checkpoints and "epoch" in job.metrics):
         return Work(left=duration, lost=duration)
-    epoch, pace = _last_epoch(job, item)
+    last_epoch, pace = _last_epoch(job, item)
+    uncertain_epochs = 1 if job.source else 0
+    trained = min(max(int(min(last_epoch, job.epochs)) - uncertain_epochs, 0), job.epochs)
+    between_checkpoints = min(max(job.natural_hyperparameter("checkpoint_every"), 1), job.epochs)
+    lost = between_checkpoints + uncertain_epochs
+    if runs and not item.on_demand and "epoch" in item.progress:
+        lost = trained % between_checkpoints
     seconds = pace or duration / job.epochs
-    left = min(max(job.epochs - max(epoch - 1, 0), 0), job.epochs) * seconds
-    between_checkpoints = max(job.natural_hyperparameter("checkpoint_every"), 1) * seconds
-    return Work(left=left, lost=between_checkpoints, is_measured="epoch" in item.progress)
+    return Work(left=(job.epochs - trained) * seconds, lost=lost * seconds)
 
 
 def reason_of(job: Job, item: JobItem, now: float, *, runs: bool = False) -> str:

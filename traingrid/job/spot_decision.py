@@ -154,11 +154,11 @@ def decision(now: Situation) -> Decision:
     if now.current.price >= 1 and not any(place.price < 1 for place in now.alternatives):
         return Decision(choice=Choice.ON_DEMAND, place=now.current.name, because="spot instances are not cheaper")
     if now.use is Instances.SPOT:
-        return _on_demand(now) if now.slack < now.needed_to_stay else _spot(now)
+        return _on_demand(now, now.needed_to_stay) if now.slack < now.needed_to_stay else _spot(now)
     if now.use is Instances.ON_DEMAND:
         return _spot(now, _best(now)) if _returns(now) else Decision(choice=Choice.ON_DEMAND, place=now.current.name)
     if now.slack <= now.needed_to_start:
-        return _on_demand(now)
+        return _on_demand(now, now.needed_to_start)
     if now.lasted >= now.restart and now.left > possible_share(now) * (now.until - 2 * now.restart):
         share = expected_share(now)
         because = f"spot instances had capacity in about {100 * share:.0f} % of the time, which is too little"
@@ -195,8 +195,9 @@ def sentence(decided: Decision, now: Situation, finish_by: str) -> str:
     return f"{_hours(now.left)} of work left, {_hours(now.until)} until the deadline {finish_by}{because}."
 
 
-def _on_demand(now: Situation) -> Decision:
-    return Decision(choice=Choice.ON_DEMAND, place=now.current.name)
+def _on_demand(now: Situation, needed_slack: float) -> Decision:
+    because = f"an interruption could cost {_hours(needed_slack)}"
+    return Decision(choice=Choice.ON_DEMAND, place=now.current.name, because=because)
 
 
 def _spot(now: Situation, place: SpotPlace | None = None) -> Decision:

@@ -64,11 +64,11 @@ def test_a_spot_job_starts_on_demand_without_time_for_an_interruption(
     ("region", "fields", "left"),
     [
         ("us-east-1", {}, 3600),
-        ("us-east-1", {"progress": {"epoch": 6.0}}, 5 * 360),
-        ("us-east-1", {"progress": {"epoch": 6.0}, "epoch_seconds": 100.0}, 500),
+        ("us-east-1", {"progress": {"epoch": 6.0}}, 4 * 360),
+        ("us-east-1", {"progress": {"epoch": 6.0}, "epoch_seconds": 100.0}, 400),
         ("us-east-1", {"progress": {"epoch": 99.0}}, 0),
-        ("us-east-1", {"tried": 6}, 5 * 100),
-        ("us-east-1", {"tried": 6, "progress": {"epoch": 1.0}}, 10 * 100),  # it did not resume
+        ("us-east-1", {"tried": 6}, 4 * 100),
+        ("us-east-1", {"tried": 6, "progress": {"epoch": 1.0}}, 9 * 100),  # it did not resume
         ("eu-west-1", {"tried": 6}, 10 * 100),  # checkpoints are not copied
     ],
 )
@@ -81,6 +81,75 @@ def test_the_remaining_work_comes_from_the_epochs(
     earlier = RecordedAttempt(attempt=1, region=region, state=JobState.STOPPED, epoch=tried, epoch_seconds=100.0)
     item = replace(item, **fields, tried=(earlier,) * bool(tried))  # type: ignore[arg-type]  # the fields of a row
     assert work_of(line, item).left == left
+
+
+@pytest.mark.parametrize(
+    ("changes", "epoch", "left", "lost"),
+    [
+        ({}, 1, 9, 0),
+        ({}, 6, 4, 0),
+        ({"source": "s3://b/source.tar.gz"}, 6, 5, 0),
+        ({"hyperparameters": {"epochs": "10", "checkpoint_every": "4"}}, 6, 4, 2),
+        ({"hyperparameters": {"epochs": "10", "checkpoint_every": "500"}}, 6, 4, 6),
+        ({"hyperparameters": {"epochs": "10", "checkpoint_every": "500"}}, 0, 10, 10),
+        ({}, 99, 0, 0),
+    ],
+)
+def test_a_running_training_loses_what_it_has_trained_since_its_checkpoint(  # noqa: PLR0917  # the columns of a table
+    job: Job, ledger: Ledger, changes: dict[str, object], epoch: int, left: int, lost: int
+) -> None:
+    line = spot(job, 3, **changes)
+    item = ledger.open_job("0123abcd", line, line.regions)
+    item = replace(item, progress={"epoch": float(epoch)} if epoch else {})
+    work = work_of(line, item, runs=True)
+    assert (work.left, work.lost) == (left * 360, lost * 360)
+
+
+class Trace:
+    """A spot training that runs without an interruption.
+
+    Args:
+        epochs: The number of epochs, of an hour each.
+    """
+
+    def __init__(self, job: Job, epochs: int, hours: float) -> None:
+        self.backend, self.time, self.epochs = FakeBackend(TRAINING), FakeTime(), epochs
+        self.line = spot(job, hours, hyperparameters={"epochs": str(epochs)}, estimated_runtime_seconds=epochs * HOUR)
+        self.time.on_sleep = self._train
+
+    def _train(self) -> None:
+        epoch = int(self.time.seconds // HOUR)
+        self.backend.lines = tuple(f"epoch={complete}" for complete in range(1, epoch + 1))
+        if epoch >= self.epochs:
+            self.backend.script = [replace(TRAINING, phase="Uploading")]
+        if self.time.seconds >= (self.epochs + 0.2) * HOUR or len(self.backend.created) > 1:
+            self.backend.script = [COMPLETED]
+
+
+@pytest.mark.parametrize(("epochs", "hours"), [(1, 2.6), (2, 4.2), (10, 12.45)])
+def test_a_training_that_is_in_time_is_not_stopped(job: Job, ledger: Ledger, epochs: int, hours: float) -> None:
+    trace = Trace(job, epochs, hours)
+    item = supervisor(trace.line, trace.backend, ledger, trace.time).run()
+    assert (item.state, [attempt.reason for attempt in item.tried], trace.backend.stopped) == ("Completed", [], [])
+
+
+def test_a_training_is_not_stopped_for_its_deadline_while_nothing_may_start(job: Job, ledger: Ledger) -> None:
+    backend, time = FakeBackend(TRAINING, lines=("epoch=1",)), FakeTime()
+    seconds_of_stops: list[float] = []
+
+    def pause() -> None:
+        if time.seconds > 300 and not backend.stopped:
+            ledger.set_launching({"by": "Ada"}, allowed=False)
+        if time.seconds > 10 * HOUR:
+            ledger.set_launching({"by": "Ada"}, allowed=True)
+        if backend.stopped and not seconds_of_stops:
+            seconds_of_stops.append(time.seconds)
+            backend.script, backend.lines = [STOPPED, COMPLETED], ()
+
+    time.on_sleep = pause
+    item = supervisor(spot(job, 2), backend, ledger, time).run()
+    assert item.state == "Completed"
+    assert seconds_of_stops[0] > 10 * HOUR
 
 
 def trained(
@@ -104,7 +173,7 @@ def test_a_training_that_falls_behind_continues_on_demand(job: Job, ledger: Ledg
     assert [request.spot for request in backend.jobs] == [True, False]
     first = item.tried[0]
     assert (item.state, item.on_demand, first.failure, first.epoch) == ("Completed", True, "deadline", 3)
-    assert first.reason.startswith("0.8 h of work left, 1.1 h until the deadline")
+    assert first.reason.startswith("0.7 h of work left, 0.9 h until the deadline")
 
 
 class NoSpotQuota(FakeBackend):

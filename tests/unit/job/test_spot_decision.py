@@ -89,7 +89,8 @@ def test_a_job_that_waits_goes_elsewhere_in_time_and_for_a_gain(
 def test_the_sentence_states_work_and_time() -> None:
     net = replace(NOW, left=31 * HOUR, until=31.3 * HOUR)
     assert sentence(decision(net), net, "2026-12-01T12:00:00Z") == (
-        "31.0 h of work left, 31.3 h until the deadline 2026-12-01T12:00:00Z."
+        "31.0 h of work left, 31.3 h until the deadline 2026-12-01T12:00:00Z: an interruption could cost "
+        f"{net.needed_to_start / HOUR:.1f} h."
     )
     little = replace(NOW, until=13 * HOUR, current=LITTLE, lasted=RESTART)
     assert sentence(decision(little), little, "2026-12-01T12:00:00Z") == (
