@@ -1,9 +1,11 @@
 """Checkpoints that a thread writes: their values, their order, their errors, and the end of the process."""
 
+import os
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -141,29 +143,79 @@ def test_the_error_of_a_thread_is_raised_by_the_next_save_and_once(
 
 
 ENDING = """
-import sys, time
+import ctypes, os, signal, sys, time
 from pathlib import Path
 from training_container.trainer.checkpoints import background
 
 def write():
-    print("writing", flush=True)
     time.sleep(1)
     Path(sys.argv[1], "written").touch()
 
-background.start(write)
-if sys.argv[2] == "waits":
-    time.sleep(60)
+def fail():
+    raise OSError("The disk is full.")
+
+def wait_in_c():
+    # It does not return for a signal, like PyTorch's collective operations.
+    lock = ctypes.create_string_buffer(64)
+    for _ in range(2):
+        ctypes.CDLL(None).pthread_mutex_lock(lock)
+
+def fork():
+    if child := os.fork():
+        os.kill(child, signal.SIGTERM)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), Path(sys.argv[1], "written").exists())
+    else:
+        wait_in_c()
+
+background.start(globals()[sys.argv[2]])
 """
+AFTER_A_WRITE = "background._pending[0].join(); Path(sys.argv[1], 'written').rename('first'); "
 
 
-@pytest.mark.parametrize(("script", "status"), [("ends", 0), ("waits", -signal.SIGTERM)])
-def test_a_process_ends_after_its_checkpoint_is_written(tmp_path: Path, script: str, status: int) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", ENDING, tmp_path, script], cwd=REPOSITORY, stdout=subprocess.PIPE, text=True
-    ) as process:
+def end_of(folder: Path, end: str, *, write: str = "write", is_stopped: bool = False) -> tuple[int, str]:
+    """Run a program that begins to write, perhaps stop it when it is ready, and return its exit status and output."""
+    command = [sys.executable, "-uc", ENDING + end, folder, write]
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    with subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        assert process.stdout.readline() == "writing\n"
-        if script == "waits":
-            process.terminate()
-        assert process.wait(30) == status
+        try:
+            if is_stopped:
+                assert process.stdout.readline() == "ready\n"
+                time.sleep(0.3)  # then it waits
+                process.terminate()
+            output, _ = process.communicate(timeout=30)
+        finally:
+            process.kill()
+    return process.returncode, output
+
+
+def test_a_process_ends_after_its_checkpoint_is_written(tmp_path: Path) -> None:
+    assert end_of(tmp_path, "") == (0, "")
     assert (tmp_path / "written").exists()
+
+
+@pytest.mark.parametrize("waiting", ["time.sleep(60)", "wait_in_c()"])
+@pytest.mark.parametrize("before", ["", AFTER_A_WRITE + "background.start(write); "])
+def test_a_stopped_process_ends_after_its_checkpoint_is_written(tmp_path: Path, before: str, waiting: str) -> None:
+    end = f"{before}print('ready'); {waiting}"
+    assert end_of(tmp_path, end, is_stopped=True) == (-signal.SIGTERM, "")
+    assert (tmp_path / "written").exists()
+
+
+@pytest.mark.parametrize("before", ["", "background.finish(); "])
+def test_a_stopped_process_without_a_write_ends_at_once(tmp_path: Path, before: str) -> None:
+    end = f"{AFTER_A_WRITE}{before}print('ready'); wait_in_c()"
+    assert end_of(tmp_path, end, is_stopped=True) == (-signal.SIGTERM, "")
+
+
+def test_a_signal_to_a_forked_process_ends_only_that_one(tmp_path: Path) -> None:
+    assert end_of(tmp_path, "fork()") == (0, f"{-signal.SIGTERM} False\n")
+    assert (tmp_path / "written").exists()
+
+
+def test_a_process_whose_last_checkpoint_could_not_be_written_fails_after_its_exit_functions(tmp_path: Path) -> None:
+    status, output = end_of(tmp_path, "import atexit; atexit.register(print, 'exit function')", write="fail")
+    assert (status, output) == (
+        1,
+        "The disk is full. The training fails at its next checkpoint or at its end.\nexit function\n",
+    )
