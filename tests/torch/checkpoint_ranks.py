@@ -1,14 +1,28 @@
-"""Checkpoint ranks: real ranks with Gloo, each host with its own disk, that save and load sharded checkpoints."""
+"""Checkpoint ranks: real ranks with Gloo, each host with its own disk, that save and load sharded checkpoints.
 
+Each rank is a process that is forked from one that has imported PyTorch, which takes seconds.
+"""
+
+import multiprocessing
 import os
 import shutil
-import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
-from tests.torch.torch_hosts import REPOSITORY, free_port
+import torch._dynamo  # for the ranks, like those below
+import torch.distributed.checkpoint.state_dict
+import torch.distributed.fsdp
+import torch.distributed.tensor  # noqa: F401  # they bind the same name
+
+from tests.torch.torch_hosts import free_port
+from training_container.script_api import torch_checkpoints  # noqa: F401  # for the ranks
+
+_SECONDS = 120
+_FORKING = multiprocessing.get_context("forkserver")
+_FORKING.set_forkserver_preload(["pytest", __name__])
 
 BEGIN = """
 import os, signal, sys
@@ -56,31 +70,38 @@ def disk(parent: Path, host: int) -> Path:
 def run(parent: Path, program: str, hosts: int = 2, on_each: int = 1, *, end: str = END) -> list[Ended]:
     """Run a program in all ranks, and return their ends by rank."""
     port = free_port()
-    processes: list[subprocess.Popen[str]] = []
-    for rank in range(hosts * on_each):
+    processes: list[ForkServerProcess] = []
+    outputs = [parent / f"output-{rank}" for rank in range(hosts * on_each)]
+    for rank, output in enumerate(outputs):
         folder = disk(parent, rank // on_each)
         folder.mkdir(parents=True, exist_ok=True)
         position = (rank, hosts * on_each, rank % on_each, on_each)
         names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
-        environment = os.environ | {name: str(value) for name, value in zip(names, position, strict=True)}
+        environment = {name: str(value) for name, value in zip(names, position, strict=True)}
         environment |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
-        command = [sys.executable, "-c", BEGIN + program + end, str(folder)]
-        processes.append(
-            subprocess.Popen(
-                command,
-                cwd=REPOSITORY,
-                env=environment,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                start_new_session=True,
-            )
-        )
+        processes.append(_FORKING.Process(target=_rank, args=(BEGIN + program + end, folder, environment, output)))
+        processes[-1].start()
     try:
-        return [Ended(output=rank.communicate(timeout=120)[0], status=rank.returncode) for rank in processes]
+        for process in processes:
+            process.join(_SECONDS)
+        statuses = [process.exitcode for process in processes]
     finally:
         for process in processes:
             process.kill()
+            process.join()
+    texts = [output.read_text() for output in outputs]
+    assert None not in statuses, f"ranks still run after {_SECONDS} s: {statuses}\n" + "\n".join(texts)
+    return [Ended(status=status or 0, output=text) for status, text in zip(statuses, texts, strict=True)]
+
+
+def _rank(program: str, folder: Path, environment: Mapping[str, str], output: Path) -> None:
+    """Run a program in this process, as `python -c` does with the folder as argument."""
+    with output.open("wb") as file:
+        for stream in (1, 2):
+            os.dup2(file.fileno(), stream)
+    os.environ.update(environment)
+    sys.argv = ["-c", str(folder)]
+    exec(program, {"__name__": "__main__"})  # the test's own program
 
 
 def succeeded(ends: Sequence[Ended]) -> str:

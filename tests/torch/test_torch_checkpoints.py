@@ -1,5 +1,8 @@
 """Sharded checkpoints: complete or skipped, whichever rank is killed, and read by another number of ranks."""
 
+import errno
+import os
+import re
 import signal
 from pathlib import Path
 from typing import Any
@@ -9,6 +12,7 @@ import torch
 
 from tests.torch.checkpoint_ranks import disk, restored_from_s3, run, succeeded
 from training_container.script_api import torch_checkpoints
+from training_container.trainer.checkpoints import files
 
 # DCP warns that there is no process group, and PyTorch about its own use of TypedStorage.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -203,7 +207,10 @@ save(2)
     for end in run(tmp_path, program):
         assert end.status
         assert "ShardedCheckpointError: The checkpoint of step 2 could not be written to " in end.output
-        assert "(rank 1): No space left on device.\n" in end.output
+        assert (
+            "(rank 1): No space left on device. Increase the job's volume_gb, or keep fewer checkpoints.\n"
+            in end.output
+        )
     assert loaded(restored_from_s3(tmp_path)) == (1, 1.0)
 
 
@@ -229,3 +236,97 @@ def test_a_checkpoint_of_another_model_is_refused_in_one_sentence(
     assert "\n" not in str(caught.value)
     assert not tensors["model"]["sharded"].any()
     assert loaded(folder) == (1, 1.0)
+
+
+def test_a_rank_that_cannot_copy_its_tensors_fails_the_save_of_all_ranks_and_the_next_one_succeeds(
+    tmp_path: Path,
+) -> None:
+    program = """
+save(1)
+stager = torch_checkpoints._stager()
+stage = stager.stage
+def fail(_):
+    raise MemoryError("no host memory is left")
+if rank == 1:
+    stager.stage = fail
+try:
+    save(2)
+except torch_checkpoints.ShardedCheckpointError as error:
+    print(error)
+stager.stage = stage
+save(3)
+"""
+    ends = run(tmp_path, program)
+    succeeded(ends)
+    for end in ends:
+        assert (
+            "A checkpoint cannot begin (rank 1): no host memory is left. Correct the cause, and retry the job.\n"
+        ) in end.output
+    folder = restored_from_s3(tmp_path)
+    assert loaded(folder) == (3, 3.0)
+    assert [path.name for path in files.folders(folder)] == [FIRST, SECOND.replace("step-000000002", "step-000000003")]
+
+
+def test_ranks_without_a_process_group_are_refused_and_nothing_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch_checkpoints.save(tmp_path, 1, {"model": {"weight": torch.ones(2)}})
+    torch_checkpoints.finish()
+    (tmp_path / ".writing-checkpoint-000002-step-000000002").mkdir()
+    before = sorted(tmp_path.rglob("*"))
+    for name, value in {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2"}.items():
+        monkeypatch.setenv(name, value)
+    tensors = {"model": {"weight": torch.zeros(2)}}
+    expected = r"a process group of all 2 ranks. Use it after torch\.distributed\.init_process_group"
+    for function in (
+        lambda: torch_checkpoints.load(tmp_path, tensors),
+        lambda: torch_checkpoints.save(tmp_path, 2, tensors),
+    ):
+        with pytest.raises(torch_checkpoints.ShardedCheckpointError, match=expected):
+            function()
+    assert sorted(tmp_path.rglob("*")) == before
+    assert not tensors["model"]["weight"].any()
+
+
+def test_incomplete_checkpoints_do_not_count_as_kept_and_are_deleted(tmp_path: Path) -> None:
+    def save(step: int) -> None:
+        torch_checkpoints.save(str(tmp_path), step, {"model": {"weight": torch.full((2,), float(step))}}, keep=2)
+
+    for step in range(1, 5):
+        save(step)
+    torch_checkpoints.finish()
+    _, third, fourth = files.folders(tmp_path)
+    (third / files.STATE).unlink()
+    (tmp_path / "checkpoint-000005-step-000000005").mkdir()
+    tensors = {"model": {"weight": torch.zeros(2)}}
+    newest = torch_checkpoints.load(str(tmp_path), tensors)
+    assert newest is not None
+    assert newest.folder == fourth
+    save(6)  # deletes none of 2 and 4, the complete ones, and no incomplete one that is newer
+    torch_checkpoints.finish()
+    assert [path.name[-1] for path in files.folders(tmp_path)] == ["2", "4", "5", "6"]
+    save(7)
+    torch_checkpoints.finish()
+    assert [path.name[-1] for path in files.folders(tmp_path)] == ["4", "6", "7"]
+
+
+@pytest.mark.parametrize(
+    ("value", "number", "sentences"),
+    [
+        (1, errno.ENOSPC, "No space left on device. Increase the job's volume_gb, or keep fewer checkpoints."),
+        (1, errno.EDQUOT, "Disk quota exceeded. Increase the job's volume_gb, or keep fewer checkpoints."),
+        (1, errno.EIO, "Input/output error. Correct the cause, and retry the job."),
+        (lambda: 1, 0, "test_torch_checkpoints failed. Correct the cause, and retry the job."),
+    ],
+)
+def test_only_a_full_disk_needs_a_larger_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: Any, number: int, sentences: str
+) -> None:
+    def fail(_: Path) -> list[int | str]:
+        raise OSError(number, os.strerror(number))
+
+    if number:
+        monkeypatch.setattr(files, "_flushed", fail)
+    torch_checkpoints.save(tmp_path, 1, {"model": {"weight": torch.ones(2), "value": value}})
+    with pytest.raises(torch_checkpoints.ShardedCheckpointError, match=re.escape(sentences)):
+        torch_checkpoints.finish()

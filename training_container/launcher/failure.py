@@ -26,14 +26,19 @@ _REMEMBERED_LINES, _SHOWN_LINES = 40, 10
 
 _PREFIX = "traingrid-rank-failure "
 # Errors of ranks whose peer has failed: they are consequences, not causes. The texts are those of Horovod 0.28.1, Gloo
-# (gloo/transport/tcp/pair.cc and unbound_buffer.cc) and PyTorch 2.10 (NCCLUtils.cpp, ncclRemoteError).
+# (gloo/transport/tcp/pair.cc and unbound_buffer.cc) and PyTorch 2.10 (NCCLUtils.cpp, ncclRemoteError; recvBytes and
+# sendBytes in torch/csrc/distributed/c10d/Utils.hpp, whose first letter differs between versions).
 _CONSEQUENCES = (
     "Horovod has been shut down",
     "Connection closed by peer",
     "Connection reset by peer",
+    "Broken pipe",
     "HorovodInternal",
     "Timed out waiting",
+    "Application timeout caused pair closure",
     "remote process exiting prematurely",
+    "ailed to recv, got 0 bytes",
+    "ailed to send, sent 0 bytes",
 )
 # Beginnings of the lines in a graph's traceback of TensorFlow 2.15 (framework/error_interpolation.py).
 _GRAPH_LINES = ("Graph execution error:", "Detected at node ", 'File "', "[[{{node ")
@@ -69,7 +74,8 @@ def report_line(rank: int, host: str, error: BaseException, trace: TracebackType
     while trace and trace.tb_next and trace.tb_frame.f_code.co_filename.startswith("<frozen"):
         trace = trace.tb_next  # frames of Python's own start-up are not helpful
     text = "".join(traceback.format_exception(type(error), error, trace))
-    consequence = any(phrase in str(error) for phrase in _CONSEQUENCES)
+    # Python's own sockets and pipes, whose errors are of OSError, do not connect ranks.
+    consequence = not isinstance(error, OSError) and any(phrase in str(error) for phrase in _CONSEQUENCES)
     sentence = _shortened(f"{type(error).__name__}: {_essence(str(error))}", 500)
     fields = {"rank": rank, "host": host, "error": sentence, "is_consequence": consequence}
     fields |= {"is_exit_status": trace is None}
@@ -143,9 +149,10 @@ class FailureWatch:
         return True
 
     def _note_death(self, rank: int, node: str, status: int) -> None:
-        """Record that a rank died."""
+        """Record that a rank died. One that has reported an error ends because of that."""
         host = self._host(rank, node)
-        self._note_time(host)
+        if rank not in {failure.rank for failure in self.failures}:
+            self._note_time(host)
         self.deaths.setdefault(rank, f"Rank {rank} on {host} {exit_phrase(status)}.{likely_cause(status)}")
 
     def _note_time(self, host: str) -> None:

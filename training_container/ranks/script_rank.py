@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -88,10 +89,7 @@ def run_python(program: Path, arguments: list[str]) -> None:
     if sys.path[0] != str(program.parent):
         sys.path.insert(0, str(program.parent))
     try:
-        try:
-            runpy.run_path(str(program), run_name="__main__")
-        finally:
-            background.finish()  # a checkpoint of the script, whose error fails the job
+        _run_to_the_last_checkpoint(program)
     except SystemExit as ended:
         if is_stopping():
             end_stopped()
@@ -104,6 +102,18 @@ def run_python(program: Path, arguments: list[str]) -> None:
         report_and_end(type(error), error, own_trace)
     if is_stopping():
         end_stopped()
+
+
+def _run_to_the_last_checkpoint(program: Path) -> None:
+    """Run a script, and wait for its last checkpoint, whose error fails the job."""
+    try:
+        runpy.run_path(str(program), run_name="__main__")
+    except BaseException as error:
+        if not isinstance(error, SystemExit) or error.code not in (None, 0):
+            with suppress(Exception):  # it is printed, and must not hide the script's own error
+                background.finish()
+            raise
+    background.finish()
 
 
 def run_shell(program: Path, arguments: list[str]) -> None:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from training_container.trainer.checkpoints import files
+from training_container.trainer.checkpoints import background, files
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,36 +36,38 @@ class Found:
     state: dict[str, Any]
 
 
-def save(parent: Path, step: int, write: Callable[[Path], object], *, keep: int = 3, **state: Any) -> Path:
+def save(parent: str | Path, step: int, write: Callable[[Path], object], *, keep: int = 3, **state: Any) -> Path:
     """Write a checkpoint, and delete older ones. An interruption leaves the previous checkpoint as the newest one.
 
-    Only one rank may write to a folder.
+    Only one rank may write to a folder. A checkpoint that a thread of this process writes comes first.
 
     Args:
         parent: The folder of the checkpoints: /opt/ml/checkpoints, or a folder in it.
         step: The step, for the folder's name.
         write: Writes the checkpoint's files into an empty folder.
-        keep: The number of checkpoints to keep.
+        keep: The number of complete checkpoints to keep. Incomplete ones are deleted.
         state: Values for JSON, such as the epoch.
 
     Raises:
         OSError: For example, the disk is full. Previous checkpoints have not changed.
+        Exception: The error of a checkpoint that a thread of this process has written. Nothing is written.
     """
+    background.finish()
+    parent = Path(parent)
     parent.mkdir(parents=True, exist_ok=True)
     writing = files.begin(parent, step)
     write(writing)
     saved = files.finish(writing, {"step": step, "state": state})
-    for old in files.folders(parent)[: -max(1, keep)]:
-        files.remove(old)
+    files.remove_old(files.folders(parent), keep)
     return saved
 
 
-def newest(parent: Path) -> Found | None:
+def newest(parent: str | Path) -> Found | None:
     """Return the newest complete checkpoint, after verifying every byte; None if there is none.
 
     Incomplete ones, which SageMaker may restore after an interruption, are reported in the log and skipped.
     """
-    for folder in reversed(files.folders(parent)):
+    for folder in reversed(files.folders(Path(parent))):
         try:
             content = files.read(folder)
             return Found(folder=folder, step=int(content["step"]), state=dict(content["state"]))

@@ -55,29 +55,37 @@ _SLOWEST_RANK = timedelta(hours=1)
 _groups: weakref.WeakSet[Any] = weakref.WeakSet()
 """The process group of checkpoints. Gloo aborts a process that refers to a group after destroy_process_group."""
 
-_complete: dict[Path, Path] = {}
-"""The newest checkpoint of each folder that this process knows to be complete on all hosts."""
+_complete: dict[Path, list[Path]] = {}
+"""The checkpoints of each folder that this process knows to be complete on all hosts, oldest first."""
 
 
 class ShardedCheckpointError(RuntimeError):
     """A checkpoint cannot be written or loaded. It is raised on every rank."""
 
 
-def save(parent: Path, step: int, tensors: Mapping[str, Any], *, keep: int = 3, **state: Any) -> Path:
+def save(parent: str | Path, step: int, tensors: Mapping[str, Any], *, keep: int = 3, **state: Any) -> Path:
     """Copy this rank's tensors to host memory, and let a thread write them. Return the folder, which appears later.
 
     Args:
         parent: The folder of the checkpoints: /opt/ml/checkpoints, or a folder in it.
         step: The step, for the folder's name.
         tensors: State dicts by name, whose sharded tensors are DTensors.
-        keep: The number of complete checkpoints to keep, in addition to the one that is written.
+        keep: The number of complete checkpoints to keep, in addition to the one that is written. Incomplete ones that
+            are older are deleted.
         state: Values for JSON, such as the epoch; the same on all ranks.
 
     Raises:
-        ShardedCheckpointError: The ranks disagree about the checkpoint, or the previous one could not be written.
-            Earlier ones have not changed.
+        ShardedCheckpointError: The ranks disagree about the checkpoint, one of them cannot copy its tensors, or the
+            previous one could not be written. Earlier ones have not changed.
     """
-    proposals = _on_each_rank("A checkpoint cannot begin", lambda: _proposal(parent, step, state))
+    parent, copied = Path(parent), {}
+
+    def begin() -> tuple[int, str]:
+        proposal = _proposal(parent, step, state)
+        copied.update(_stager().stage(dict(tensors)))
+        return proposal
+
+    proposals = _on_each_rank("A checkpoint cannot begin", begin)
     for rank, (_, step_and_state) in enumerate(proposals):
         if step_and_state != proposals[0][1]:
             raise ShardedCheckpointError(
@@ -85,8 +93,7 @@ def save(parent: Path, step: int, tensors: Mapping[str, Any], *, keep: int = 3, 
                 f"{step_and_state}. All ranks must save the same step and state together."
             )
     writing = files.writing_folder(parent, max(number for number, _ in proposals), step)
-    staged_tensors = _stager().stage(dict(tensors))
-    background.start(lambda: _write(writing, staged_tensors, {"step": step, "state": state}, max(1, keep)))
+    background.start(lambda: _write(writing, copied, {"step": step, "state": state}, keep))
     return files.final(writing)
 
 
@@ -99,7 +106,7 @@ def finish() -> None:
     background.finish()
 
 
-def load(parent: Path, tensors: dict[str, Any]) -> Found | None:
+def load(parent: str | Path, tensors: dict[str, Any]) -> Found | None:
     """Load the newest complete checkpoint into tensors, after verifying every byte. Return None if there is none.
 
     Incomplete ones, which SageMaker may restore after an interruption, are reported in the log of rank 0 and skipped.
@@ -113,17 +120,18 @@ def load(parent: Path, tensors: dict[str, Any]) -> Found | None:
         ShardedCheckpointError: The newest complete checkpoint is of other tensors. Nothing is overwritten.
     """
     finish()
+    parent = Path(parent)
     names = _on_each_rank("Checkpoints cannot be listed", lambda: [path.name for path in files.folders(parent)])[0]
     for name in reversed(names):
         folder = parent / name
         try:
-            content = _on_each_rank(f"Checkpoint {name} is skipped", functools.partial(_verified_state, folder))[0]
+            content = _on_each_rank(f"Checkpoint {name} is skipped", functools.partial(_verified_state, folder), "")[0]
         except ShardedCheckpointError as error:
             if not position(os.environ).rank:
                 print(error, flush=True)
             continue
         _load(folder, content, tensors)
-        _complete[parent] = folder
+        _complete[parent] = [folder]
         return Found(folder=folder, step=int(content["step"]), state=dict(content["state"]))
     return None
 
@@ -144,14 +152,14 @@ def _write(writing: Path, copied: dict[str, Any], content: Mapping[str, Any], ke
     rank, _, local_rank, _ = position(os.environ)
     problem = f"The checkpoint of step {content['step']} could not be written to {writing.parent}"
     _on_each_rank(problem, lambda: None if local_rank else _remove_old(writing.parent, keep))
-    with _shorten_error(problem, "Increase the job's volume_gb, or keep fewer checkpoints"):
+    with _in_one_sentence(problem):
         writer = dcp.FileSystemWriter(writing, sync_files=False)  # they are flushed below
         dcp.save(copied, storage_writer=writer, process_group=_group())
     listings = _on_each_rank(problem, lambda: files.flushed_files(writing, functools.partial(_is_of_rank, rank)))
     files_by_name = {name: entry for listing in listings for name, entry in listing.items()}
     _on_each_rank(problem, lambda: None if rank else files.write_state(writing, content, files_by_name))
     _on_each_rank(problem, lambda: None if local_rank else files.publish(writing))
-    _complete[writing.parent] = files.final(writing)
+    _complete.setdefault(writing.parent, []).append(files.final(writing))
 
 
 def _is_of_rank(rank: int, name: str) -> bool:
@@ -159,10 +167,9 @@ def _is_of_rank(rank: int, name: str) -> bool:
 
 
 def _remove_old(parent: Path, keep: int) -> None:
-    paths = files.folders(parent)
-    if (complete := _complete.get(parent)) in paths:
-        for old in paths[: paths.index(complete) + 1][:-keep]:
-            files.remove(old)
+    paths, complete = files.folders(parent), _complete.get(parent, [])
+    if complete and complete[-1] in paths:
+        files.remove_old(paths[: paths.index(complete[-1]) + 1], keep, complete)
 
 
 def _verified_state(folder: Path) -> dict[str, Any]:
@@ -178,7 +185,7 @@ def _load(folder: Path, content: Mapping[str, Any], tensors: dict[str, Any]) -> 
             f"Checkpoint {folder} is not sharded. Use another folder for this job's checkpoints."
         )
     problem = f"Checkpoint {folder} does not match this job's model or optimizer"
-    with _shorten_error(problem, "Train the checkpoint's model, or use another folder for this job's checkpoints"):
+    with _in_one_sentence(problem, "Train the checkpoint's model, or use another folder for this job's checkpoints."):
         dcp.load(tensors, checkpoint_id=folder, planner=_WholePlanner(), process_group=_group())
 
 
@@ -198,17 +205,18 @@ class _WholePlanner(DefaultLoadPlanner):
         return list(super().create_global_plan(global_plan))
 
 
-def _on_each_rank(problem: str, run: Callable[[], _Result]) -> list[_Result]:
+def _on_each_rank(problem: str, run: Callable[[], _Result], next_step: str | None = None) -> list[_Result]:
     """Run a function on all ranks, and return their results by rank. If one fails, all raise ShardedCheckpointError."""
+    group = _group()
     outcome: tuple[_Result | None, str] = (None, "")
     try:
         outcome = (run(), "")
     except ShardedCheckpointError as error:
         outcome = (None, str(error))
     except Exception as error:  # noqa: BLE001  # other ranks wait for this one
-        outcome = (None, f"{problem} (rank {position(os.environ).rank}): {_cause(error)}.")
+        outcome = (None, _sentences(problem, position(os.environ).rank, error, next_step))
     outcomes = [outcome]
-    if group := _group():
+    if group:
         outcomes *= dist.get_world_size()
         dist.all_gather_object(outcomes, outcome, group=group)
     if reasons := [reason for _, reason in outcomes if reason]:
@@ -217,25 +225,34 @@ def _on_each_rank(problem: str, run: Callable[[], _Result]) -> list[_Result]:
 
 
 @contextmanager
-def _shorten_error(problem: str, remedy: str) -> Iterator[None]:
+def _in_one_sentence(problem: str, next_step: str | None = None) -> Iterator[None]:
     """Convert an error of DCP, which has the tracebacks of ranks."""
     try:
         yield
     except dcp.CheckpointException as error:
         rank, (first_error, _) = min(error.failures.items())
-        raise ShardedCheckpointError(f"{problem} (rank {rank}): {_cause(first_error)}. {remedy}.") from error
+        raise ShardedCheckpointError(_sentences(problem, rank, first_error, next_step)) from error
 
 
-def _cause(error: BaseException) -> str:
-    text = str(error).strip() or type(error).__name__
-    if isinstance(error, OSError) and error.strerror:
-        text = error.strerror
-    return text.splitlines()[0].rstrip(".")[:_MAX_CAUSE_LENGTH]
+def _sentences(problem: str, rank: int, error: Exception, next_step: str | None) -> str:
+    """Return sentences about an error; without a next step, with that after an error of a write."""
+    text = (error.strerror if isinstance(error, OSError) else None) or str(error).strip() or type(error).__name__
+    cause = text.splitlines()[0].rstrip(".")[:_MAX_CAUSE_LENGTH]
+    return f"{problem} (rank {rank}): {cause}. {files.step_after(error) if next_step is None else next_step}".rstrip()
 
 
 def _group() -> Any:
-    """Return the process group of checkpoints; None for a single process without one."""
+    """Return the process group of checkpoints; None for a single process without one.
+
+    Raises:
+        ShardedCheckpointError: This is one of several ranks without a process group.
+    """
     if not dist.is_initialized():
+        if (size := position(os.environ).size) > 1:
+            raise ShardedCheckpointError(
+                f"torch_checkpoints needs a process group of all {size} ranks. Use it after "
+                "torch.distributed.init_process_group, and call its finish before destroy_process_group."
+            )
         return None
     if not _groups:
         _groups.add(dist.new_group(backend="gloo", timeout=_SLOWEST_RANK))

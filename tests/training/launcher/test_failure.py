@@ -37,6 +37,34 @@ def test_a_rank_that_failed_as_a_consequence_is_not_the_reason() -> None:
     assert watch.reason(1).startswith("Rank 1 on algo-1 failed: ValueError: bad label")
 
 
+@pytest.mark.parametrize(
+    ("error", "is_its_own"),
+    [
+        (RuntimeError("[gloo/transport/tcp/pair.cc:525] Connection closed by peer [10.0.0.1]:1234"), False),
+        (RuntimeError("[gloo/transport/tcp/pair.cc:598] writev [10.0.0.1]:1234: Broken pipe"), False),
+        (RuntimeError("Application timeout caused pair closure"), False),
+        (RuntimeError("Failed to recv, got 0 bytes. Connection was likely closed."), False),
+        (RuntimeError("failed to recv, got 0 bytes"), False),
+        (BrokenPipeError(32, "Broken pipe"), True),
+        (ValueError("bad label"), True),
+    ],
+)
+def test_a_rank_that_lost_a_host_that_stopped_earlier_has_not_failed_before_the_stop(
+    error: Exception, is_its_own: bool
+) -> None:
+    watch = FailureWatch(hosts=("algo-0", "algo-1"), processes_per_host=1, own_host="algo-1")
+    watch.passes(failing_line(1, error))
+    watch.passes(died_line(1, "algo-1", 1))
+    assert watch.failed_before_stop == is_its_own
+    assert watch.failures[0].is_consequence != is_its_own
+
+
+def test_a_rank_that_was_killed_without_a_report_has_failed_before_the_stop() -> None:
+    watch = FailureWatch(hosts=("algo-0", "algo-1"), processes_per_host=1, own_host="algo-1")
+    watch.passes(died_line(1, "algo-1", -9))
+    assert watch.failed_before_stop
+
+
 FINISHED = (
     "Horovod has been shut down. This was caused by an exception on one of the ranks or an attempt to allreduce, "
     "allgather or broadcast a tensor after one of the ranks finished execution."

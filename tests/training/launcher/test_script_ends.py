@@ -184,11 +184,8 @@ def test_an_exit_function_that_never_ends_does_not_keep_a_failed_script(run: Run
     assert "Timeout (0:00:10)" in output, "the log has the place"
 
 
-def test_a_checkpoint_that_a_thread_cannot_write_fails_a_script_that_has_ended(
-    run: Run, tmp_path: Path, launcher: Mapping[str, str]
-) -> None:
-    text = """
-import time
+FAILING_CHECKPOINT = """
+import sys, time
 from training_container.trainer.checkpoints import background
 
 def write():
@@ -197,7 +194,29 @@ def write():
 
 background.start(write)
 """
-    (train,) = run(text, launcher)
+
+
+def test_a_checkpoint_that_a_thread_cannot_write_fails_a_script_that_has_ended(
+    run: Run, tmp_path: Path, launcher: Mapping[str, str]
+) -> None:
+    (train,) = run(FAILING_CHECKPOINT, launcher)
     status, output = finished(train)
     assert status == 1, output
     assert "No space left on device" in failure(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("end", "reason"),
+    [
+        ("sys.exit()", "OSError: No space left on device"),
+        ("sys.exit(3)", "ended with exit status 3"),
+        ("{}['cat']", "KeyError: 'cat'"),
+    ],
+)
+def test_the_reason_is_the_scripts_own_error_if_its_last_checkpoint_fails_too(
+    run: Run, tmp_path: Path, end: str, reason: str
+) -> None:
+    (train,) = run(FAILING_CHECKPOINT + end, NONE)
+    status, output = finished(train)
+    assert (status, "No space left on device The training fails" in output) == (1, True), output
+    assert reason in failure(tmp_path).splitlines()[0]

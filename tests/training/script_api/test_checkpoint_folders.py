@@ -2,13 +2,14 @@
 
 import errno
 import shutil
+import time
 from pathlib import Path
 
 import pytest
 
 from traingrid.transfers.checkpoints import newest_checkpoint
 from training_container.script_api import checkpoint_folders
-from training_container.trainer.checkpoints import files
+from training_container.trainer.checkpoints import background, files
 
 
 def save(parent: Path, step: int, text: str = "weights") -> Path:
@@ -27,6 +28,28 @@ def test_the_newest_checkpoint_has_its_files_step_and_state(tmp_path: Path) -> N
 def test_older_checkpoints_are_deleted(tmp_path: Path) -> None:
     kept = [save(tmp_path, step) for step in range(4)][-2:]
     assert sorted(tmp_path.iterdir()) == kept
+
+
+def test_incomplete_checkpoints_do_not_count_as_kept_and_are_deleted(tmp_path: Path) -> None:
+    complete = save(tmp_path, 1)
+    for step in (2, 3):
+        incomplete = checkpoint_folders.save(str(tmp_path), step, lambda folder: (folder / "model").touch())
+        (incomplete / "model").unlink()
+    newest = save(tmp_path, 4)
+    assert sorted(tmp_path.iterdir()) == [complete, newest]
+
+
+def test_a_checkpoint_that_a_thread_writes_into_the_same_folder_comes_first(tmp_path: Path) -> None:
+    writing = files.begin(tmp_path, 1)
+
+    def write() -> None:
+        time.sleep(0.3)
+        (writing / "model").write_text("weights")
+        files.finish(writing, {"step": 1, "state": {}})
+
+    background.start(write)
+    save(tmp_path, 2)
+    assert [path.name[-1] for path in files.folders(tmp_path)] == ["1", "2"]
 
 
 def test_an_incomplete_checkpoint_is_reported_and_the_previous_one_used(

@@ -95,7 +95,7 @@ class Checkpoints:
         """Write a checkpoint and return its folder. Old checkpoints are removed only afterwards.
 
         First synchronize the variables that differ between ranks (moving averages of batch normalization).
-        If asynchronous, the folder appears later, and each method waits for it.
+        If asynchronous, the folder appears later, and the methods that change or load a checkpoint wait for it.
 
         Args:
             best: If true, keep this checkpoint until another one is the best, regardless of its age.
@@ -158,8 +158,8 @@ class Checkpoints:
         files.remove(path)
 
     def latest(self) -> Path | None:
-        """Return the newest checkpoint that has correct file sizes, for messages; None if there is none."""
-        return next((path for path in reversed(files.folders(self.folder)) if _state(path)), None)
+        """Return the newest checkpoint that is written and has correct file sizes; None if there is none."""
+        return next((path for path in reversed(files.folders(self.folder)) if files.state_if_complete(path)), None)
 
     def _check_identity(self, path: Path, saved: Mapping[str, str | int]) -> None:
         if saved != self._identity:
@@ -186,7 +186,7 @@ class Checkpoints:
             room = f"the folder cannot be used: {missing.strerror}"
         return (
             f"The checkpoint of step {step} could not be written to {self.folder} ({reason}); {room}. {fallback} "
-            "Increase the job's volume_gb, or keep fewer checkpoints."
+            f"{files.step_after(error)}"
         )
 
     def _remove_old(self, newest: Path) -> None:
@@ -195,7 +195,7 @@ class Checkpoints:
         A checkpoint that awaits validation does not count: if it is discarded, an earlier one must be available.
         """
         paths = [path for path in reversed(files.folders(self.folder)) if path != newest]
-        state_by_path = {path: state for path in [newest, *paths] if (state := _state(path))}
+        state_by_path = {path: state for path in [newest, *paths] if (state := files.state_if_complete(path))}
         unproven = bool(state_by_path.get(newest, {}).get("progress", {}).get("awaits_validation"))
         newest_paths = {
             *list(state_by_path)[: self._keep + unproven],
@@ -230,13 +230,6 @@ def resume(saved: Checkpoints, *, best: bool = False, warn: Callable[[str], None
     if variables := Variables(saved.tracked).broadcastable():
         hvd.broadcast_variables(variables, root_rank=0)
     return progress
-
-
-def _state(path: Path) -> dict[str, Any] | None:
-    try:
-        return files.read_state(path)
-    except (BrokenCheckpointError, OSError):
-        return None
 
 
 def _shown(identity: Mapping[str, str | int]) -> str:

@@ -13,12 +13,13 @@ While SageMaker copies a file, it keeps empty files beside it, and removes them 
 checkpoint.
 """
 
+import errno
 import json
 import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ _MARKERS = (".sagemaker-uploading", ".sagemaker-uploaded", ".sagemaker-ignore")
 _NFS_DELETED = ".nfs"
 """The beginning of the name of a deleted file that a process of an NFS client, as for Amazon EFS, has still open."""
 _TRIES, _PAUSE_SECONDS = 20, 0.1
+_FULL_DISK = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT))
 
 
 class BrokenCheckpointError(ValueError):
@@ -180,6 +182,35 @@ def read_state(folder: Path) -> dict[str, Any]:
         if path.stat().st_size != size:
             raise BrokenCheckpointError(f"{name} has {path.stat().st_size} of its {size} bytes")
     return dict(state)
+
+
+def state_if_complete(folder: Path) -> dict[str, Any] | None:
+    """Return a checkpoint's state.json; None if a file is missing or truncated."""
+    try:
+        return read_state(folder)
+    except (BrokenCheckpointError, OSError):
+        return None
+
+
+def step_after(error: Exception) -> str:
+    """Return a sentence with the user's next step after an error of a write."""
+    if any(text in str(error) for text in _FULL_DISK):
+        return "Increase the job's volume_gb, or keep fewer checkpoints."
+    return "Correct the cause, and retry the job."
+
+
+def remove_old(paths: Sequence[Path], keep: int, verified: Collection[Path] = ()) -> None:
+    """Delete incomplete checkpoints, which are useless, and all complete ones but the newest.
+
+    Args:
+        paths: The checkpoints, oldest first.
+        keep: The number of complete ones to keep, at least 1.
+        verified: Complete ones of which this host may have only its own files.
+    """
+    complete = [path for path in paths if path in verified or state_if_complete(path)]
+    for path in paths:
+        if path not in complete[-max(1, keep) :]:
+            remove(path)
 
 
 def remove(folder: Path) -> None:

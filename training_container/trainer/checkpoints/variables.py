@@ -24,6 +24,7 @@ class Variables:
 
     def __init__(self, tracked: Mapping[str, Any]) -> None:
         self._tracked = tracked
+        self._names: list[tuple[str, ...]] = []
         self._objects: list[Any] = []
         self._readers: tuple[Any, Any] | None = None
 
@@ -61,13 +62,13 @@ class Variables:
         Collecting them takes longer than reading, so they are collected again only if the objects have changed.
         """
         checkpoint = tf.train.Checkpoint(**self._tracked)
-        objects = [*tf.train.TrackableView(checkpoint).descendants()[1:], *self.broadcastable()]
-        if self._readers is None or list(map(id, objects)) != list(map(id, self._objects)):
+        names, objects = _graph(checkpoint)
+        if self._readers is None or names != self._names or list(map(id, objects)) != list(map(id, self._objects)):
             readers, _, savers, _ = checkpoint._saver._gather_serialized_tensors()  # there is no public function
             by_object = [by_name for tracked_object, by_name in readers.items() if tracked_object is not None]
             if not all(isinstance(reader, SaveSpec) for reader in tf.nest.flatten(by_object)):
                 return readers, savers  # some are values already, for example the rows of a table
-            self._objects, self._readers = objects, (readers, savers)
+            self._names, self._objects, self._readers = names, objects, (readers, savers)
         return self._readers
 
 
@@ -77,6 +78,20 @@ def build_optimizers(tracked: Mapping[str, Any]) -> None:
     for entry in tracked.values():
         if isinstance(entry, tf.keras.optimizers.Optimizer) and len(models) == 1:
             entry.build(models[0].trainable_variables)
+
+
+def _graph(root: Any) -> tuple[list[tuple[str, ...]], list[Any]]:
+    """Return the names of the parts of each object, and the parts and variables, on which stored names depend.
+
+    Older optimizers name the variable of each weight by the weight, and not as their own part.
+    """
+    view = tf.train.TrackableView(root)
+    names, objects = [], []
+    for parent in view.descendants():
+        parts = view.children(parent)
+        names.append(tuple(parts))
+        objects += [*parts.values(), *(_variables(parent) if hasattr(parent, "get_slot_names") else ())]
+    return names, objects
 
 
 def _values(tracked_object: Any, reader_by_name: Mapping[str, Any]) -> dict[str, Any]:

@@ -266,7 +266,7 @@ def test_a_failed_save_keeps_earlier_checkpoints_and_reports_free_space(
 
 def test_a_folder_that_cannot_be_created_is_reported(tmp_path: Path, weight: tf.Variable) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(CheckpointError, match=r"could not be written to .*Not a directory"):
+    with pytest.raises(CheckpointError, match=r"could not be written to .*Not a directory.* Correct the cause"):
         Checkpoints(tmp_path / "file" / "checkpoints", weight=weight).save(Progress())
 
 
