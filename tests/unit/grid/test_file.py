@@ -20,7 +20,7 @@ from traingrid.grid.job_defaults import MPI_OPTIONS
 from traingrid.grid.model import LOG_RETENTION_DAYS, GridError, GridSettings
 
 ROOT = Path(__file__).parents[3]
-SHIPPED = [ROOT / "grid.yaml", *sorted((ROOT / "examples").glob("*/*.yaml"))]
+SHIPPED = [ROOT / "grid.yaml", *sorted(set(ROOT.glob("examples/*/*.yaml")) - set(ROOT.glob("examples/rounds/*")))]
 
 
 @pytest.mark.parametrize("path", ["grid.yaml", "examples/digits/grid.yaml"])
