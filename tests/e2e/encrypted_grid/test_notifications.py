@@ -79,7 +79,7 @@ def test_the_first_failure_and_the_end_are_published_once(plane: ControlPlane, s
     assert run_pass()["notified"] == [f"{submission} first_failure 0"]
     assert run_pass()["notified"] == []
     ((subject, event),) = subscriber.received()
-    assert subject == f"traingrid traingrid: submission {submission} has its first failed job"
+    assert subject == f"traingrid traingrid: submission {submission} (first.jsonl) has its first failed job"
     assert event["content"]["nextSteps"][-1] == f"`traingrid logs {submission} 0`"
     assert f"#/jobs/traingrid-{submission}-0-1" in event["content"]["description"]
     assert "AlgorithmError" in event["content"]["description"]
@@ -88,7 +88,7 @@ def test_the_first_failure_and_the_end_are_published_once(plane: ControlPlane, s
     ended(plane, submission)
     run_pass()
     ((subject, event),) = subscriber.received()
-    assert subject == f"traingrid traingrid: submission {submission} has ended: 1 failed, 1 stopped"
+    assert subject == f"traingrid traingrid: submission {submission} (first.jsonl) has ended: 1 failed, 1 stopped"
     assert event["metadata"] == {**event["metadata"], "eventType": "end", "threadId": f"traingrid-{submission}"}
 
 
