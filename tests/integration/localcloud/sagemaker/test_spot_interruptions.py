@@ -120,11 +120,12 @@ def test_jobs_on_demand_and_other_pools_are_not_interrupted(cloud: LocalCloud, s
 
 
 def test_a_new_job_waits_in_starting_until_the_trace_has_capacity(cloud: LocalCloud, sagemaker: SageMaker) -> None:
-    trace(cloud, (0.0, False), (2.0, True), (600.0, False))
+    trace(cloud, *NEVER)
     name = sagemaker.create(**spot(sagemaker))
     assert sagemaker.run()["TrainingJobStatus"] == "Completed"
     (waiting,) = sagemaker.job(name)["SecondaryStatusTransitions"]
     assert waiting["StatusMessage"] == "Insufficient capacity error from EC2 while launching instances, retrying!"
+    trace(cloud, (0.0, True), (600.0, False))
     assert statuses(sagemaker.ended(name)) == [*RUN, "Uploading", "Completed"]
 
 
