@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -95,6 +95,17 @@ class Capacity:
         left = max(shortage.until - self.attempt.clock.wall(), 0.0)
         turn = FIRST_SECONDS * (earlier_failures + random.random())  # noqa: S311  # not used for cryptography
         return min(left + turn, backoff_seconds(_MANY_TRIES, PAUSE_CAP))
+
+    def is_missing(self, *, spot: bool) -> bool:
+        """Return True if another job has found no capacity in the Region; without an answer there may be some.
+
+        Args:
+            spot: Whether the instances are spot instances.
+        """
+        if not self._is_shared:
+            return False
+        shortage, _ = self._read_shortage(replace(self.pool, spot=spot))
+        return shortage is not None and not shortage.is_over(self.attempt.clock.wall())
 
     def missing(self) -> None:
         """Record that the attempt's training job found no capacity."""

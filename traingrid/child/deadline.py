@@ -13,16 +13,13 @@ from typing import TYPE_CHECKING, ClassVar
 from traingrid.child.early_stop import EarlyStop
 from traingrid.child.spot_policy import must_leave_spot, reason_of, return_to_spot
 from traingrid.job.failures import DEADLINE
-from traingrid.ledger.errors import ItemError
-from traingrid.ledger.shortages import CapacityPool
+from traingrid.job.observed import UPLOADING
 
 if TYPE_CHECKING:
     from traingrid.child.attempt import Attempt
+    from traingrid.child.capacity import Capacity
     from traingrid.job.job import Job
     from traingrid.ledger.items import JobItem
-
-_UPLOADING = "Uploading"
-"""The phase in which a training job has trained, and uploads its model."""
 
 
 def leave_spot(attempt: Attempt, item: JobItem) -> bool:
@@ -40,16 +37,23 @@ def leave_spot(attempt: Attempt, item: JobItem) -> bool:
 
 
 @dataclass(kw_only=True)
-class DeadlineWatch(EarlyStop):
-    """The time at which the spot training job of an attempt must be stopped, so that the line can end on demand."""
+class InstanceChange(EarlyStop):
+    """The time at which a training job is stopped, so that its line continues on other instances.
 
-    stop_reason: ClassVar = "deadline"
+    Attributes:
+        event: The event of the log line.
+        job: The job of the attempt's Region, with the spot instances of its line.
+        capacity: The known shortages.
+    """
+
+    event: ClassVar[str]
+    job: Job
+    capacity: Capacity
 
     def is_over(self, item: JobItem, *, runs: bool) -> bool:
         """Return True if the training job must be stopped.
 
-        A training that runs without reporting its progress is not stopped, because it may be about to end; nor is one
-        whose next attempt could not start on demand, or that has trained and uploads its model.
+        One that uploads its model is not stopped, nor one that nothing could replace, while the grid is paused.
 
         Args:
             runs: Whether the training job has its instances.
@@ -57,10 +61,7 @@ class DeadlineWatch(EarlyStop):
         decided = self.is_decided(item)
         if decided is not None:
             return decided
-        is_kept = item.phase == _UPLOADING or (runs and "epoch" not in item.progress)
-        if is_kept or not must_leave_spot(self.attempt.job, item, self.attempt.clock.wall(), runs=runs):
-            return False
-        return _may_launch(self.attempt) and not (runs and _is_short(self.attempt, spot=False))
+        return item.phase != UPLOADING and self._changes(item, runs=runs) and self.attempt.ledger.pause() is None
 
     def look(self, item: JobItem, *, runs: bool) -> bool:
         """Stop the training job if its time is over; return True if it was stopped now.
@@ -70,66 +71,33 @@ class DeadlineWatch(EarlyStop):
         """
         if not self.is_over(item, runs=runs):
             return False
-        reason = reason_of(self.attempt.job, item, self.attempt.clock.wall(), runs=runs)
-        return self.stop(reason, {"event": "leaves_spot"})
+        return self.stop(reason_of(self.job, item, self.attempt.clock.wall(), runs=runs), {"event": self.event})
+
+    def _changes(self, item: JobItem, *, runs: bool) -> bool:
+        raise NotImplementedError
 
 
 @dataclass(kw_only=True)
-class ReturnWatch(EarlyStop):
-    """The time at which the on-demand training job of an attempt is stopped, so that the line continues on spot.
+class DeadlineWatch(InstanceChange):
+    """Stops a spot training job so that its line can end on demand in time."""
 
-    Attributes:
-        job: The job with the spot instances of its line.
-    """
+    stop_reason: ClassVar = "deadline"
+    event: ClassVar = "leaves_spot"
+
+    def _changes(self, item: JobItem, *, runs: bool) -> bool:
+        if runs and "epoch" not in item.progress:
+            return False  # it may be about to end
+        must_leave = must_leave_spot(self.job, item, self.attempt.clock.wall(), runs=runs)
+        return must_leave and not (runs and self.capacity.is_missing(spot=False))
+
+
+@dataclass(kw_only=True)
+class ReturnWatch(InstanceChange):
+    """Stops an on-demand training job so that its line continues on spot instances."""
 
     stop_reason: ClassVar = "return_to_spot"
-    job: Job
+    event: ClassVar = "returns_to_spot"
 
-    def is_over(self, item: JobItem, *, runs: bool) -> bool:
-        """Return True if the training job must be stopped.
-
-        Args:
-            runs: Whether the training job has its instances.
-        """
-        decided = self.is_decided(item)
-        if decided is not None:
-            return decided
-        if not runs or item.phase == _UPLOADING:
-            return False
-        returns = return_to_spot(self.job, item, self.attempt.clock.wall())
-        return bool(returns) and _may_launch(self.attempt) and not _is_short(self.attempt, spot=True)
-
-    def look(self, item: JobItem, *, runs: bool) -> bool:
-        """Stop the training job if its time is over; return True if it was stopped now.
-
-        Args:
-            runs: Whether the training job has its instances.
-        """
-        if not self.is_over(item, runs=runs):
-            return False
-        reason = reason_of(self.job, item, self.attempt.clock.wall(), runs=True)
-        return self.stop(reason, {"event": "returns_to_spot"})
-
-
-def _may_launch(attempt: Attempt) -> bool:
-    """Return True unless a person has paused the grid, so that nothing could replace a training job that is stopped."""
-    return attempt.ledger.pause() is None
-
-
-def _is_short(attempt: Attempt, *, spot: bool) -> bool:
-    """Return True if another job has found no capacity; without an answer there may be some."""
-    pool = CapacityPool(region=attempt.job.region, instance_type=attempt.job.instance_type, spot=spot)
-    try:
-        shortage = attempt.ledger.shortage(pool)
-    except ItemError:
-        return False
-    return shortage is not None and not shortage.is_over(attempt.clock.wall())
-
-
-def deadline_watch(attempt: Attempt, item: JobItem, job: Job) -> DeadlineWatch | ReturnWatch:
-    """Return the watch of an attempt's deadline.
-
-    Args:
-        job: The job of the attempt's Region, with the spot instances of its line.
-    """
-    return ReturnWatch(attempt=attempt, job=job) if item.on_demand else DeadlineWatch(attempt=attempt)
+    def _changes(self, item: JobItem, *, runs: bool) -> bool:
+        returns = runs and return_to_spot(self.job, item, self.attempt.clock.wall())
+        return bool(returns) and not self.capacity.is_missing(spot=True)

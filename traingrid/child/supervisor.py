@@ -19,7 +19,7 @@ from traingrid.backoff import QUOTA_CAP, backoff_seconds
 from traingrid.child.attempt import Attempt, Clock
 from traingrid.child.capacity import Capacity
 from traingrid.child.capacity_wait import CapacityWait
-from traingrid.child.deadline import deadline_watch, leave_spot
+from traingrid.child.deadline import DeadlineWatch, ReturnWatch, leave_spot
 from traingrid.child.launch import CREATING, Launched, launch
 from traingrid.child.polling_pace import PollingPace
 from traingrid.child.spot_policy import may_leave_spot, must_leave_spot
@@ -161,6 +161,7 @@ class Supervisor:
             return
         asked_at, capacity = None if item.was_seen else self.clock.now(), Capacity(attempt=attempt)
         if launch(attempt, item, capacity) is Launched.RUNS:
+            watch_instances = ReturnWatch if item.on_demand else DeadlineWatch
             watch = Watch(
                 attempt=attempt,
                 until_started=self.until_started and not may_leave_spot(self.job),
@@ -168,7 +169,7 @@ class Supervisor:
                 pace=self.pace,
                 on_start=capacity.record_instances,
                 capacity_wait=CapacityWait(attempt=attempt),
-                deadline=deadline_watch(attempt, item, job_in_region(self.job, item.region)),
+                deadline=watch_instances(attempt=attempt, job=job_in_region(self.job, item.region), capacity=capacity),
             )
             if training_job := watch.run():
                 self._conclude(attempt, training_job, capacity)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from traingrid.child.attempt import Attempt
     from traingrid.child.capacity_wait import CapacityWait
-    from traingrid.child.deadline import DeadlineWatch, ReturnWatch
+    from traingrid.child.deadline import InstanceChange
     from traingrid.ledger.items import JobItem
 
 logger = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class Watch:
     pace: PollingPace = field(default_factory=PollingPace)
     on_start: Callable[[], None] = lambda: None
     capacity_wait: CapacityWait | None = None
-    deadline: DeadlineWatch | ReturnWatch | None = None
+    deadline: InstanceChange | None = None
     _progress: MetricProgress = field(init=False)
     _epoch_pace: EpochPace = field(init=False, default_factory=EpochPace)
     _log: LogFollower = field(init=False)

@@ -16,6 +16,8 @@ queue of Kueue."""
 WAITING_PHASES = frozenset({"", QUEUED, "Creating", "Starting", "Pending", "LaunchingMLInstances"})
 """The phases before a training job has its instances (DescribeTrainingJob, SecondaryStatus)."""
 
+UPLOADING = "Uploading"
+"""The phase of a training job that has trained, and uploads its model."""
 INTERRUPTED = "Interrupted"
 """The phase of a spot training job that has lost its instances and starts again once there is capacity
 (https://docs.aws.amazon.com/sagemaker/latest/dg/model-managed-spot-training-status.html)."""

@@ -3,12 +3,13 @@
 from dataclasses import replace
 
 import pytest
+from botocore.exceptions import ClientError
 
 from tests.support.shortages import pool_of, recorded, short
 from tests.support.supervised_job import NAME, QUOTA_IS_USED_UP, known, supervisor
 from tests.support.training_jobs import COMPLETED, FIRST_MOMENT, NO_CAPACITY, STOPPED, TRAINING, FakeBackend, FakeTime
 from traingrid.child.capacity import Capacity
-from traingrid.child.deadline import ReturnWatch
+from traingrid.child.deadline import DeadlineWatch, InstanceChange, ReturnWatch
 from traingrid.child.spot_policy import must_leave_spot, return_to_spot, work_of
 from traingrid.job.job import Job
 from traingrid.job.observed import TrainingJobDescription
@@ -105,7 +106,7 @@ def test_a_running_training_loses_what_it_has_trained_since_its_checkpoint(  # n
     assert (work.left, work.lost) == (left * 360, lost * 360)
 
 
-class Trace:
+class InTime:
     """A spot training that runs without an interruption.
 
     Args:
@@ -128,9 +129,9 @@ class Trace:
 
 @pytest.mark.parametrize(("epochs", "hours"), [(1, 2.6), (2, 4.2), (10, 12.45)])
 def test_a_training_that_is_in_time_is_not_stopped(job: Job, ledger: Ledger, epochs: int, hours: float) -> None:
-    trace = Trace(job, epochs, hours)
-    item = supervisor(trace.line, trace.backend, ledger, trace.time).run()
-    assert (item.state, [attempt.reason for attempt in item.tried], trace.backend.stopped) == ("Completed", [], [])
+    training = InTime(job, epochs, hours)
+    item = supervisor(training.line, training.backend, ledger, training.time).run()
+    assert (item.state, [attempt.reason for attempt in item.tried], training.backend.stopped) == ("Completed", [], [])
 
 
 def test_a_training_is_not_stopped_for_its_deadline_while_nothing_may_start(job: Job, ledger: Ledger) -> None:
@@ -377,11 +378,29 @@ def test_a_job_with_time_returns_from_on_demand_to_spot(job: Job, ledger: Ledger
 
 def test_a_job_does_not_return_while_another_job_finds_no_spot_capacity(job: Job, ledger: Ledger) -> None:
     line, backend = long_job(job, 1000), FakeBackend(TRAINING)
-    watch = ReturnWatch(attempt=supervisor(line, backend, ledger)._attempt(opened(line, ledger)), job=line)
+    attempt = supervisor(line, backend, ledger)._attempt(opened(line, ledger))
+    watch = ReturnWatch(attempt=attempt, job=line, capacity=Capacity(attempt=attempt))
     item = replace(known(ledger), on_demand=True, progress={"epoch": 2.0}, training_started_at=FIRST_MOMENT - 3 * HOUR)
     assert watch.is_over(item, runs=True)
     recorded(ledger, short(pool_of(line), until=FIRST_MOMENT + 600))
     assert not watch.is_over(item, runs=True)
+
+
+@pytest.mark.parametrize("watch_type", [DeadlineWatch, ReturnWatch])
+def test_a_shortage_that_cannot_be_read_does_not_end_the_child(
+    job: Job, ledger: Ledger, monkeypatch: pytest.MonkeyPatch, watch_type: type[InstanceChange]
+) -> None:
+    """The child does not repeat reads of shortages, as without an answer there may be capacity."""
+
+    def fail(_pool: object) -> None:
+        raise ClientError({"Error": {"Code": "InternalServerError", "Message": ""}}, "GetItem")
+
+    line = long_job(job, 1000 if watch_type is ReturnWatch else 19.5)
+    attempt = supervisor(line, FakeBackend(TRAINING), ledger)._attempt(opened(line, ledger))
+    watch = watch_type(attempt=attempt, job=line, capacity=Capacity(attempt=attempt))
+    item = replace(known(ledger), progress={"epoch": 2.0}, training_started_at=FIRST_MOMENT - 3 * HOUR)
+    monkeypatch.setattr(ledger, "shortage", fail)
+    assert watch.is_over(replace(item, on_demand=watch_type is ReturnWatch), runs=True)
 
 
 @pytest.mark.parametrize("hours", [20.6, 1000])

@@ -8,7 +8,7 @@ from traingrid.backends.eks import labels
 from traingrid.backends.eks.left_running import PATIENCE_SECONDS
 from traingrid.backends.eks.start_wait import start_wait
 from traingrid.backends.eks.unscheduled import wait_reason
-from traingrid.job.observed import QUEUED
+from traingrid.job.observed import QUEUED, UPLOADING
 
 if TYPE_CHECKING:
     from traingrid.backends.eks.cluster_job import ClusterJob
@@ -69,7 +69,7 @@ def _phase(pods: list[Pod], hosts: int) -> str:
         return "Starting"
     if not all(pod.is_training or pod.has_ended for pod in pods):
         return "Downloading"
-    return "Uploading" if all(pod.has_trained or pod.has_ended for pod in pods) else "Training"
+    return UPLOADING if all(pod.has_trained or pod.has_ended for pod in pods) else "Training"
 
 
 def _left_running_reason(cluster_job: ClusterJob) -> str:

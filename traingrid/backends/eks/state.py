@@ -19,7 +19,7 @@ from traingrid.job.failures import (
     MEMORY,
     failure_of_program,
 )
-from traingrid.job.observed import TrainingJobDescription
+from traingrid.job.observed import UPLOADING, TrainingJobDescription
 from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.kubernetes.client import MPI_JOB
 from traingrid.strict_json import json_object
@@ -161,7 +161,7 @@ def _decide_state(cluster_job: ClusterJob, now: float) -> _State:
     """Return the state by the conditions of the object; it ends only when its pods are gone."""
     if cluster_job.completion_condition:
         if cluster_job.pods_left:
-            return _State(state=JobState.IN_PROGRESS, phase="Uploading")
+            return _State(state=JobState.IN_PROGRESS, phase=UPLOADING)
         return _completion_state(cluster_job)
     if cluster_job.deleted_at is not None and not cluster_job.failure_condition:
         if cluster_job.pods_left:
@@ -169,7 +169,7 @@ def _decide_state(cluster_job: ClusterJob, now: float) -> _State:
         return _end_by_pods(cluster_job) or _stop_state(cluster_job)
     if cluster_job.failure_condition:
         is_uploading = bool(cluster_job.pods_left)
-        return _State(state=JobState.IN_PROGRESS, phase="Uploading") if is_uploading else _failure_state(cluster_job)
+        return _State(state=JobState.IN_PROGRESS, phase=UPLOADING) if is_uploading else _failure_state(cluster_job)
     phase, reason = phase_of(cluster_job, now)
     return _State(state=JobState.IN_PROGRESS, phase=phase, reason=reason)
 
