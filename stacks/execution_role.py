@@ -165,7 +165,7 @@ class ExecutionRole(Construct):
             grant(
                 self.role,
                 ["elasticfilesystem:ClientMount"],
-                [f"arn:aws:elasticfilesystem:{region}:{Aws.ACCOUNT_ID}:file-system/{one}" for one in efs_ids],
+                [f"arn:aws:elasticfilesystem:{region}:{Aws.ACCOUNT_ID}:file-system/{efs_id}" for efs_id in efs_ids],
                 conditions={"Bool": {"elasticfilesystem:AccessedViaMountTarget": "true"}},
             )
 

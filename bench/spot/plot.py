@@ -13,7 +13,7 @@ _PANELS = {
     "Region": "one Region",
     "three Regions": "three Regions",
 }
-_LINES = {  # colours that readers with any colour vision can tell apart (https://jfly.uni-koeln.de/color/)
+_LINES = {  # colours that differ for readers with any colour vision (https://jfly.uni-koeln.de/color/)
     "on_demand": ("on demand", "#999999"),
     "before": ("former rule", "#cc79a7"),
     "greedy": ("greedy", "#e69f00"),

@@ -103,7 +103,7 @@ class Runner:
             self._thread.join()
 
     def _run(self) -> None:
-        """Run the job, and record the end that an error stands for."""
+        """Run the job, and record the end that an error causes."""
         try:
             self._run_job()
         except transfer.TransferInterruptedError:

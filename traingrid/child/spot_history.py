@@ -1,7 +1,7 @@
 """Spot history: how long a job had spot instances and waited for them, as its item in the ledger shows.
 
-SageMaker bills a spot training job for its seconds times the share that spot instances cost of the price on demand, and
-tells neither how often it was interrupted nor how long it waited then. So the history of an ended attempt is its
+SageMaker bills a spot training job for its seconds times the share that spot instances cost of the price on demand. It
+reports neither how often the job was interrupted nor how long it waited then. So the history of an ended attempt is its
 duration and its billable time.
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _UNKNOWN_PRICE = 0.5
 """The price of spot instances as a share of the price on demand, if a line has no prices. It only matters for whether a
-return to spot instances pays; AWS speaks of up to 90 % less
+return to spot instances pays; AWS states up to 90 % less
 (https://docs.aws.amazon.com/sagemaker/latest/dg/model-managed-spot-training.html)."""
 _WITHOUT_CAPACITY = {CAPACITY.name, SHORTAGE.name, SPOT_INTERRUPTION.name}
 

@@ -455,20 +455,12 @@ class Ledger:
         Returns:
             False, without a change, if another process was faster or the requirement is not met.
         """
-        condition = "#attempt = :attempt AND NOT #state IN (:final0, :final1, :final2)"
-        values = _final_states()
-        if reopen:
-            condition, values = "#attempt = :attempt AND #state IN (:failed, :stopped)", {}
-            values |= {":failed": JobState.FAILED, ":stopped": JobState.STOPPED}
-        if unrequested:
-            condition += f" AND {_UNREQUESTED}"
-            values |= {":refused": ""} | _placeholders("unlaunched", UNLAUNCHED_STATES)
+        condition, values = _end_of_attempt(key.attempt, reopens=bool(reopen), unrequested=unrequested)
         entry: Item = {"attempt": key.attempt, "ended_at": now(), **tried}
         if reopen:
             entry["reopened"] = reopen
         changes: Item = {"attempt": key.attempt + 1, "state": JobState.PENDING, "region": region, "batch_child": ""}
-        changes |= {"opened_at": now()}
-        changes |= {"reason": tried.get("reason", ""), "updated_at": now()}
+        changes |= {"opened_at": now(), "reason": tried.get("reason", ""), "updated_at": now()}
         if array_file:
             changes["array_file"] = array_file
         if on_demand:
@@ -483,7 +475,7 @@ class Ledger:
             key.table_key,
             changes,
             condition,
-            {":attempt": key.attempt} | values,
+            values,
             appended={"tried": [entry]},
             removed=removed_fields,
         )
@@ -607,6 +599,22 @@ def _cancels(items: Iterable[Item]) -> Iterator[Cancel | Damaged]:
             yield cancel
             if not isinstance(cancel, Cancel):
                 yield Cancel.of_key(item)
+
+
+def _end_of_attempt(attempt: int, *, reopens: bool, unrequested: bool) -> tuple[str, Item]:
+    """Return the condition under which an attempt may end, and the values of its placeholders; see `next_attempt`."""
+    condition = "#attempt = :attempt"
+    values: Item = {":attempt": attempt}
+    if reopens:
+        condition += " AND #state IN (:failed, :stopped)"
+        values |= {":failed": JobState.FAILED, ":stopped": JobState.STOPPED}
+    else:
+        condition += " AND NOT #state IN (:final0, :final1, :final2)"
+        values |= _final_states()
+    if unrequested:
+        condition += f" AND {_UNREQUESTED}"
+        values |= {":refused": ""} | _placeholders("unlaunched", UNLAUNCHED_STATES)
+    return condition, values
 
 
 def _final_states() -> Item:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class JournalEntry(BaseModel):
-    """An entry; `writer` tells two processes apart that write the same decision."""
+    """An entry; `writer` distinguishes two processes that write the same decision."""
 
     model_config = ConfigDict(frozen=True)
     writer: str = Field(default_factory=lambda: uuid.uuid4().hex)
