@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from traingrid.api.base_lines import manifest_of, problems_of
+from traingrid.api.base_lines import problems_of
 from traingrid.api.grid_rounds import GridRounds
 from traingrid.api.steps import POLL_SECONDS, run_steps
 from traingrid.api.submit import resolve_initial_models
@@ -130,11 +129,9 @@ def _checked_lines(
     of_round: dict[str, Any] = {"hp.epochs": spec.epochs, "hp.seed": spec.seed}
     if is_first and spec.init_from:
         of_round["init_from"] = spec.init_from
-    content = manifest_of(file.document, [{**row, **of_round} for row in rows])
-    changed = [json.loads(line) for line in content.splitlines() if line.strip()]
     lines: list[Line] = []
     try:
-        lines = parse(json_lines(changed).encode(), deployment)
+        lines = parse(json_lines([{**row, **of_round} for row in rows]).encode(), deployment)
         if is_first:
             resolve_initial_models(lines, deployment)
         errors = wrong_folders(lines, deployment) if is_first else []

@@ -8,7 +8,6 @@ any point, or a second one that runs at the same time, therefore counts no contr
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import time
 from collections.abc import Callable
@@ -16,17 +15,16 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from traingrid.errors import UsageError
 from traingrid.job.state import JobState
 from traingrid.manifest.json_lines import json_lines
 from traingrid.rounds.absence import is_open, left_out, merge_error, missing_error, reason, too_few_error
 from traingrid.rounds.journal import GlobalModel, RoundLines
 from traingrid.rounds.state import Round, RoundsState, state_of
-from traingrid.submission.journal import Begun, JournalMovedError, Rejected, Submitted
+from traingrid.submission.journal import Begun, JournalMovedError, Rejected, Submitted, check_identity, until_recorded
 from traingrid.submission.journaled_jobs import ManifestRejectedError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from traingrid.rounds.journal import Entry
     from traingrid.rounds.round_jobs import RoundJobs
@@ -76,7 +74,7 @@ class Rounds:
         """
         if self.read().spec is None:
             with suppress(JournalMovedError):
-                self.journal.append(Begun(spec=self._identity))
+                self.journal.append(Begun.of(self.spec.identity(self.lines)))
         return self.read()
 
     def read(self) -> RoundsState:
@@ -89,7 +87,8 @@ class Rounds:
         if self._state.spec is None:
             self.grid.check(self.manifest_of(1).encode())
         else:
-            self._check_identity()
+            work, step = f"The rounds {self.spec.name} exist", "Restore them, or write another `name:` into the file."
+            check_identity(self.spec.identity(self.lines), self._state.spec, work, step)
         return self._state
 
     def step(self) -> RoundsProgress:
@@ -98,11 +97,7 @@ class Rounds:
         Raises:
             TraingridError: A round cannot continue without a person.
         """
-        while True:
-            try:
-                return self._step()
-            except JournalMovedError:  # another process of these rounds was faster; decide again with its entry
-                continue
+        return until_recorded(self._step)
 
     def manifest_of(self, number: int) -> str:
         """Return the manifest of a round: its lines begin with the last global model, or all with the same seed."""
@@ -209,19 +204,6 @@ class Rounds:
         """Return the job with whose model a round begins."""
         previous = self._state.rounds.get(number - 1)
         return previous.model.model if previous and previous.model else self.spec.init_from
-
-    @property
-    def _identity(self) -> dict[str, Any]:
-        identity: dict[str, Any] = json.loads(json.dumps(self.spec.identity(self.lines)))
-        return identity
-
-    def _check_identity(self) -> None:
-        recorded: Mapping[str, Any] = self._state.spec or {}
-        own = self._identity
-        different = sorted(key for key in own if own[key] != recorded.get(key))
-        if different:
-            text = f"The rounds {self.spec.name} exist with other values of {', '.join(different)}."
-            raise UsageError(text, "Restore them, or write another `name:` into the file.")
 
     def _refresh(self) -> None:
         self._state = state_of(self.journal.refresh())

@@ -7,16 +7,21 @@ process whose number is taken reads the other's entry and decides again.
 
 from __future__ import annotations
 
+import json
 import uuid
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from traingrid.aws.s3_uri import S3Uri
-from traingrid.errors import TraingridError
+from traingrid.errors import TraingridError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from traingrid.aws.s3 import Storage
+
+T = TypeVar("T")
 
 
 class JournalEntry(BaseModel):
@@ -35,6 +40,11 @@ class Begun(JournalEntry):
 
     kind: Literal["begun"] = "begun"
     spec: dict[str, Any]
+
+    @classmethod
+    def of(cls, identity: Mapping[str, Any]) -> Begun:
+        """Return the entry with the identity of a specification, as it is when it is read again."""
+        return cls(spec=json.loads(json.dumps(identity)))
 
 
 class Submitted(JournalEntry):
@@ -58,6 +68,32 @@ class Rejected(JournalEntry):
 
 class JournalMovedError(Exception):
     """Another process has written the next entry; the caller decides again with it."""
+
+
+def until_recorded(decide: Callable[[], T]) -> T:
+    """Repeat a decision with the entries of faster processes until its own entries are recorded; return its result."""
+    while True:
+        try:
+            return decide()
+        except JournalMovedError:
+            continue
+
+
+def check_identity(own: Mapping[str, Any], recorded: Mapping[str, Any], work: str, next_step: str) -> None:
+    """Check that a specification is the one with which its work has begun.
+
+    Args:
+        own: Its identity.
+        recorded: The identity in the journal's first entry.
+        work: The work that exists, as the beginning of a sentence with its verb.
+        next_step: The next step after an error.
+
+    Raises:
+        UsageError: Some values differ; the text has their keys.
+    """
+    different_keys = sorted(key for key, value in Begun.of(own).spec.items() if value != recorded.get(key))
+    if different_keys:
+        raise UsageError(f"{work} with other values of {', '.join(different_keys)}.", next_step)
 
 
 EntryT = TypeVar("EntryT", bound=JournalEntry)

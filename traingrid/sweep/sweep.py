@@ -7,7 +7,6 @@ at the same time, therefore trains no trial twice and loses none.
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 from collections import Counter
@@ -16,10 +15,10 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from traingrid.errors import TraingridError, UsageError
+from traingrid.errors import TraingridError
 from traingrid.job.state import UNLAUNCHED_STATES, JobState
 from traingrid.manifest.json_lines import json_lines
-from traingrid.submission.journal import Begun, JournalMovedError, Rejected, Submitted
+from traingrid.submission.journal import Begun, JournalMovedError, Rejected, Submitted, check_identity, until_recorded
 from traingrid.submission.journaled_jobs import ManifestRejectedError
 from traingrid.submission.status import UNREADABLE, JobStatus
 from traingrid.sweep.journal import Ended, NewTrial, OutOfBudget, TrialBatch
@@ -81,7 +80,7 @@ class Sweep:
         if self._state.spec is None:
             self.grid.check(self._batch(self._new_trials({}, self._room(0))).manifest.encode())
             with suppress(JournalMovedError):
-                self._append(Begun(spec=self._identity))
+                self._append(Begun.of(self.spec.identity(self.lines)))
             self._state = state_of(self.journal.refresh())
         self._check_identity()
         return self._state
@@ -92,11 +91,7 @@ class Sweep:
         Raises:
             TraingridError: The intake has rejected a batch, or AWS does not answer.
         """
-        while True:
-            try:
-                return self._step()
-            except JournalMovedError:  # another process of this sweep was faster; decide again with its entry
-                continue
+        return until_recorded(self._step)
 
     def next_trials(self) -> list[NewTrial]:
         """Return the trials that the next step would submit, if no open trial ends before it; writes nothing.
@@ -124,18 +119,10 @@ class Sweep:
             self._submit_batches()
         return SweepProgress(state=self._state, jobs=jobs, ended=not self._state.open)
 
-    @property
-    def _identity(self) -> dict[str, Any]:
-        identity: dict[str, Any] = json.loads(json.dumps(self.spec.identity(self.lines)))
-        return identity
-
     def _check_identity(self) -> None:
-        recorded, own = dict(self._state.spec or {}), self._identity
-        different = sorted(key for key in own if own[key] != recorded.get(key))
-        if different:
-            text = f"The sweep {self.spec.name} exists with other values of {', '.join(different)}."
-            step = "Restore them (also the files of source folders), or write another `name:` into the spec."
-            raise UsageError(text, step)
+        step = "Restore them (also the files of source folders), or write another `name:` into the spec."
+        own, recorded = self.spec.identity(self.lines), self._state.spec or {}
+        check_identity(own, recorded, f"The sweep {self.spec.name} exists", step)
 
     def _append(self, entry: Entry) -> None:
         self.journal.append(entry)

@@ -7,16 +7,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[3]
 _RAW = re.compile(r"\bjson\.loads?\(|\bJSONDecoder\(|\bfrom json import\b")
 OWN_TEXT = {
-    "traingrid/api/rounds.py": "lines that this process has written as JSON",
     "traingrid/api/sweep.py": "lines that this process has written as JSON",
     "traingrid/grid/deployment.py": "the environment of our own functions and containers",
     "traingrid/grid/framework_images.py": "the environment of our own functions and containers",
     "traingrid/grid/on_dataset.py": "a value that this process has written as JSON",
     "traingrid/manifest/json_row.py": "the reader of manifests: the same limits, with the messages of a line's errors",
     "traingrid/manifest/spec_file.py": "a specification of its caller, which this process has written as JSON",
-    "traingrid/rounds/rounds.py": "a value that this process has written as JSON",
     "traingrid/strict_json.py": "the reader itself",
-    "traingrid/sweep/sweep.py": "a value that this process has written as JSON",
+    "traingrid/submission/journal.py": "a value that this process has written as JSON",
 }
 """The files with raw reads of JSON, and the text that they read."""
 
