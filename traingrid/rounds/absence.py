@@ -32,8 +32,8 @@ def reason(job: JobStatus) -> str:
         return "has not ended"
     if job.state != JobState.COMPLETED:
         return f"is {job.state}: {job.reason}" if job.reason else f"is {job.state}"
-    if infinite := sorted(name for name, value in job.metrics.items() if not math.isfinite(value)):
-        return f"has the {infinite[0]} {job.metrics[infinite[0]]}"
+    if metric := _infinite_metric(job):
+        return f"has the {metric} {job.metrics[metric]}"
     return "" if job.artifact else "has no model"
 
 
@@ -43,10 +43,15 @@ def left_out(job: JobStatus, wait: int) -> LeftOut:
     Args:
         wait: The seconds for which the round has waited for the job.
     """
-    is_infinite = job.state == JobState.COMPLETED and any(not math.isfinite(value) for value in job.metrics.values())
+    is_infinite = job.state == JobState.COMPLETED and bool(_infinite_metric(job))
     text = f"has not ended within {duration(wait)}" if is_open(job) else reason(job)
     diverged = is_infinite or is_divergence(job.reason)
     return LeftOut(region=job.region, index=job.index, reason=text.partition("\n")[0], diverged=diverged)
+
+
+def _infinite_metric(job: JobStatus) -> str:
+    """Return the first metric of a job that is not finite; empty if all are."""
+    return next((name for name, value in sorted(job.metrics.items()) if not math.isfinite(value)), "")
 
 
 def missing_error(part: Round, absent: LeftOut) -> TraingridError:

@@ -68,14 +68,19 @@ def state_of(entries: Sequence[Entry]) -> RoundsState:
             case GlobalModel():
                 rounds[entry.number] = replace(rounds[entry.number], model=entry)
             case Submitted():
-                part = next(part for part in rounds.values() if entry.batch in (part.entry, part.merge_entry))
+                part = _round_of(entry, rounds)
                 is_merge = entry.batch == part.merge_entry
                 change = {"merge_submission" if is_merge else "submission": entry.submission}
                 rounds[part.number] = replace(part, **change)  # type: ignore[arg-type]  # both are texts
             case Rejected():
-                part = next(part for part in rounds.values() if entry.batch in (part.entry, part.merge_entry))
+                part = _round_of(entry, rounds)
                 if entry.batch == part.merge_entry:
                     rounds[part.number] = replace(part, merge=None, merge_entry=0)
                 else:
                     del rounds[part.number]
     return RoundsState(spec=spec, rounds=rounds)
+
+
+def _round_of(entry: Submitted | Rejected, rounds: Mapping[int, Round]) -> Round:
+    """Return the round whose lines or merge the intake has submitted or rejected."""
+    return next(part for part in rounds.values() if entry.batch in (part.entry, part.merge_entry))
