@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain, cycle
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,8 @@ HEADER = "# Accepted\n\n| benchmark | figure | up to | commit | reason |\n|---|-
 
 
 def runs(base: list[float], new: list[float]) -> Callable[[Tree, str], Mapping[str, float | str]]:
-    """Return a benchmark whose runs have these values, after one run of the base that is not counted."""
-    values: dict[str, Iterator[float]] = {"base": iter([99.0, *base]), "new": iter(new)}
+    """Return a benchmark whose runs have these values, repeatedly, after one run of the base that does not count."""
+    values: dict[str, Iterator[float]] = {"base": chain([99.0], cycle(base)), "new": cycle(new)}
     return lambda tree, _: {"CPU s": next(values[tree.folder.name]), "calls": 7.0}
 
 
@@ -43,6 +44,17 @@ def test_a_slower_commit_is_red(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_a_noisy_or_slightly_slower_commit_is_not_red(base: list[float], new: list[float]) -> None:
+    assert outcome(base, new) == 0
+
+
+@pytest.mark.parametrize(
+    ("base", "new"),
+    [
+        pytest.param([1.0] * 8, [*[1.3] * 4, *[1.0] * 4], id="only-the-first-runs-were-slow"),
+        pytest.param([*[1.0] * 8, *[1.4] * 4], [1.3] * 12, id="the-base-is-as-slow-in-the-last-runs"),
+    ],
+)
+def test_a_red_time_that_is_not_confirmed_is_not_red(base: list[float], new: list[float]) -> None:
     assert outcome(base, new) == 0
 
 
