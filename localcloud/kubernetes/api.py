@@ -246,8 +246,8 @@ class Api:
     def _body(self, request: ApiRequest, target: Target) -> tuple[Object, list[str]]:
         if request.content_type.startswith(_PROTOBUF):
             raise _unknown_media("application/json")
-        body = _json(request.body)
-        type_of_body = body.get("apiVersion", ""), body.get("kind", "")
+        body = _with_type(_json(request.body), target.resource)
+        type_of_body = body["apiVersion"], body["kind"]
         if type_of_body != (target.resource.api_version, target.resource.kind):
             text = f"no kind {type_of_body[1]!r} is registered for version {type_of_body[0]!r} at this path"
             raise status.bad_request(text)
@@ -262,6 +262,19 @@ class Api:
                 "the namespace of the provided object does not match the namespace sent on the request"
             )
         return accepted(target.resource, body, _strictness(request))
+
+
+def _with_type(body: dict[str, Any], resource: Resource) -> dict[str, Any]:
+    """Return a body with the kind and version of its path where it has none, as typed clients leave them out.
+
+    Source: the serializer decodes with the kind of the request's path as default (gvkWithDefaults in
+    https://github.com/kubernetes/apimachinery/blob/master/pkg/runtime/serializer/json/json.go).
+    """
+    return {
+        **body,
+        "kind": body.get("kind") or resource.kind,
+        "apiVersion": body.get("apiVersion") or resource.api_version,
+    }
 
 
 def _unknown_media(accepted_type: str) -> status.ApiError:

@@ -62,6 +62,7 @@ FEATURES = (
     "localcloud.lambda_.functions",
     "localcloud.batch",
     "localcloud.sagemaker",
+    "localcloud.refused_operations",
     "localcloud.sagemaker.file_systems",
     "localcloud.sagemaker.remote_debug",
     "localcloud.pricing",

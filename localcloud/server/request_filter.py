@@ -3,6 +3,7 @@
 import errno
 import io
 import json
+import logging
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -62,12 +63,8 @@ class RequestFilter:
             return self._page(path, environ, signature)(environ, start_response)
         try:
             return self._forward(environ, start_response, signature)
-        except NotImplementedError as error:  # raised by moto for an operation that it lacks
-            return _invalid_action(environ, signature, error)(environ, start_response)
-        except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-                raise
-            return _disk_full(environ, signature, error)(environ, start_response)
+        except Exception as error:  # noqa: BLE001 - whatever moto raises is the answer to this request
+            return _answer_to(error, environ, signature)(environ, start_response)
 
     def _forward(
         self, environ: dict[str, Any], start_response: StartResponse, signature: Signature | None
@@ -83,10 +80,7 @@ class RequestFilter:
         if status.startswith(_NO_ROUTE) and dict(headers).get("Content-Type", "").startswith("text/html"):
             answer = list(answer)
             if b"".join(answer).startswith(_PAGE):  # HeadBucket's 404 has the same content type, but no body
-                buffered_request = buffered({**environ, "wsgi.input": io.BytesIO(), "CONTENT_LENGTH": ""})
-                call = read_call(signature.service, buffered_request) if signature else None
-                message = f"The operation {call.action if call else environ['PATH_INFO']} has not been implemented"
-                raise NotImplementedError(message)
+                raise NotImplementedError(f"The operation {_operation(environ, signature)} has not been implemented")
         start_response(*started[-1])
         return answer
 
@@ -157,12 +151,37 @@ def _unsigned(environ: dict[str, Any]) -> Response:
     return refusal(environ, HTTPStatus.FORBIDDEN, "MissingAuthenticationToken", message, service)
 
 
+def _answer_to(error: Exception, environ: dict[str, Any], signature: Signature | None) -> Response:
+    if isinstance(error, NotImplementedError):  # raised by moto for an operation that it lacks
+        return _invalid_action(environ, signature, error)
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return _disk_full(environ, signature, error)
+    return _failure(environ, signature, error)
+
+
 def _disk_full(environ: dict[str, Any], signature: Signature | None, error: OSError) -> Response:
     """Return an error other than 500 and 503, because SDKs would retry those silently."""
     place = f" in {error.filename}" if error.filename else ""
     message = f"localcloud could not finish this call: {error.strerror}{place}. Free some space and try again."
     service = signature.service if signature else ""
     return refusal(environ, HTTPStatus.INSUFFICIENT_STORAGE, "InsufficientStorage", message, service)
+
+
+def _operation(environ: dict[str, Any], signature: Signature | None) -> str:
+    """Return the operation of a request whose body has been read, or its path."""
+    request = buffered({**environ, "wsgi.input": io.BytesIO(), "CONTENT_LENGTH": ""})
+    call = read_call(signature.service, request) if signature else None
+    return call.action if call else str(environ["PATH_INFO"])
+
+
+def _failure(environ: dict[str, Any], signature: Signature | None, error: Exception) -> Response:
+    """Return InternalFailure, HTTP 500 (AWS, "Common errors"), which SDKs retry; moto's own answer is an HTML page."""
+    operation = _operation(environ, signature)
+    logging.getLogger(__name__).error("%s failed.", operation, exc_info=error)
+    kind = type(error).__name__
+    message = f"The operation {operation} failed in localcloud: {kind}. server.log in its folder has the traceback."
+    service = signature.service if signature else ""
+    return refusal(environ, HTTPStatus.INTERNAL_SERVER_ERROR, "InternalFailure", message, service)
 
 
 def _invalid_action(environ: dict[str, Any], signature: Signature | None, error: NotImplementedError) -> Response:

@@ -36,6 +36,12 @@ def test_one_of_many_concurrent_creations_of_a_name_succeeds(cluster: Cluster) -
     assert Counter(answers) == {201: 1, 409: 39}
 
 
+def test_the_path_gives_a_body_without_a_kind_its_type(cluster: Cluster) -> None:
+    typed = {key: value for key, value in indexed_job("untyped").items() if key not in ("kind", "apiVersion")}
+    status, created = cluster.ask("POST", JOBS, typed)
+    assert (status, created["kind"], created["apiVersion"]) == (201, "Job", "batch/v1")
+
+
 def test_a_deleted_object_without_finalizers_is_gone_at_once(cluster: Cluster) -> None:
     cluster.ask("POST", JOBS, indexed_job("gone"))
     status, reply = cluster.ask("DELETE", f"{JOBS}/gone", propagationPolicy="Background")

@@ -15,6 +15,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from localcloud.credentials.secret import DUMMY_KEY
+from localcloud.refused_operations import REFUSED
 from localcloud.server.local_cloud import LocalCloud
 from localcloud.wire.record import Record, RecordError
 
@@ -163,6 +164,8 @@ def test_an_unknown_access_key_is_refused(cloud: LocalCloud) -> None:
         ("cloudformation", "detect_stack_drift", {"StackName": "s"}),
         ("batch", "get_job_queue_snapshot", {"jobQueue": "q"}),
         ("lambda", "list_capacity_providers", {}),
+        ("sagemaker-runtime", "invoke_endpoint", {"EndpointName": "e", "Body": b"x"}),
+        ("sagemaker", "start_pipeline_execution", {"PipelineName": "p", "ClientRequestToken": "a" * 32}),
     ],
 )
 def test_an_unsupported_operation_is_refused_without_retries(
@@ -172,6 +175,22 @@ def test_an_unsupported_operation_is_refused_without_retries(
         getattr(client(service), operation)(**arguments)
     assert refused.value.response["Error"]["Code"] == "InvalidAction"
     assert refused.value.response["ResponseMetadata"]["RetryAttempts"] == 0
+
+
+def test_an_error_inside_localcloud_is_named(client: Callable[..., Any]) -> None:
+    with pytest.raises(ClientError, match=r"GetQueryResults failed in localcloud: KeyError. server\.log") as refused:
+        client("logs").get_query_results(queryId="no-such-query")
+    assert refused.value.response["Error"]["Code"] == "InternalFailure"
+
+
+def test_operations_that_moto_does_not_run_are_refused_by_their_handlers() -> None:
+    missing = [
+        operation
+        for handler, operations in REFUSED.items()
+        for operation in operations
+        if not hasattr(handler, xform_name(operation))
+    ]
+    assert not missing
 
 
 def test_a_missing_bucket_is_not_found(client: Callable[..., Any]) -> None:
