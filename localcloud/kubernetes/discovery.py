@@ -13,8 +13,15 @@ if TYPE_CHECKING:
     from localcloud.kubernetes.resources import Resource
 
 VERSION = {
-    **{"major": "1", "minor": "36", "gitVersion": "v1.36.2", "platform": "linux/amd64"},
-    **{"compiler": "gc", "goVersion": "", "gitCommit": "", "gitTreeState": "", "buildDate": "1970-01-01T00:00:00Z"},
+    "major": "1",
+    "minor": "36",
+    "gitVersion": "v1.36.2",
+    "platform": "linux/amd64",
+    "compiler": "gc",
+    "goVersion": "",
+    "gitCommit": "",
+    "gitTreeState": "",
+    "buildDate": "1970-01-01T00:00:00Z",
 }
 """The version whose answers were recorded. Typed clients require all of its fields; those of a build are of a build
 without a stamp (https://github.com/kubernetes/component-base/blob/master/version/base.go)."""

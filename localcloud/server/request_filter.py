@@ -63,7 +63,7 @@ class RequestFilter:
             return self._page(path, environ, signature)(environ, start_response)
         try:
             return self._forward(environ, start_response, signature)
-        except Exception as error:  # noqa: BLE001 - whatever moto raises is the answer to this request
+        except Exception as error:  # noqa: BLE001 - every exception of moto is answered
             return _answer_to(error, environ, signature)(environ, start_response)
 
     def _forward(

@@ -83,6 +83,7 @@ PARTS = {
             "iam",
             "settings",
             "log_filter",
+            "refused_operations",
             "stored_log",
             "log_streams",
         ),
