@@ -77,7 +77,8 @@ def account(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Account]:
 
 @pytest.fixture
 def grid(account: Account) -> GridRecords:
-    """The records of the account's grid."""
+    """The records of the account's grid, whose ledger is empty, because each new catalog copies all of it."""
+    account.empty_ledger()
     return GridRecords.of(account.deployment)
 
 

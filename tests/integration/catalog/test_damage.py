@@ -40,7 +40,7 @@ def table(account: Account) -> Table:
 @pytest.fixture
 def submission(account: Account, grid: GridRecords) -> str:
     """A submission with a job that has ended, and with a cancel, a dataset and a copy in its grid."""
-    submission = account.submit((HOME, OTHER), "pass")
+    submission = account.record((HOME, OTHER))
     key = job_key(0, submission=submission)
     account.ledger.next_attempt(key, {"region": OTHER, "state": JobState.FAILED, "failure": "capacity"}, HOME)
     ended = {"state": JobState.STOPPED, "artifact": "s3://out/m", "training_seconds": 9, "metrics": {"loss": 1.5}}
@@ -102,7 +102,7 @@ def test_a_damaged_item_is_named_and_the_others_are_copied(  # noqa: PLR0917  # 
     reader: str,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    other, stored = account.submit((HOME,), "pass"), items(table, account, submission, kind)
+    other, stored = account.record((HOME,)), items(table, account, submission, kind)
     problems = []
     for what, item in damaged_items(stored):
         table.put(item)

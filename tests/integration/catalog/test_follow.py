@@ -96,7 +96,7 @@ def test_a_changed_job_is_a_run_with_its_dataset_and_dollars(
     catalog: Catalog, account: Account, deliver: Deliver, tmp_path: Path
 ) -> None:
     describe_data(catalog, account, tmp_path)
-    submission = account.submit((HOME, OTHER), "pass")
+    submission = account.record((HOME, OTHER))
     deliver((submission, job(0)))
     (first,) = rows(catalog, submission)
     assert (first["campaign"], first["state"], first["dollars"]) == ("oslo", "Pending", None)
@@ -111,7 +111,7 @@ def test_the_function_writes_the_rows_that_a_sync_writes(
     catalog: Catalog, account: Account, grid: GridRecords, deliver: Deliver, tmp_path: Path
 ) -> None:
     describe_data(catalog, account, tmp_path)
-    submission = account.submit((HOME, OTHER), "pass")
+    submission = account.record((HOME, OTHER))
     account.ledger.record_job(job_key(0, submission=submission), ENDED)
     account.ledger.next_attempt(
         job_key(1, submission=submission), {"region": OTHER, "state": JobState.FAILED, "failure": "CapacityError"}, HOME
@@ -126,7 +126,7 @@ def test_the_function_writes_the_rows_that_a_sync_writes(
 def test_repeated_reordered_and_unknown_records_change_nothing(
     catalog: Catalog, account: Account, deliver: Deliver
 ) -> None:
-    submission = account.submit((HOME,), "pass")
+    submission = account.record((HOME,))
     account.ledger.record_job(job_key(0, submission=submission), ENDED)
     deliver((submission, "submission"), (submission, job(0)))
     before = all_rows(catalog)
@@ -138,7 +138,7 @@ def test_repeated_reordered_and_unknown_records_change_nothing(
 def test_a_dataset_that_is_registered_after_its_runs_is_linked(
     catalog: Catalog, account: Account, grid: GridRecords, deliver: Deliver
 ) -> None:
-    submission = account.submit((HOME, OTHER), "pass")
+    submission = account.record((HOME, OTHER))
     deliver((submission, job(0)), (submission, job(1)))
     assert [row["dataset"] for row in rows(catalog, submission)] == ["", ""]
     replica = Replica(uri=f"s3://{account.data(HOME)}/x", registered_at="2026-11-20T00:00:00Z")
@@ -180,7 +180,7 @@ def test_a_copy_is_a_transfer_and_a_replica(
 def test_after_a_failure_between_two_writes_the_same_event_completes_the_change(
     catalog: Catalog, account: Account, grid: GridRecords, deliver: Deliver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, second = account.submit((HOME,), "pass"), account.submit((OTHER,), "pass")
+    first, second = account.record((HOME,)), account.record((OTHER,))
     replica = Replica(uri=f"s3://{account.data(OTHER)}/x", registered_at="2026-11-20T00:00:00Z")
     grid.datasets.add(
         DatasetItem(dataset="cut", version="1", bytes=5, objects=1, attributes={}, replicas={OTHER: replica}, rules={})
@@ -215,7 +215,7 @@ def test_tables_of_another_version_are_refused_and_not_migrated(
 ) -> None:
     with catalog.engine.begin() as connection:
         connection.execute(update(table("alembic_version", column("version_num"))).values(version_num=version))
-    submission = account.submit((HOME,), "pass")
+    submission = account.record((HOME,))
     with pytest.raises(TraingridError, match=problem):
         deliver((submission, job(0)))
     assert rows(catalog, submission) == []
@@ -225,7 +225,7 @@ def test_tables_of_another_version_are_refused_and_not_migrated(
 def test_an_older_reading_of_the_ledger_does_not_replace_a_newer_one(
     catalog: Catalog, account: Account, grid: GridRecords, deliver: Deliver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    submission = account.submit((HOME,), "pass")
+    submission = account.record((HOME,))
     read = grid.ledger.jobs
     reads = []
 
@@ -246,7 +246,7 @@ def test_an_older_reading_of_the_ledger_does_not_replace_a_newer_one(
 
 @pytest.mark.parametrize("url", ["dsql"], indirect=True)
 def test_a_group_of_jobs_is_one_transaction(catalog: Catalog, account: Account, deliver: Deliver) -> None:
-    submission = account.submit((HOME,) * 50, "pass")
+    submission = account.record((HOME,) * 50)
     StrictConnection.largest = 0
     deliver(*((submission, job(index)) for index in range(50)))
     deliver((submission, "submission"))

@@ -152,7 +152,7 @@ def states(catalog: Catalog, submission: str) -> Callable[[], list[str]]:
 
 
 def test_the_runs_are_current_without_a_sync(catalog: Catalog, account: Account, follows: None) -> None:
-    submission = account.submit((HOME, OTHER), "pass")
+    submission = account.record((HOME, OTHER))
     wait_until(lambda: states(catalog, submission)() == ["Pending", "Pending"])
     account.ledger.record_job(job_key(1, submission=submission), ENDED)
     wait_until(lambda: states(catalog, submission)() == ["Pending", "Completed"])
@@ -164,7 +164,7 @@ def test_records_of_an_outage_are_delivered_afterwards(catalog: Catalog, account
     with catalog.engine.begin() as connection:
         (before,) = connection.execute(VERSION.select()).scalars()
         connection.execute(update(VERSION).values(version_num="9999"))
-    submission = account.submit((HOME,), "pass")
+    submission = account.record((HOME,))
     logs = client("logs", HOME)
 
     def lines() -> str:

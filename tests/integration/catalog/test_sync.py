@@ -52,7 +52,7 @@ def test_runs_have_their_dataset_results_and_dollars(
     catalog: Catalog, grid: GridRecords, account: Account, tmp_path: Path
 ) -> None:
     describe_data(catalog, account, tmp_path)
-    submission = account.submit((HOME, OTHER), "pass")
+    submission = account.record((HOME, OTHER))
     account.ledger.record_job(job_key(0, submission=submission), ENDED)
     sync(catalog, grid)
     first, second = rows(catalog, submission)
@@ -89,7 +89,7 @@ def test_only_submissions_that_changed_are_read_again(
         return read(submission)
 
     monkeypatch.setattr(grid.ledger, "jobs", jobs)
-    submission = account.submit((HOME,), "pass")
+    submission = account.record((HOME,))
     for expected in (True, True, False):  # new, open, ended
         asked.clear()
         sync(catalog, grid)
@@ -102,7 +102,7 @@ def test_only_submissions_that_changed_are_read_again(
 
 
 def test_every_attempt_is_a_run(catalog: Catalog, grid: GridRecords, account: Account) -> None:
-    submission = account.submit((HOME,), "pass")
+    submission = account.record((HOME,))
     key = job_key(0, submission=submission)
     outcome = {"region": HOME, "state": JobState.FAILED, "failure": "CapacityError", "billable_seconds": 60}
     assert account.ledger.next_attempt(key, outcome, OTHER)  # type: ignore[arg-type]  # a literal of the same form
@@ -118,7 +118,7 @@ def test_a_job_that_an_event_ends_has_the_reason_of_its_cancel(
     catalog: Catalog, grid: GridRecords, account: Account
 ) -> None:
     """The event of the stopped training job arrives before the reason, which an ended item does not accept."""
-    submission = account.submit((HOME, OTHER, HOME), "pass")
+    submission = account.record((HOME, OTHER, HOME))
     stopped: JobFacts = {"state": JobState.STOPPED, "failure": "stopped_by_user"}
     account.ledger.record_job(job_key(1, submission=submission), ENDED)
     reason = "the budget of $100.00 is reached: $102.00 spent"
@@ -134,7 +134,7 @@ def test_a_job_that_an_event_ends_has_the_reason_of_its_cancel(
 def test_a_job_that_was_stopped_before_a_cancel_does_not_have_its_reason(
     catalog: Catalog, grid: GridRecords, account: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    submission = account.submit((HOME,), "pass")
+    submission = account.record((HOME,))
     with monkeypatch.context() as patch:
         patch.setattr(ledger, "now", lambda: "2026-01-01T00:00:00Z")
         account.ledger.record_job(job_key(0, submission=submission), {"state": JobState.STOPPED})
@@ -169,7 +169,7 @@ def test_a_spot_job_that_continues_on_demand_has_that_price(on_demand: bool, opt
 def test_data_and_prices_may_arrive_after_the_runs(
     catalog: Catalog, grid: GridRecords, account: Account, tmp_path: Path
 ) -> None:
-    submission = account.submit((HOME,), "pass")
+    submission = account.record((HOME,))
     account.ledger.record_job(job_key(0, submission=submission), ENDED)
     sync(catalog, grid)
     assert [(row["dataset"], row["dollars"]) for row in rows(catalog, submission)] == [("", None)]
@@ -182,7 +182,7 @@ def test_a_rebuild_gives_the_same_rows_and_keeps_what_was_imported(
     catalog: Catalog, grid: GridRecords, account: Account, tmp_path: Path
 ) -> None:
     describe_data(catalog, account, tmp_path)
-    submission = account.submit((HOME, OTHER), "pass")
+    submission = account.record((HOME, OTHER))
     account.ledger.record_job(job_key(1, submission=submission), ENDED)
     sync(catalog, grid)
     before = rows(catalog, submission)
@@ -202,7 +202,7 @@ def test_the_commands_sync_and_a_manifest_is_generated_from_current_runs(
     (tmp_path / "grid.yaml").touch()
     untrained = ["manifest", "--query", "untrained", "--param", "campaign=oslo"]
     assert CliRunner().invoke(cli, [*untrained, "--no-sync"]).output.count("\n") == 2
-    submission = account.submit((HOME,), "pass")
+    submission = account.record((HOME,))
     assert "The query returns no rows" in str(CliRunner().invoke(cli, untrained).exception)
     assert " of " in CliRunner().invoke(cli, ["catalog", "sync"]).output
     assert CliRunner().invoke(cli, ["catalog", "rebuild"]).output.endswith(" submissions\n")
@@ -331,7 +331,7 @@ def test_transfers_of_copies_have_the_dollars_of_the_first_known_price(
     catalog: Catalog, grid: GridRecords, account: Account, tmp_path: Path
 ) -> None:
     target = f"copies/{tmp_path.name}"
-    submission = account.submit((OTHER, OTHER), "pass")
+    submission = account.record((OTHER, OTHER))
     made = move(account, target, f"{submission}/1", missing_bytes=2 * GIGABYTE, earlier={f"{submission}/0": GIGABYTE})
     assert grid.moves.add(made)
     sync(catalog, grid)
@@ -396,7 +396,7 @@ def test_a_run_in_a_copy_has_the_dataset_of_the_source(
     for other in intact(grid.moves.all()):
         assert grid.moves.change(other, replace(other, state="pruned"))
     describe_source(catalog, account, tmp_path)
-    submission = account.submit((OTHER,), "pass")  # its data is in the folder x
+    submission = account.record((OTHER,))  # its data is in the folder x
     present = move(account, "x", f"{submission}/0", missing_bytes=GIGABYTE)
     known = grid.moves.find(present.target)
     assert grid.moves.add(present) if known is None else grid.moves.change(known, present)

@@ -22,6 +22,7 @@ from traingrid.backends.sagemaker.request import fingerprint
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.framework_images import to_environment
 from traingrid.grid.model import GridSettings
+from traingrid.job.job import Job
 from traingrid.job.ownership import tags_of
 from traingrid.job.state import FINAL_STATES
 from traingrid.ledger.facts import SubmissionFacts
@@ -63,6 +64,23 @@ class Account:
 
     def submit(self, regions: tuple[str, ...], code: str = WAITS, *, opened: bool = True, recorded: bool = True) -> str:
         """Submit a line for each Region, whose children all run `code`, and return the submission id."""
+        submission, jobs = self._claim(regions)
+        array = self.run(f"traingrid-{submission}", code, len(jobs))
+        if recorded:
+            self.ledger.record_submitted(submission, array)
+        for job in jobs if opened else ():
+            self.ledger.open_job(submission, job, REGIONS)
+        return submission
+
+    def record(self, regions: tuple[str, ...]) -> str:
+        """Record a submission of a line for each Region, which its children have opened; none of them runs."""
+        submission, jobs = self._claim(regions)
+        self.ledger.record_submitted(submission, f"array-{submission}")
+        for job in jobs:
+            self.ledger.open_job(submission, job, REGIONS)
+        return submission
+
+    def _claim(self, regions: tuple[str, ...]) -> tuple[str, list[Job]]:
         submission = f"{next(self._numbers):08x}"
         jobs = [sample_job(region, index) for index, region in enumerate(regions)]
         body, index = normalised(jobs)
@@ -75,12 +93,7 @@ class Account:
             "jobs": len(jobs),
         }
         self.ledger.claim_submission(submission, "test", facts)
-        array = self.run(f"traingrid-{submission}", code, len(jobs))
-        if recorded:
-            self.ledger.record_submitted(submission, array)
-        for job in jobs if opened else ():
-            self.ledger.open_job(submission, job, REGIONS)
-        return submission
+        return submission, jobs
 
     def accept(self, manifest: str) -> str:
         """Submit a manifest through the intake, to children that run the orchestrator; return the submission id."""
@@ -233,6 +246,11 @@ class Account:
             job_queue="traingrid",
             job_definition="traingrid-orchestrator",
         )
+
+    def empty_ledger(self) -> None:
+        """Replace the ledger's table by an empty one."""
+        client("dynamodb", HOME).delete_table(TableName=self.deployment.table)
+        self._table()
 
     def _table(self) -> None:
         keys = {"submission": "HASH", "item": "RANGE"}
