@@ -48,7 +48,7 @@ from training_container.launcher.stop_limit import StopLimit, ask_ranks_to_stop
 from training_container.merge import options as merge_options
 from training_container.metric_history.settings import without_settings
 from training_container.ranks import leftovers
-from training_container.trainer.config import Config, HyperparameterError
+from training_container.recipe.config import Config, HyperparameterError
 
 # After another host has failed: the time in which this host's ranks may report the lost connection themselves, and the
 # time in which torchrun ends them, which sends SIGKILL after 30 s (torch/distributed/elastic/multiprocessing/api.py).

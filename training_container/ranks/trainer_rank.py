@@ -8,7 +8,7 @@ from training_container.contract.stopping import STOP_FILE, StoppedError, StopRe
 from training_container.contract.toolkit import sagemaker_variables
 from training_container.contract.training_job import Folders, read_training_job
 from training_container.ranks import rank_process
-from training_container.trainer.config import Config
+from training_container.recipe.config import Config
 
 
 def main() -> None:

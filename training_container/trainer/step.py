@@ -8,12 +8,12 @@ from itertools import islice
 import horovod.tensorflow as hvd
 import tensorflow as tf
 
+from training_container.recipe.config import Config
+from training_container.recipe.timing import StepTimes
 from training_container.trainer.averages import WeightAverages
-from training_container.trainer.config import Config
 from training_container.trainer.data import augment
 from training_container.trainer.optimizer import NesterovMomentum
 from training_container.trainer.precision import LossScale
-from training_container.trainer.timing import StepTimes
 
 Batch = tuple[tf.Tensor, tf.Tensor]
 

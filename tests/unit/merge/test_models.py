@@ -11,7 +11,7 @@ from traingrid.job.state import JobState
 from traingrid.merge import models as merge_models
 from traingrid.merge.models import check_method, models_of
 from traingrid.submission.status import UNREADABLE, JobStatus
-from training_container.trainer.config import Config
+from training_container.recipe.config import Config
 
 JOBS = {index: sample_job("us-east-1", index) for index in (0, 1, 2)}
 

@@ -1,4 +1,4 @@
-"""docs/hyperparameters.md describes the hyperparameters as trainer/config.py declares them."""
+"""docs/hyperparameters.md describes the hyperparameters as recipe/config.py declares them."""
 
 import dataclasses
 import re
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from training_container.trainer.config import Config
+from training_container.recipe.config import Config
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "hyperparameters.md"
 ROW = re.compile(r"^\| `(\w+)` \| (.*?) \| (.*?) \| (.*) \|$", re.MULTILINE)

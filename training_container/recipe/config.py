@@ -1,4 +1,4 @@
-"""Config: the trainer's hyperparameters, validated and converted from SageMaker's text. Does not import TensorFlow.
+"""Config: the trainer's hyperparameters, validated and converted from SageMaker's text.
 
 traingrid/algorithms/trainer_config.py is a copy, with which a manifest is checked before anything is paid; a test
 compares both.

@@ -1,7 +1,7 @@
 import pytest
 
 from training_container.contract.training_job import ContractError, from_flags
-from training_container.trainer.config import Config, HyperparameterError
+from training_container.recipe.config import Config, HyperparameterError
 
 
 def test_defaults_are_resnet50_on_imagenet() -> None:
