@@ -6,6 +6,7 @@ launcher/           starts one rank per process slot on all hosts, and explains 
 ranks/              the programs of a process slot: the trainer, or a script
 recipe/             the parts of a trainer without a framework: hyperparameters, schedule, decisions, metrics
 trainer/            input, models and loop: only ranks import this, and so TensorFlow and Horovod
+torch_trainer/      the same for PyTorch
 script_path/        the package `trainer` of custom scripts
 native/             C++: the file system for FIFOs, and the demultiplexer
 """

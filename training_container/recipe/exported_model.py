@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from training_container import outside_json
-from training_container.recipe.config import Config
+from training_container.recipe.config import TENSORFLOW, Config
 
 
 class InitialModelError(RuntimeError):
@@ -33,12 +33,20 @@ def origin_of(report: dict[str, Any]) -> str:
     return f"the average of {len(parts)} models" if parts else f"of epoch {report.get('exported_epoch')}"
 
 
-def check_network(report: dict[str, Any], config: Config) -> None:
+def check_network(report: dict[str, Any], config: Config, framework: str) -> None:
     """Check that a training can begin with the weights of a model.
 
+    Args:
+        report: The model's report; that of an earlier image does not name TensorFlow.
+
     Raises:
-        InitialModelError: The model is of another network, or of several.
+        InitialModelError: The model is of another framework or network, or of several networks.
     """
+    if (origin := report.get("framework", TENSORFLOW)) != framework:
+        raise InitialModelError(
+            f"The initial model was trained with {origin}, but this image has the trainer for {framework}, which "
+            f"cannot read it. Set init_from to a job of the same image, or use an image with the trainer for {origin}."
+        )
     if report.get("merge_method", "average") != "average":  # merge/merge.py writes it
         raise InitialModelError(
             f"The initial model is a merge with the method {report['merge_method']}, but a training begins with the "

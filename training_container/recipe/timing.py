@@ -13,7 +13,10 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
+from typing import TypeVar
 
+Item = TypeVar("Item")
 INPUT, COMPUTE, ALLREDUCE = "input_seconds", "compute_seconds", "allreduce_seconds"
 
 
@@ -95,3 +98,14 @@ class StepTimes:
         seconds = self._clock() - started
         for sums in (self._line, self._epoch):
             sums.seconds[name] = sums.seconds.get(name, 0.0) + seconds
+
+
+def groups(batches: Iterator[Item], size: int, times: StepTimes) -> Iterator[list[Item]]:
+    """Yield the batches of each step, `size` or fewer at the end of the epoch, and measure the wait for them."""
+    while True:
+        try:
+            with times.input():
+                group = [next(batches), *islice(batches, size - 1)]
+        except StopIteration:
+            return
+        yield group

@@ -4,7 +4,7 @@ import horovod.tensorflow as hvd
 import tensorflow as tf
 
 from training_container.contract.training_job import Folders
-from training_container.recipe.config import Config
+from training_container.recipe.config import TENSORFLOW, Config
 from training_container.recipe.exported_model import check_network, origin_of, report_of
 from training_container.script_api import initial_model
 
@@ -35,7 +35,7 @@ def _load(model: tf.keras.Model, config: Config, folders: Folders) -> str:
     if folder is None:
         return ""
     report = report_of(folder)
-    check_network(report, config)
+    check_network(report, config, TENSORFLOW)
     skipped = {id(variable) for variable in _last_layer(model)} if config.new_head else set()
     reader = tf.train.load_checkpoint(str(folder / "1" / "variables" / "variables"))
     for number, variable in enumerate(model.variables):

@@ -204,6 +204,11 @@ def test_a_model_stays_where_the_line_of_its_job_keeps_its_data(
             "the hyperparameter classes is 10, and the model was trained with 1000",
         ),
         (
+            {"launcher": "torchrun"},
+            {},
+            "the model was trained with PyTorch, and this line's program is the trainer for TensorFlow",
+        ),
+        (
             {"tensorboard": False},
             {},
             "the model was not trained by the training image's own trainer, which this line uses",

@@ -125,6 +125,10 @@ TRAINING_PACKAGES = {
     },
     "merge": {"contract", "merge", "outside_json", "recipe", "trainer", "unpacking"},
     "recipe": {"contract", "outside_json", "recipe"},
+    "torch_trainer": {
+        *("contract", "recipe", "script_api", "torch_trainer", "trainer.data.channels"),
+        *("trainer.data.image_folder", "trainer.data.shards", "trainer.demux.framing"),
+    },
     "trainer.demux": {"trainer.demux"},
     "trainer.checkpoints": {"outside_json", "recipe", "trainer.checkpoints"},
     "trainer.reporting": {"contract", "recipe", "trainer.checkpoints.files", "trainer.reporting"},
