@@ -31,6 +31,8 @@ def main() -> None:
     except StoppedError as stopped:
         if rank_process.rank_number() == 0:
             print(stopped)
+    except Exception as error:  # noqa: BLE001  # torch.distributed replaces sys.excepthook, and collects its output
+        rank_process.report_and_end(type(error), error, error.__traceback__)
 
 
 def _trainer(framework: str) -> Callable[[TrainingJob, Config, Callable[[], bool]], None]:

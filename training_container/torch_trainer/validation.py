@@ -7,6 +7,7 @@ import torch.distributed as dist
 from torch.nn.functional import cross_entropy
 
 from training_container.contract.stopping import StopRequestedError
+from training_container.recipe.epoch_length import LockstepError, missing
 from training_container.torch_trainer.images import Batch
 
 _TOP = 5
@@ -17,6 +18,7 @@ def validation_metrics(
     logits_of: Callable[[torch.Tensor], torch.Tensor],
     device: torch.device,
     stop_requested: Callable[[], bool],
+    expected: int = 0,
 ) -> dict[str, float]:
     """Return the metrics, which are the same on all ranks. All ranks must call it together.
 
@@ -25,6 +27,7 @@ def validation_metrics(
         stop_requested: A function that returns True if this rank was asked to stop; called before every batch.
 
     Raises:
+        LockstepError: All ranks together have fewer images than expected.
         StopRequestedError: On every rank, because a rank was asked to stop before its last batch.
         ValueError: No rank has an image.
     """
@@ -47,5 +50,7 @@ def validation_metrics(
             "The channel 'validation' has no records on any rank. Upload TFRecord files to its S3 prefix, or remove "
             "the channel to train without validation."
         )
+    if count < expected:
+        raise LockstepError(missing("validation", round(count), expected))
     metrics = {"validation_loss": loss_sum / count, "validation_top1": top1 / count}
     return metrics | ({"validation_top5": top5 / count} if classes > _TOP else {})
