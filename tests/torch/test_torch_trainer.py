@@ -211,24 +211,9 @@ def test_early_stopping_exports_the_best_epoch(trained: Callable[..., TorchHosts
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        (
-            {"xla": "true"},
-            "Hyperparameter 'xla' is one of the trainer for TensorFlow, but this image has ",
-        ),
-        (
-            {"sagemaker_torch_distributed_enabled": "false"},
-            "The launcher is mpi, which starts ranks of Horovod, but the ",
-        ),
-        ({"sagemaker_image_program": "merge"}, "The launcher is torchrun, which starts no program of the image but, "),
-        (
-            {"first_label": "1"},
-            "Rank 0 on 127.0.0.1 failed: ImageRecordError: Channel train: a record has the label 0, ",
-        ),
-        (
-            {"train_records": "161"},
-            "Rank 0 on 127.0.0.1 failed: LockstepError: Channel train ended after 160 records, ",
-        ),
-        ({"validation_records": "91"}, "Rank 0 on 127.0.0.1 failed: LockstepError: Channel validation ended after 90 "),
+        ({"xla": "true"}, "Hyperparameter 'xla' is one of the trainer for TensorFlow, but this image has the trainer "),
+        ({"sagemaker_torch_distributed_enabled": "false"}, "The launcher is mpi, which starts ranks of Horovod, but "),
+        ({"first_label": "1"}, "Rank 0 on 127.0.0.1 failed: ImageRecordError: Channel train: a record has the label 0"),
         ({"learning_rate": "90"}, "Rank 0 on 127.0.0.1 failed: DivergedError: "),
     ],
 )

@@ -140,7 +140,7 @@ class TorchTraining:
         self.precision = precision_of(config, device)
         network = Classifier(config)
         self.origin = begin_with_initial_model(network, config, place.folders)
-        network.to(device, memory_format=torch.channels_last)
+        network.to(device)
         self.step = TorchStep(network, config, device, self.precision)
         self.state = TrainingState(config, place.size, lambda: self.images.steps)
         self.times = StepTimes()

@@ -20,7 +20,7 @@ class Classifier(nn.Module):
 
     def __init__(self, config: Config) -> None:
         super().__init__()
-        self.network = build_network(config)
+        self.network = build_network(config).to(memory_format=torch.channels_last)
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """Return the logits."""
