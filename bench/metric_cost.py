@@ -13,7 +13,7 @@ from traingrid.deploy import prices
 from traingrid.job.metrics import metric_regex
 from training_container.metric_history.line_reader import LineReader
 from training_container.metric_history.parts import SECONDS
-from training_container.trainer.reporting import metric_lines
+from training_container.recipe import metric_lines
 
 JOBS, HOURS = 10_000, 1.0
 KEYS_OF_A_LIST = 1_000

@@ -9,6 +9,7 @@ With the launcher mpi, the first host starts the ranks of all hosts; with torchr
 It does not import TensorFlow, so an invalid hyperparameter fails in a tenth of a second.
 """
 
+import importlib.util
 import io
 import os
 import shutil
@@ -48,7 +49,7 @@ from training_container.launcher.stop_limit import StopLimit, ask_ranks_to_stop
 from training_container.merge import options as merge_options
 from training_container.metric_history.settings import without_settings
 from training_container.ranks import leftovers
-from training_container.trainer.config import Config, HyperparameterError
+from training_container.recipe.config import Config, HyperparameterError, framework_of
 
 # After another host has failed: the time in which this host's ranks may report the lost connection themselves, and the
 # time in which torchrun ends them, which sends SIGKILL after 30 s (torch/distributed/elastic/multiprocessing/api.py).
@@ -102,14 +103,19 @@ def check(job: TrainingJob) -> Config | None:
         The hyperparameters; None for a merge, and for a custom script, which has its own hyperparameters and channels.
 
     Raises:
-        HyperparameterError, ContractError: The job is invalid; the text lists the problems.
+        HyperparameterError, ContractError: The job is invalid, or not for this image; the text lists the problems.
     """
+    if job.launch.launcher == "mpi" and importlib.util.find_spec("horovod") is None:
+        raise ContractError(
+            "The launcher is mpi, which starts ranks of Horovod, but the image has no Horovod, as that with target: "
+            "torch. Write launcher torchrun, or use an image with target: cpu or gpu."
+        )
     if job.launch.script:
         return None
     if job.launch.image_program == "merge":
         merge_options.check(job)
         return None
-    config = Config.from_hyperparameters(job.hyperparameters)
+    config = Config.from_hyperparameters(job.hyperparameters, framework_of(job.launch.launcher))
     if not {"train", "train_0"}.intersection(job.channels) and not config.data_dir:  # train_0: a stream per rank
         raise ContractError(
             f"The job has no channel 'train' (its channels: {', '.join(job.channels) or 'none'}). "

@@ -10,7 +10,7 @@ import tensorflow as tf
 from bench.gpu.settings import BARE, HOROVOD, SYNTHETIC, TRAINER, Settings
 from bench.size import size
 from bench.training.ingest import jpegs
-from training_container.trainer.config import Config
+from training_container.recipe.config import Config
 from training_container.trainer.data.input import training_data
 from training_container.trainer.models import build_model
 from training_container.trainer.precision import policy

@@ -20,8 +20,8 @@ import tensorflow as tf
 from bench.gpu.loops import BATCHES_PER_EPOCH, RATE, Block, configuration, endless, loops, random_batch, write_data
 from bench.gpu.settings import Settings
 from bench.size import size
+from training_container.recipe.config import Config
 from training_container.trainer.cluster import any_rank, use_own_device
-from training_container.trainer.config import Config
 from training_container.trainer.models import build_model
 from training_container.trainer.precision import policy
 from training_container.trainer.step import Batch, TrainStep

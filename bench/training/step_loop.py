@@ -18,8 +18,8 @@ import tensorflow as tf
 
 from bench.size import size
 from bench.training.step_loop_settings import BATCH_SIZE, STEPS_PER_BLOCK
+from training_container.recipe.config import Config
 from training_container.trainer.cluster import use_own_device
-from training_container.trainer.config import Config
 from training_container.trainer.step import TrainStep
 
 WARM_UP_STEPS = size(2, 1)

@@ -1,4 +1,4 @@
-"""Torch hosts: hosts of a training job that run a script with torchrun, as processes of this machine."""
+"""Torch hosts: hosts of a training job with torchrun, as processes of this machine."""
 
 import contextlib
 import json
@@ -16,7 +16,6 @@ import psutil
 REPOSITORY = Path(__file__).resolve().parents[2]
 SOURCE = REPOSITORY / "examples/torch_ddp/source"
 PROGRAMS = Path(sys.executable).parent
-CHANNELS = ("train", "validation")
 
 
 @dataclass(kw_only=True)
@@ -26,15 +25,15 @@ class TorchHosts:
     Attributes:
         folder: The folder of both hosts.
         data: The folder of the channels.
-        hyperparameters: The script's hyperparameters.
-        source: The folder of the script `train.py`.
+        hyperparameters: Those of the script or trainer.
+        source: The folder of the script `train.py`; None for the image's trainer.
         trains: The running processes, by host; the names are addresses of this machine.
     """
 
     folder: Path
     data: Path
     hyperparameters: Mapping[str, str] = field(default_factory=dict)
-    source: Path = SOURCE
+    source: Path | None = SOURCE
     trains: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
 
     @property
@@ -95,13 +94,14 @@ class TorchHosts:
         launch = {
             "sagemaker_torch_distributed_enabled": "true",
             "sagemaker_mpi_num_of_processes_per_host": str(processes),
-            "sagemaker_program": "train.py",
-            "sagemaker_submit_directory": str(self.source),
         }
+        if self.source:
+            launch |= {"sagemaker_program": "train.py", "sagemaker_submit_directory": str(self.source)}
         resources = {"current_host": host, "hosts": list(hosts), "network_interface_name": "lo"}
         (config / "hyperparameters.json").write_text(json.dumps(launch | dict(self.hyperparameters)))
         (config / "resourceconfig.json").write_text(json.dumps(resources))
-        (config / "inputdataconfig.json").write_text(json.dumps({name: {} for name in CHANNELS}))
+        channels = sorted(path.name for path in self.data.iterdir())
+        (config / "inputdataconfig.json").write_text(json.dumps({name: {} for name in channels}))
         if not (base / "input/data").exists():
             (base / "input/data").symlink_to(self.data)
             (base / "checkpoints").symlink_to(self.checkpoints)

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from examples.digits.write_campaigns import example
-from training_container.trainer.config import Config
+from training_container.recipe.config import Config
 from training_container.trainer.data.input import TrainingData
 
 SMALL = Config(model="resnet8", image_size=8, batch_size=4, classes=10, first_label=0, augmentation="none")

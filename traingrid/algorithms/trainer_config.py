@@ -1,4 +1,4 @@
-"""Config: the trainer's hyperparameters, validated and converted from SageMaker's text. Does not import TensorFlow.
+"""Config: the trainer's hyperparameters, validated and converted from SageMaker's text.
 
 traingrid/algorithms/trainer_config.py is a copy, with which a manifest is checked before anything is paid; a test
 compares both.
@@ -8,7 +8,7 @@ import dataclasses
 import difflib
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -17,6 +17,9 @@ ALIASES = {"num_epochs": "epochs", "b": "batch_size", "lr_decay_mode": "lr_sched
 """The trainer's name of each other name that it accepts."""
 _ALIAS_VALUES = {("lr_schedule", "poly"): "polynomial"}
 
+
+TENSORFLOW, TORCH = "TensorFlow", "PyTorch"
+"""The frameworks of the images' trainers. A field names one of them as `only` if the other trainer does not have it."""
 
 _WHOLE = re.compile(r"([-+]?[0-9]+)(\.0*)?")
 
@@ -49,24 +52,27 @@ class HyperparameterError(ValueError):
         self.problems = tuple(problems)
 
 
-def _number(default: float, low: float, high: float, meaning: str) -> Any:
+def _number(default: float, low: float, high: float, meaning: str, only: str = "") -> Any:
     """Declare an int or float between `low` and `high`."""
-    return field(default=default, metadata={"low": low, "high": high, "meaning": meaning})
+    return field(default=default, metadata={"low": low, "high": high, "meaning": meaning, "only": only})
 
 
-def _choice(default: str, options: tuple[str, ...], meaning: str) -> Any:
-    """Declare a word that must be one of `options`."""
-    return field(default=default, metadata={"options": options, "meaning": meaning})
+def _choice(
+    default: str, options: tuple[str, ...], meaning: str, only: str = "", only_options: Mapping[str, str] | None = None
+) -> Any:
+    """Declare a word that must be one of `options`; `only_options` names those of one framework."""
+    rules = {"options": options, "only_options": only_options or {}}
+    return field(default=default, metadata={**rules, "meaning": meaning, "only": only})
 
 
-def _switch(default: bool, meaning: str) -> Any:
+def _switch(default: bool, meaning: str, only: str = "") -> Any:
     """Declare a boolean."""
-    return field(default=default, metadata={"meaning": meaning})
+    return field(default=default, metadata={"meaning": meaning, "only": only})
 
 
-def _text(prefix: str, meaning: str) -> Any:
+def _text(prefix: str, meaning: str, only: str = "") -> Any:
     """Declare a text that must be empty or begin with `prefix`."""
-    return field(default="", metadata={"prefix": prefix, "meaning": meaning})
+    return field(default="", metadata={"prefix": prefix, "meaning": meaning, "only": only})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,8 +86,10 @@ class Config:
     # The network
     model: str = _choice(
         "resnet50",
-        ("resnet50", "resnet32", "resnet20", "resnet8"),
-        "the network: resnet50 is v1.5; resnet20 and resnet32 are for images of 32 x 32, resnet8 for smaller ones",
+        ("resnet50", "resnet32", "resnet20", "resnet8", "vit_b_16"),
+        "the network: resnet50 is v1.5; resnet20 and resnet32 are for images of 32 x 32, resnet8 for smaller ones; "
+        "vit_b_16 is a vision transformer, for PyTorch",
+        only_options={"vit_b_16": TORCH},
     )
     classes: int = _number(1000, 2, 1_000_000, "number of classes")
     new_head: bool = _switch(
@@ -99,8 +107,8 @@ class Config:
         ("crop_and_flip", "affine", "none"),
         "crop_and_flip: ImageNet's; affine: small shifts, rotations and zooms, for images that must not be mirrored",
     )
-    data_dir: str = _text("", "folder to read in place of the channel train")
-    cache: bool = _switch(False, "keep decoded images in memory; for small data sets")
+    data_dir: str = _text("", "folder to read in place of the channel train", TENSORFLOW)
+    cache: bool = _switch(False, "keep decoded images in memory; for small data sets", TENSORFLOW)
     shard_by: str = _choice(
         "auto",
         ("auto", "file", "record"),
@@ -111,10 +119,17 @@ class Config:
         2048, 0, 10_000_000, "size of the shuffle buffer, in records; 0: no shuffling of records"
     )
     parallel_reads: int = _number(
-        0, 0, 256, "number of files that a rank reads at once; 0: 8 in FastFile mode, otherwise 1"
+        0, 0, 256, "number of files that a rank reads at once; 0: 8 in FastFile mode, otherwise 1", TENSORFLOW
+    )
+    workers: int = _number(
+        0, 0, 64, "processes of a rank that read and decode images; 0: one per core of the rank, at most 16", TORCH
     )
     tolerate_corrupt_records: int = _number(
-        0, 0, 10**9, "corrupt records, or records without a valid image, that each rank may leave out of an epoch"
+        0,
+        0,
+        10**9,
+        "corrupt records, or records without a valid image, that each rank may leave out of an epoch",
+        TENSORFLOW,
     )
     train_records: int = _number(0, 0, 10**12, "minimum number of records in the channel train; 0: not checked")
     validation_records: int = _number(
@@ -147,6 +162,12 @@ class Config:
         100_000.0,
         "epochs of linear warm-up from one rank's rate to all ranks'; by default at most half of epochs",
     )
+    optimizer: str = _choice(
+        "sgd",
+        ("sgd", "adamw"),
+        "sgd: with Nesterov momentum; adamw: with decoupled decay, for vision transformers",
+        TORCH,
+    )
     momentum: float = _number(0.9, 0.0, 0.9999, "Nesterov momentum of SGD")
     weight_decay: float = _number(1e-4, 0.0, 1.0, "L2 penalty on kernels, not on norms and biases")
     label_smoothing: float = _number(0.1, 0.0, 0.9, "share of a label that is distributed over all classes")
@@ -158,12 +179,19 @@ class Config:
     precision: str = _choice(
         "auto",
         ("auto", "float32", "mixed_float16", "mixed_bfloat16"),
-        "auto: float16 with loss scaling on GPUs, bfloat16 on CPUs that support it, otherwise float32",
+        "auto: float16 with loss scaling on GPUs, with PyTorch bfloat16; bfloat16 on CPUs that support it; otherwise "
+        "float32",
+        only_options={"mixed_float16": TENSORFLOW},
     )
-    xla: bool = _switch(False, "compile the step with XLA: for GPUs; slower on CPUs")
-    gradient_compression: str = _choice("none", ("none", "fp16"), "fp16: ranks exchange gradients in half the bytes")
-    fusion_mb: int = _number(0, 0, 4096, "Horovod's fusion buffer in MiB; 0: Horovod's default")
-    hierarchical_allreduce: bool = _switch(False, "reduce within each host first; for several hosts with GPUs")
+    xla: bool = _switch(False, "compile the step with XLA: for GPUs; slower on CPUs", TENSORFLOW)
+    torch_compile: bool = _switch(False, "compile the network with torch.compile: for GPUs", TORCH)
+    gradient_compression: str = _choice(
+        "none", ("none", "fp16"), "fp16: ranks exchange gradients in half the bytes", TENSORFLOW
+    )
+    fusion_mb: int = _number(0, 0, 4096, "Horovod's fusion buffer in MiB; 0: Horovod's default", TENSORFLOW)
+    hierarchical_allreduce: bool = _switch(
+        False, "reduce within each host first; for several hosts with GPUs", TENSORFLOW
+    )
     stall_seconds: float = _number(
         300.0, 0.0, 86_400.0, "time that ranks wait for a stalled rank before they fail; 0: unlimited"
     )
@@ -174,11 +202,13 @@ class Config:
     checkpoint_every_steps: int = _number(0, 0, 10**9, "steps between checkpoints; 0: only by epochs")
     keep_checkpoints: int = _number(3, 1, 10_000, "number of checkpoints to keep, in addition to the best")
     progress_seconds: float = _number(30.0, 0.0, 86_400.0, "time between progress lines; 0: no lines")
-    timeline: bool = _switch(False, "write Horovod's timeline, which is then in output.tar.gz")
+    timeline: bool = _switch(False, "write Horovod's timeline, which is then in output.tar.gz", TENSORFLOW)
     tensorboard_s3: str = _text(
-        "s3://", "destination of TensorBoard's events; empty: tensorboard/ below the line's output"
+        "s3://", "destination of TensorBoard's events; empty: tensorboard/ below the line's output", TENSORFLOW
     )
-    clear_log: bool = _switch(False, "remove TensorBoard's events of an earlier training, unless this one continues it")
+    clear_log: bool = _switch(
+        False, "remove TensorBoard's events of an earlier training, unless this one continues it", TENSORFLOW
+    )
 
     @property
     def rate_of_one_rank(self) -> float:
@@ -189,24 +219,26 @@ class Config:
         return self.learning_rate or self.base_learning_rate * self.batch_size * self.accumulate_steps / 256
 
     @classmethod
-    def from_hyperparameters(cls, texts: Mapping[str, str]) -> Self:
+    def from_hyperparameters(cls, texts: Mapping[str, str], framework: str = TENSORFLOW) -> Self:
         """Return the validated configuration.
 
         Args:
             texts: Each hyperparameter's value as text, by name or by a flag name of ALIASES.
+            framework: The framework of the image's trainer, of which each lacks some hyperparameters.
 
         Raises:
             HyperparameterError: Hyperparameters are unknown, malformed or out of range; the text names all of them.
         """
         fields = {entry.name: entry for entry in dataclasses.fields(cls)}
+        only_by_name = {name: entry.metadata["only"] for name, entry in fields.items()}
         values: dict[str, object] = {}
         problems: list[HyperparameterProblem] = []
         for name, text in _without_aliases(texts).items():
-            if name not in fields:
-                problems.append(_unknown_name_problem(name, fields))
+            if problem := _name_problem(name, only_by_name, framework):
+                problems.append(problem)
                 continue
             try:
-                values[name] = _field_value(fields[name], text)
+                values[name] = _field_value(fields[name], text, framework)
             except ValueError as error:
                 problems.append(HyperparameterProblem(name=name, given=text, reason=str(error)))
         if problems:
@@ -217,6 +249,11 @@ class Config:
         if "warmup_epochs" not in values:  # so that a short training reaches its peak rate, too
             config = dataclasses.replace(config, warmup_epochs=min(config.warmup_epochs, config.epochs / 2))
         return config
+
+
+def framework_of(launcher: str) -> str:
+    """Return the framework of the trainer whose ranks a launcher starts."""
+    return TORCH if launcher == "torchrun" else TENSORFLOW
 
 
 def _contradictions(config: Config, names: Collection[str]) -> list[HyperparameterProblem]:
@@ -231,6 +268,9 @@ def _contradictions(config: Config, names: Collection[str]) -> list[Hyperparamet
         )
         reason = "is given, and 'base_learning_rate', too"
         problems.append(HyperparameterProblem(name="learning_rate", reason=reason, next_step=next_step))
+    if config.optimizer == "adamw" and "momentum" in names:
+        reason = "is given, but the optimizer is adamw, which has its own"
+        problems.append(HyperparameterProblem(name="momentum", reason=reason, next_step="Remove momentum."))
     if config.gradient_compression == "fp16" and config.precision in ("float32", "mixed_bfloat16"):
         problems.append(unscaled_compression(config.precision))
     both = {"stall_seconds", "pipe_timeout_seconds"} <= {*names}
@@ -278,7 +318,7 @@ def _without_aliases(texts: Mapping[str, str]) -> dict[str, str]:
     return values
 
 
-def _field_value(entry: dataclasses.Field[Any], text: str) -> object:
+def _field_value(entry: dataclasses.Field[Any], text: str, framework: str) -> object:
     """Return the value of a field.
 
     Raises:
@@ -287,7 +327,7 @@ def _field_value(entry: dataclasses.Field[Any], text: str) -> object:
     if entry.type is bool:
         return _boolean(text)
     if entry.type is str:
-        return _word(entry, text)
+        return _word(entry, text, framework)
     low, high = entry.metadata["low"], entry.metadata["high"]
     kind = "a whole number" if entry.type is int else "a number"
     try:
@@ -305,16 +345,22 @@ def _integer(text: str) -> int:
     return int(match[1] if match else text)
 
 
-def _unknown_name_problem(name: str, names: Iterable[str]) -> HyperparameterProblem:
-    """Return the error for an unknown name, with the most similar known name."""
-    known_names = list(names)
+def _name_problem(name: str, only_by_name: Mapping[str, str], framework: str) -> HyperparameterProblem | None:
+    """Return the error for a name that is unknown, with the most similar known name, or of the other framework."""
+    if name in only_by_name:
+        if only_by_name[name] in ("", framework):
+            return None
+        reason = f"is one of the trainer for {only_by_name[name]}, but this image has the trainer for {framework}"
+        return HyperparameterProblem(name=name, reason=reason, next_step=f"Remove {name}.")
+    known_names = [known_name for known_name, only in only_by_name.items() if only in ("", framework)]
     nearest = difflib.get_close_matches(name, known_names, n=1, cutoff=0.5)
     hint = f"Did you mean {nearest[0]!r}?" if nearest else f"There are: {', '.join(known_names)}."
     return HyperparameterProblem(name=name, reason="is unknown", next_step=hint)
 
 
-def _word(entry: dataclasses.Field[Any], text: str) -> str:
-    options = entry.metadata.get("options")
+def _word(entry: dataclasses.Field[Any], text: str, framework: str) -> str:
+    only = entry.metadata.get("only_options", {})
+    options = [option for option in entry.metadata.get("options", ()) if only.get(option, framework) == framework]
     prefix = entry.metadata.get("prefix", "")
     if options and text not in options:
         raise ValueError(f"must be one of: {', '.join(options)}")

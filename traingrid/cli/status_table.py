@@ -37,7 +37,7 @@ _NOT_SHOWN = {"epoch", "step", "ranks"}
 """Metrics that have another column, or are only of interest in the log."""
 _OF_THE_TRAINER = {"input_seconds", "step_seconds"}
 """Metrics of the grid's own trainer, whose other metrics are only of interest in the log, too
-(training_container/trainer/reporting/metric_lines.py)."""
+(training_container/recipe/metric_lines.py)."""
 _MAX_METRICS = 4
 
 

@@ -32,7 +32,7 @@ TRAINED, JOB_FAILED, LINE_IS_WRONG, TRY_AGAIN, STOPPED = 0, 1, 2, 75, 143
 CAPACITY_WAIT_EXCEEDED = "CapacityWaitExceeded"
 """The phase of a training job that a backend describes as stopped because it got no capacity in time."""
 _DIVERGED = "training diverged"
-"""The words of the trainer about numbers that are not finite (training_container/trainer/training_state.py)."""
+"""The words of the trainer about numbers that are not finite (training_container/recipe/training_state.py)."""
 FOR_GOOD = (JOB_FAILED, LINE_IS_WRONG, STOPPED)
 """The exit codes after which Batch does not retry a child; it retries after all others (stacks/orchestrator.py)."""
 

@@ -116,8 +116,12 @@ def check_method(models: Sequence[Model], method: Method) -> None:
     for model in models:
         if model.job.source or model.job.is_algorithm:
             program = "a SageMaker algorithm" if model.job.is_algorithm else f"the script {model.job.entry_point}"
-            text = f"{str(model).capitalize()} trained {program}, so that only the files of its model can be joined."
-            raise UsageError(text, "Use --method parts.")
+        elif model.job.launcher != "mpi":
+            program = "a network of PyTorch"
+        else:
+            continue
+        text = f"{str(model).capitalize()} trained {program}, so that only the files of its model can be joined."
+        raise UsageError(text, "Use --method parts.")
     if method == "average":
         _check_equal(models, _SHAPE, "Models of different shapes cannot be averaged; use --method ensemble.")
     _check_equal(models, _OUTPUT, "A merged network has one input and one list of classes.")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from traingrid import names
-from traingrid.algorithms.trainer_config import Config
+from traingrid.algorithms.trainer_config import Config, framework_of
 from traingrid.manifest.line import hyperparameters, is_algorithm, uses_own_trainer
 from traingrid.manifest.problem import RefusedError
 from traingrid.text import canonical
@@ -56,7 +56,7 @@ def unfit(line: Line, trained: Job, deployment: Deployment) -> Iterator[RefusedE
     if is_algorithm(line.settings, grid):
         yield from _algorithm(line, mine, trained, deployment)
     elif uses_own_trainer(line.settings, grid):
-        yield from _trainer(mine, trained)
+        yield from _trainer(mine, trained, framework_of(line.settings.applied_to(grid.job).launcher))
 
 
 def _algorithm(line: Line, mine: Mapping[str, str], trained: Job, deployment: Deployment) -> Iterator[RefusedError]:
@@ -72,10 +72,14 @@ def _algorithm(line: Line, mine: Mapping[str, str], trained: Job, deployment: De
     yield from _changed_values(_NETWORK.get(_program(image_or_algorithm), ()), mine, trained, step)
 
 
-def _trainer(mine: Mapping[str, str], trained: Job) -> Iterator[RefusedError]:
+def _trainer(mine: Mapping[str, str], trained: Job, framework: str) -> Iterator[RefusedError]:
     if trained.source or not trained.tensorboard:
         reason = "the model was not trained by the training image's own trainer, which this line uses"
         yield RefusedError(reason, "Name a job of that trainer, or load the model in a script.")
+        return
+    if (origin := framework_of(trained.launcher)) != framework:
+        reason = f"the model was trained with {origin}, and this line's program is the trainer for {framework}"
+        yield RefusedError(reason, f"Name a job of the trainer for {framework}, or load the model in a script.")
         return
     if trained.hyperparameters.get(names.IMAGE_PROGRAM) == names.MERGE_PROGRAM:
         method = trained.hyperparameters.get(names.MERGE_METHOD, "")

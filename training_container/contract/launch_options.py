@@ -111,17 +111,18 @@ def _launcher(hyperparameters: Mapping[str, str]) -> Launcher:
     """Return the launcher. As in AWS's toolkit, MPI takes precedence over torchrun.
 
     Raises:
-        ValueError: There is no such launcher, or it cannot start the image's trainer.
+        ValueError: There is no such launcher, or it cannot start a program of the image.
     """
     torchrun = _flag(hyperparameters, _TORCHRUN, default=False) and not _flag(hyperparameters, _ENABLED, default=False)
     text = hyperparameters.get(_LAUNCHER, "torchrun" if torchrun else "mpi")
     launcher: Launcher | None = next((name for name in get_args(Launcher) if name == text), None)
     if launcher is None:
         raise ValueError(f"Hyperparameter {_LAUNCHER} is {text!r}; it must be mpi, torchrun or none.")
-    if launcher != "mpi" and not hyperparameters.get(_PROGRAM):
+    is_trainer = hyperparameters.get(_IMAGE_PROGRAM, "trainer") == "trainer"
+    if not hyperparameters.get(_PROGRAM) and launcher != "mpi" and not (is_trainer and launcher == "torchrun"):
         raise ValueError(
-            f"The launcher is {launcher}, but the image's trainer requires MPI. "
-            f"Name a script with {_PROGRAM}, or use mpi."
+            f"The launcher is {launcher}, which starts no program of the image but, with torchrun, the trainer for "
+            f"PyTorch. Name a script with {_PROGRAM}, or use mpi."
         )
     return launcher
 

@@ -9,7 +9,7 @@ from training_container.contract.toolkit import sagemaker_variables
 from training_container.contract.training_job import TrainingJob
 from training_container.launcher import horovod_stalls, kernel_cache, torchrun
 from training_container.launcher.gpu_network import gpu_network
-from training_container.trainer.config import Config
+from training_container.recipe.config import Config
 
 # A rank whose wait for a stream times out must have time to report it.
 _MARGIN_SECONDS = 60.0

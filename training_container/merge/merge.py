@@ -16,9 +16,9 @@ from training_container.merge.outer_step import OuterStep, Sums, weighted_mean
 from training_container.merge.parts import MergePart
 from training_container.merge.progress import counted
 from training_container.merge.reports import Network, check_average, check_ensemble, counts_of
+from training_container.recipe.config import Config
 from training_container.trainer import cluster
 from training_container.trainer.artifacts import export
-from training_container.trainer.config import Config
 from training_container.trainer.data.input import ValidationData, training_data, validation_data
 from training_container.trainer.models import build_model
 from training_container.trainer.validation import Validation

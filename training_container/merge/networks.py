@@ -9,7 +9,7 @@ import tensorflow as tf
 from training_container.merge.outer_step import Weights
 from training_container.merge.parts import MergeError
 from training_container.merge.reports import Network
-from training_container.trainer.config import Config
+from training_container.recipe.config import Config
 from training_container.trainer.data import augment
 from training_container.trainer.models import build_model
 

@@ -8,7 +8,7 @@ from typing import Any, Self
 from training_container import outside_json
 from training_container.merge.options import Counting
 from training_container.merge.parts import MergeError, MergePart
-from training_container.trainer.config import Config
+from training_container.recipe.config import Config
 
 _SHAPE = ("model", "classes", "image_size")
 """The hyperparameters that determine the shapes of the weights."""

@@ -11,11 +11,16 @@ from typing import NoReturn
 
 from training_container.contract.rank_variables import MARK_OUTPUT, position
 from training_container.contract.stopping import LAUNCHER, end_with
+from training_container.contract.training_job import TrainingJob
 from training_container.launcher.failure import report_line
 from training_container.launcher.silence import STACK_SIGNAL
 
 FailureHook = Callable[[type[BaseException], BaseException, TracebackType | None], object]
 """A function that Python calls with an uncaught exception (sys.excepthook)."""
+
+
+class LaunchError(RuntimeError):
+    """The launcher has started other ranks than those of the job."""
 
 
 def begin(on_failure: FailureHook | None = None) -> None:
@@ -37,6 +42,22 @@ def begin(on_failure: FailureHook | None = None) -> None:
 def rank_number() -> int:
     """Return this rank's number from the variables of its launcher, before any library is initialized."""
     return position(os.environ).rank
+
+
+def check_position(job: TrainingJob) -> None:
+    """Check that the launcher has started the job's number of ranks, and this one on its host.
+
+    Raises:
+        LaunchError: It has not.
+    """
+    actual, processes = position(os.environ), job.launch.processes_per_host
+    first_rank = job.hosts.index(job.current_host) * processes
+    if actual.size != job.world_size or actual.rank != first_rank + actual.local_rank:
+        raise LaunchError(
+            f"The launcher has started rank {actual.rank} of {actual.size} on {job.current_host} instead of rank "
+            f"{first_rank + actual.local_rank} of {job.world_size}: {len(job.hosts)} host(s) x {processes} process(es) "
+            "per host. Check that no variable of the line sets RANK, WORLD_SIZE or PET_*."
+        )
 
 
 def report(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

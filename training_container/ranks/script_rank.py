@@ -15,10 +15,10 @@ from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
-from training_container.contract.rank_variables import MARK_OUTPUT, position
+from training_container.contract.rank_variables import MARK_OUTPUT
 from training_container.contract.stopping import is_stopping
 from training_container.contract.toolkit import sagemaker_variables, script_arguments
-from training_container.contract.training_job import Folders, TrainingJob, read_training_job
+from training_container.contract.training_job import Folders, read_training_job
 from training_container.launcher import script_packages, scripts
 from training_container.launcher.exit_description import exit_phrase, likely_cause
 from training_container.ranks import leftovers, rank_process
@@ -38,7 +38,7 @@ def main() -> None:
     rank_process.begin(report_and_end)
     job = read_training_job(Folders.from_environment(os.environ), sys.argv[1:])
     if job.launch.launcher != "mpi":
-        check_position(job)
+        rank_process.check_position(job)
     assert job.launch.script is not None  # noqa: S101  # for the type checker: `train` starts this only for scripts
     os.environ.update(sagemaker_variables(job))
     script_packages.use(job.folders.base)
@@ -50,22 +50,6 @@ def main() -> None:
         run_shell(program, script_arguments(job.hyperparameters))
     else:
         run_python(program, script_arguments(job.hyperparameters))
-
-
-def check_position(job: TrainingJob) -> None:
-    """Check that the launcher has started the job's number of ranks, and this one on its host.
-
-    Raises:
-        ScriptError: It has not.
-    """
-    actual, processes = position(os.environ), job.launch.processes_per_host
-    first_rank = job.hosts.index(job.current_host) * processes
-    if actual.size != job.world_size or actual.rank != first_rank + actual.local_rank:
-        raise ScriptError(
-            f"The launcher has started rank {actual.rank} of {actual.size} on {job.current_host} instead of rank "
-            f"{first_rank + actual.local_rank} of {job.world_size}: {len(job.hosts)} host(s) x {processes} process(es) "
-            "per host. Check that no variable of the line sets RANK, WORLD_SIZE or PET_*."
-        )
 
 
 def find_modules(folder: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from training_container.trainer.config import Config
+from training_container.recipe.config import Config
 from training_container.trainer.data import augment
 
 

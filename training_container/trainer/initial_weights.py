@@ -1,19 +1,12 @@
 """Initial weights: begins a training with the weights of the model that an earlier job exported (`init_from`)."""
 
-from pathlib import Path
-from typing import Any
-
 import horovod.tensorflow as hvd
 import tensorflow as tf
 
-from training_container import outside_json
 from training_container.contract.training_job import Folders
+from training_container.recipe.config import TENSORFLOW, Config
+from training_container.recipe.exported_model import check_network, origin_of, report_of
 from training_container.script_api import initial_model
-from training_container.trainer.config import Config
-
-
-class InitialModelError(RuntimeError):
-    """The initial model cannot be used by this training."""
 
 
 def begin_with_initial_model(model: tf.keras.Model, config: Config, folders: Folders) -> str:
@@ -41,56 +34,15 @@ def _load(model: tf.keras.Model, config: Config, folders: Folders) -> str:
     folder = initial_model.folder(folders)
     if folder is None:
         return ""
-    report = _report(folder)
-    _check_network(report, config)
+    report = report_of(folder)
+    check_network(report, config, TENSORFLOW)
     skipped = {id(variable) for variable in _last_layer(model)} if config.new_head else set()
     reader = tf.train.load_checkpoint(str(folder / "1" / "variables" / "variables"))
     for number, variable in enumerate(model.variables):
         if id(variable) not in skipped:
             variable.assign(reader.get_tensor(f"model_variables/{number}/.ATTRIBUTES/VARIABLE_VALUE"))
     suffix = ", with a new last layer" if config.new_head else ""
-    return f"Beginning with the weights of the initial model, {_origin(report)}{suffix}."
-
-
-def _report(folder: Path) -> dict[str, Any]:
-    """Return the content of the report that `artifacts.export` wrote beside the model.
-
-    Raises:
-        InitialModelError: It is missing or no report.
-    """
-    try:
-        return dict(outside_json.loads((folder / "report.json").read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError) as error:
-        content = ", ".join(sorted(path.name for path in folder.iterdir())[:10]) or "nothing"
-        raise InitialModelError(
-            f"The initial model was not exported by this trainer: its archive has no report.json that can be read, but "
-            f"{content}. Set init_from to a job of this trainer, or load the model in a script."
-        ) from error
-
-
-def _origin(report: dict[str, Any]) -> str:
-    """Return the origin of a model: the epoch of a training, or the number of models of an average."""
-    parts = report.get("merged_from")
-    return f"the average of {len(parts)} models" if parts else f"of epoch {report.get('exported_epoch')}"
-
-
-def _check_network(report: dict[str, Any], config: Config) -> None:
-    if report.get("merge_method", "average") != "average":  # merge/merge.py writes it
-        raise InitialModelError(
-            f"The initial model is a merge with the method {report['merge_method']}, but a training begins with the "
-            "weights of one network. Set init_from to a merge with the method average, or to one of the merged jobs."
-        )
-    if report.get("model") != config.model:
-        raise InitialModelError(
-            f"The initial model is a {report.get('model')}, but the hyperparameter model is {config.model}. Set it to "
-            f"{report.get('model')}."
-        )
-    if report.get("classes") != config.classes and not config.new_head:
-        raise InitialModelError(
-            f"The initial model has {report.get('classes')} classes, but the hyperparameter classes is "
-            f"{config.classes}. Set it to {report.get('classes')}, or set new_head to true to begin with a new last "
-            "layer."
-        )
+    return f"Beginning with the weights of the initial model, {origin_of(report)}{suffix}."
 
 
 def _last_layer(model: tf.keras.Model) -> list[tf.Variable]:

@@ -19,20 +19,20 @@ import tensorflow as tf
 
 from training_container.contract.stopping import StoppedError, StopRequestedError
 from training_container.contract.training_job import TrainingJob
+from training_container.recipe.config import Config, HyperparameterError, unscaled_compression
+from training_container.recipe.progress import Progress
+from training_container.recipe.timing import StepTimes, groups
+from training_container.recipe.training_state import TrainingState
 from training_container.trainer import cluster
 from training_container.trainer.artifacts import export
 from training_container.trainer.checkpoints.checkpoints import Checkpoints, resume
-from training_container.trainer.checkpoints.progress import Progress
-from training_container.trainer.config import Config, HyperparameterError, unscaled_compression
 from training_container.trainer.data.corrupt_records import corrupt_records_of_all_ranks
 from training_container.trainer.data.input import training_data, validation_data
 from training_container.trainer.initial_weights import begin_with_initial_model
 from training_container.trainer.models import build_model
 from training_container.trainer.precision import policy
 from training_container.trainer.reporting.reporter import Reporter
-from training_container.trainer.step import Batch, Outcome, TrainStep, groups
-from training_container.trainer.timing import StepTimes
-from training_container.trainer.training_state import TrainingState
+from training_container.trainer.step import Batch, Outcome, TrainStep
 from training_container.trainer.validation import Validation, are_finite, average_batch_norm_statistics
 from training_container.trainer.weights import weights_digest
 

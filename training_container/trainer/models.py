@@ -4,7 +4,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from training_container.trainer.config import Config
+from training_container.recipe.config import Config
 
 layers = tf.keras.layers
 

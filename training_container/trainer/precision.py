@@ -5,28 +5,24 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from training_container.trainer.config import Config
+from training_container.recipe.config import Config
+from training_container.recipe.processor import CPUINFO, computes_in_bfloat16
 
 # Source: Micikevicius et al. 2017 (arXiv:1710.03740), section 3.2, with the numbers of Keras' LossScaleOptimizer.
 INITIAL, GROWTH_STEPS = 2.0**15, 2000
 
 
-def policy(config: Config, processor: Path = Path("/proc/cpuinfo")) -> str:
+def policy(config: Config, processor: Path = CPUINFO) -> str:
     """Return Keras' name of the precision: the user's choice or, for `auto`, the fastest one that is safe here.
 
     GPUs use float16, with loss scaling because of its small range. CPUs use bfloat16, which has the range of float32,
-    if they have instructions for it; ResNet-50 is then 1.8 times as fast (`make bench-training`). Other CPUs would
-    emulate it slowly.
-
-    Args:
-        processor: Linux's description of the CPU (proc(5)).
+    if they have instructions for it; ResNet-50 is then 1.8 times as fast (`make bench-training`).
     """
     if config.precision != "auto":
         return config.precision
     if tf.config.get_visible_devices("GPU"):
         return "mixed_float16"
-    flags = processor.read_text(encoding="utf-8").split() if processor.exists() else []
-    return "mixed_bfloat16" if {"avx512_bf16", "amx_bf16"} & set(flags) else "float32"
+    return "mixed_bfloat16" if computes_in_bfloat16(processor) else "float32"
 
 
 class LossScale(tf.Module):

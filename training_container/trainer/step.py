@@ -1,19 +1,18 @@
 """Step: one training step of one rank: gradients of its batches, their average over all ranks, and the update."""
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from itertools import islice
 
 import horovod.tensorflow as hvd
 import tensorflow as tf
 
+from training_container.recipe.config import Config
+from training_container.recipe.timing import StepTimes
 from training_container.trainer.averages import WeightAverages
-from training_container.trainer.config import Config
 from training_container.trainer.data import augment
 from training_container.trainer.optimizer import NesterovMomentum
 from training_container.trainer.precision import LossScale
-from training_container.trainer.timing import StepTimes
 
 Batch = tuple[tf.Tensor, tf.Tensor]
 
@@ -195,17 +194,6 @@ class TrainStep:
         self.optimizer.apply(decayed, scale)
         if self.averages:
             self.averages.update()
-
-
-def groups(batches: Iterator[Batch], size: int, times: StepTimes) -> Iterator[list[Batch]]:
-    """Yield the batches of each step, `size` or fewer at the end of the epoch, and measure the wait for them."""
-    while True:
-        try:
-            with times.input():
-                group = [next(batches), *islice(batches, size - 1)]
-        except StopIteration:
-            return
-        yield group
 
 
 def is_decayed(weight: tf.Variable) -> bool:

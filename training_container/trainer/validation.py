@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 import horovod.tensorflow as hvd
 import tensorflow as tf
 
-from training_container.trainer.config import Config
+from training_container.recipe.config import Config
 
 WeightedBatch = tuple[tf.Tensor, tf.Tensor, tf.Tensor]
 TOP = 5

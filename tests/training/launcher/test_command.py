@@ -17,7 +17,7 @@ from training_container.contract.training_job import ContractError, Folders, Tra
 from training_container.launcher.command import gloo_command, mpirun_command, shown
 from training_container.launcher.open_mpi import major_version
 from training_container.launcher.rank_environment import rank_environment
-from training_container.trainer.config import Config
+from training_container.recipe.config import Config
 
 JOB = TrainingJob(
     folders=Folders(base=Path("/opt/ml")),

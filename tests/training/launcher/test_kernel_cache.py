@@ -17,8 +17,8 @@ from training_container.contract.launch_options import LaunchOptions
 from training_container.contract.training_job import Folders, TrainingJob
 from training_container.launcher import kernel_cache
 from training_container.launcher.rank_environment import rank_environment
+from training_container.recipe.config import Config
 from training_container.trainer.checkpoints import files
-from training_container.trainer.config import Config
 
 __all__ = ["run"]  # the fixture
 KERNELS = {"index": b"two", "a/4/0123456789abcdef": b"cubin" * 100, "d/e/fedcba9876543210": b"cubin" * 50}

@@ -17,8 +17,8 @@ from training_container.merge.networks import (
 )
 from training_container.merge.parts import MergeError, MergePart
 from training_container.merge.reports import Network
+from training_container.recipe.config import Config
 from training_container.trainer.artifacts import export
-from training_container.trainer.config import Config
 from training_container.trainer.models import build_model
 from training_container.trainer.weights import weights_digest
 

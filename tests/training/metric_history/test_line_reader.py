@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from training_container.metric_history.line_reader import LineReader
-from training_container.trainer.reporting import metric_lines
+from training_container.recipe import metric_lines
 
 NAMES = ("epoch", "train_loss", "step_seconds")
 OURS = {name: rf"\b{name}=([-+0-9.eE]+)" for name in NAMES}

@@ -12,8 +12,8 @@ from tests.training.conftest import TINY
 from tests.training.streams import feed, wrapped
 from tests.training.two_ranks import TwoRanks
 from training_container.contract.training_job import Folders, read_training_job
+from training_container.recipe.config import Config
 from training_container.script_api.records import read
-from training_container.trainer.config import Config
 from training_container.trainer.data.image_datasets import IMAGE, LABEL
 from training_container.trainer.data.shards import balanced
 from training_container.trainer.loop import train

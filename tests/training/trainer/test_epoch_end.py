@@ -14,10 +14,10 @@ from tests.training.records import with_
 from training_container.contract.launch_options import LaunchOptions
 from training_container.contract.stopping import StoppedError
 from training_container.contract.training_job import Folders, TrainingJob
+from training_container.recipe.config import Config
+from training_container.recipe.training_state import DivergedError
 from training_container.trainer.cluster import Cluster
-from training_container.trainer.config import Config
 from training_container.trainer.loop import Training
-from training_container.trainer.training_state import DivergedError
 from training_container.trainer.weights import weights_digest
 
 pytestmark = [

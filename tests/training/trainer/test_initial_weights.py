@@ -13,8 +13,8 @@ import tensorflow as tf
 from tests.training.records import with_
 from tests.training.trainer.test_epoch_end import started
 from training_container.contract.training_job import Folders
+from training_container.recipe.exported_model import InitialModelError
 from training_container.trainer.artifacts import export
-from training_container.trainer.initial_weights import InitialModelError
 from training_container.trainer.models import build_model
 
 pytestmark = [

@@ -1,7 +1,7 @@
 import pytest
 import tensorflow as tf
 
-from training_container.trainer.config import Config
+from training_container.recipe.config import Config
 from training_container.trainer.models import build_model
 
 

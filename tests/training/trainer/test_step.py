@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from training_container.recipe.config import Config
+from training_container.recipe.timing import StepTimes
 from training_container.trainer.averages import WeightAverages
-from training_container.trainer.config import Config
 from training_container.trainer.data import augment
 from training_container.trainer.models import build_model
 from training_container.trainer.precision import policy
 from training_container.trainer.step import TrainStep, is_decayed
-from training_container.trainer.timing import StepTimes
 from training_container.trainer.validation import Validation
 
 # Keras generates its seeds with random.randint(1, 1e9).

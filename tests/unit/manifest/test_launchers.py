@@ -17,6 +17,7 @@ from traingrid.manifest.line import jobs_of_lines
 from traingrid.manifest.parse import parse
 
 SOURCE: dict[str, Any] = {"source": "s3://ragab-ml/sourcedir.tar.gz", "entry_point": "train.py"}
+TORCH = {"torch": {"build": "training", "target": "torch"}}
 PROGRAM = {"sagemaker_submit_directory": SOURCE["source"], "sagemaker_program": "train.py"}
 
 
@@ -87,26 +88,52 @@ def test_a_grid_may_have_another_default() -> None:
 
 def test_a_grids_launcher_that_cannot_start_its_trainer_is_reported_on_the_line() -> None:
     with pytest.raises(ManifestError) as raised:
-        job_of({"launcher": "torchrun"})
+        job_of({"launcher": "torchrun"}, images={"cpu": {"build": "training", "target": "cpu"}}, image="cpu")
     (error,) = raised.value.errors
     assert (error.field, error.value) == ("launcher", "'torchrun'")
-    assert error.next_step == "Write launcher mpi, or source and entry_point with a script."
+    assert error.next_step == (
+        "Write launcher mpi, an image with target: torch, or source and entry_point with a script."
+    )
 
 
 @pytest.mark.parametrize("line", [{}, SOURCE, SOURCE | {"launcher": "mpi"}])
 def test_the_pytorch_image_is_refused_with_mpi(line: dict[str, str]) -> None:
     with pytest.raises(ManifestError) as raised:
-        job_of(images={"torch": {"build": "training", "target": "torch"}}, image="torch", **line)
+        job_of(images=TORCH, image="torch", **line)
     (error,) = raised.value.errors
     assert (error.field, error.reason) == (
         "launcher",
-        "the image with target: torch has neither MPI nor a built-in trainer",
+        "the image with target: torch has neither MPI nor Horovod",
+    )
+    assert error.next_step.startswith("Write launcher torchrun")
+
+
+@pytest.mark.parametrize("line", [{}, SOURCE])
+def test_the_pytorch_image_trains_scripts_and_its_own_recipe_with_torchrun(line: dict[str, str]) -> None:
+    job = job_of(images=TORCH, image="torch", **line, launcher="torchrun", hyperparameters={"epochs": 3})
+    assert job.hyperparameters["epochs"] == "3"
+    assert hyperparameters(job) == (PROGRAM if line else {}) | {
+        "sagemaker_instance_type": job.instance_type,
+        "sagemaker_mpi_num_of_processes_per_host": "8",
+        "sagemaker_torch_distributed_enabled": "true",
+    }
+
+
+def test_the_own_recipe_is_refused_without_a_launcher() -> None:
+    with pytest.raises(ManifestError) as raised:
+        job_of(images=TORCH, image="torch", launcher="none")
+    (error,) = raised.value.errors
+    assert error.next_step == (
+        "Write launcher mpi, with target: torch torchrun, or source and entry_point with a script."
     )
 
 
-def test_the_pytorch_image_is_used_with_torchrun() -> None:
-    images = {"torch": {"build": "training", "target": "torch"}}
-    assert job_of(images=images, image="torch", **SOURCE, launcher="torchrun").launcher == "torchrun"
+def test_the_own_recipe_is_refused_with_hyperparameters_of_tensorflow() -> None:
+    with pytest.raises(ManifestError) as raised:
+        job_of(images=TORCH, image="torch", launcher="torchrun", hyperparameters={"xla": True})
+    (error,) = raised.value.errors
+    assert error.field == "hyperparameters.xla"
+    assert error.reason == "is one of the trainer for TensorFlow, but this image has the trainer for PyTorch"
 
 
 def test_a_script_gets_only_the_hyperparameters_of_its_line() -> None:

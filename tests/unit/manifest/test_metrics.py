@@ -10,7 +10,7 @@ from traingrid.grid.job_defaults import JobDefaults
 from traingrid.job.metrics import metric_regex
 from traingrid.manifest.metrics import metrics
 from traingrid.metrics.patterns import number
-from training_container.trainer.reporting import metric_lines
+from training_container.recipe import metric_lines
 
 NAME_CHARACTERS = frozenset(string.ascii_letters + string.digits + "_./-")
 SEPARATORS = frozenset("'*+,-./:[\\]^_`~\x7f") | frozenset(map(chr, range(9)))

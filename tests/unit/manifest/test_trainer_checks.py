@@ -36,8 +36,8 @@ def errors_of(hyperparameters: dict[str, Any], **changes: Any) -> list[LineError
 
 
 def test_the_product_and_the_image_have_the_same_table() -> None:
-    """After a change: cp training_container/trainer/config.py traingrid/algorithms/trainer_config.py."""
-    copies = ("training_container/trainer/config.py", "traingrid/algorithms/trainer_config.py")
+    """After a change: cp training_container/recipe/config.py traingrid/algorithms/trainer_config.py."""
+    copies = ("training_container/recipe/config.py", "traingrid/algorithms/trainer_config.py")
     assert len({(ROOT / path).read_text() for path in copies}) == 1
 
 

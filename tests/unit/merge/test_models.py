@@ -11,7 +11,7 @@ from traingrid.job.state import JobState
 from traingrid.merge import models as merge_models
 from traingrid.merge.models import check_method, models_of
 from traingrid.submission.status import UNREADABLE, JobStatus
-from training_container.trainer.config import Config
+from training_container.recipe.config import Config
 
 JOBS = {index: sample_job("us-east-1", index) for index in (0, 1, 2)}
 
@@ -83,6 +83,7 @@ def test_equal_jobs_can_be_merged(model: Make, method: merge_models.Method) -> N
         ("average", {"hyperparameters": {"model": "resnet20"}}, "The hyperparameter model of job 1 is resnet20, "),
         ("average", {"hyperparameters": {"seed": "1"}}, "The hyperparameter seed of job 1 is 1, that of job 0 0."),
         ("ensemble", {"hyperparameters": {"classes": "5"}}, "The hyperparameter classes of job 1 is 5, that of job 0 "),
+        ("average", {"launcher": "torchrun"}, "Job 1 trained a network of PyTorch, so that only the files of "),
         ("ensemble", {"source": "s3://x/a.tar.gz", "entry_point": "train.py"}, "Job 1 trained the script train.py, "),
         ("average", {"built_in": True}, "Job 1 trained a SageMaker algorithm, so that only the files of its model "),
     ],

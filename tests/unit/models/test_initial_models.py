@@ -35,7 +35,7 @@ from traingrid.models.initial_models import InitialModels
 from traingrid.models.limits import MAX_COPIED_BYTES, MAX_COPIES, MAX_MODELS
 from traingrid.submission.files import jobs_key, normalised, retry_key
 from traingrid.submission.submitted_jobs import last_submitted_job
-from training_container.trainer.config import Config
+from training_container.recipe.config import Config
 from verification.model.table import ModelTable
 
 HERE, THERE, TRAINED = "us-east-1", "eu-west-1", "89abcdef"
@@ -202,6 +202,11 @@ def test_a_model_stays_where_the_line_of_its_job_keeps_its_data(
             {"hyperparameters": {"model": "resnet50"}},
             {},
             "the hyperparameter classes is 10, and the model was trained with 1000",
+        ),
+        (
+            {"launcher": "torchrun"},
+            {},
+            "the model was trained with PyTorch, and this line's program is the trainer for TensorFlow",
         ),
         (
             {"tensorboard": False},

@@ -1,4 +1,4 @@
-"""docs/hyperparameters.md describes the hyperparameters as trainer/config.py declares them."""
+"""docs/hyperparameters.md describes the hyperparameters as recipe/config.py declares them."""
 
 import dataclasses
 import re
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from training_container.trainer.config import Config
+from training_container.recipe.config import TENSORFLOW, TORCH, Config
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "hyperparameters.md"
 ROW = re.compile(r"^\| `(\w+)` \| (.*?) \| (.*?) \| (.*) \|$", re.MULTILINE)
@@ -23,6 +23,16 @@ def test_the_page_lists_the_hyperparameters_in_their_order() -> None:
     assert list(ROWS) == list(FIELDS)
 
 
+@pytest.mark.parametrize("framework", [TENSORFLOW, TORCH])
+def test_the_page_names_the_hyperparameters_of_one_framework(framework: str) -> None:
+    names = [name for name, entry in FIELDS.items() if entry.metadata["only"] == framework]
+    for name, entry in FIELDS.items():
+        options = entry.metadata.get("only_options", {})
+        names += [word for option, only in options.items() if only == framework for word in (name, option)]
+    (line,) = re.findall(rf"^- only {framework}: ((?:.|\n  )*)$", PAGE.read_text(), re.MULTILINE)
+    assert sorted(re.findall(r"`(\w+)`", line)) == sorted(names)
+
+
 @pytest.mark.parametrize("name", FIELDS)
 def test_a_description_on_the_page_is_the_declared_one(name: str) -> None:
     assert ROWS[name][2].replace("`", "") == FIELDS[name].metadata["meaning"]
@@ -31,7 +41,8 @@ def test_a_description_on_the_page_is_the_declared_one(name: str) -> None:
 @pytest.mark.parametrize("name", FIELDS)
 def test_a_default_on_the_page_is_the_declared_one(name: str) -> None:
     # The trainer converts the text itself.
-    found = Config.from_hyperparameters({name: value(ROWS[name][0])})
+    framework = FIELDS[name].metadata["only"] or TENSORFLOW
+    found = Config.from_hyperparameters({name: value(ROWS[name][0])}, framework)
     assert getattr(found, name) == FIELDS[name].default
 
 

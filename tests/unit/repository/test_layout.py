@@ -114,21 +114,26 @@ BETWEEN_WINGS = {("planner", "catalog"), ("ui", "catalog"), ("ui", "sweep")}
 TRAINING_PACKAGES = {
     "contract": {"contract", "outside_json"},
     "metric_history": {"contract", "metric_history", "outside_json"},
-    "launcher": {"contract", "launcher", "metric_history", "outside_json", "trainer.config", "unpacking"},
+    "launcher": {"contract", "launcher", "metric_history", "outside_json", "recipe.config", "unpacking"},
     "ranks": {
         "contract",
         "launcher",
         "merge.options",
         "merge.parts",
         "ranks",
-        "trainer.config",
+        "recipe.config",
         "trainer.checkpoints.background",
     },
-    "merge": {"contract", "merge", "outside_json", "trainer", "unpacking"},
+    "merge": {"contract", "merge", "outside_json", "recipe", "trainer", "unpacking"},
+    "recipe": {"contract", "outside_json", "recipe"},
+    "torch_trainer": {
+        *("contract", "recipe", "script_api", "torch_trainer", "trainer.data.channels"),
+        *("trainer.data.image_folder", "trainer.data.shards", "trainer.demux.framing"),
+    },
     "trainer.demux": {"trainer.demux"},
-    "trainer.checkpoints": {"outside_json", "trainer.checkpoints"},
-    "trainer.reporting": {"contract", "trainer.checkpoints", "trainer.config", "trainer.reporting", "trainer.timing"},
-    "trainer.data": {"contract", "outside_json", "trainer.cluster", "trainer.config", "trainer.data", "trainer.demux"},
+    "trainer.checkpoints": {"outside_json", "recipe", "trainer.checkpoints"},
+    "trainer.reporting": {"contract", "recipe", "trainer.checkpoints.files", "trainer.reporting"},
+    "trainer.data": {"contract", "outside_json", "recipe", "trainer.cluster", "trainer.data", "trainer.demux"},
     "script_api": {
         *("contract", "script_api", "trainer.checkpoints.files", "trainer.data", "trainer.demux"),
         *("trainer.checkpoints.background", "trainer.reporting.event_upload", "unpacking"),
@@ -146,10 +151,8 @@ WITHOUT_TENSORFLOW = (
     "merge.reports",
     "outside_json",
     "ranks",
+    "recipe",
     "script_api",
-    "trainer.config",
-    "trainer.schedule",
-    "trainer.timing",
 )
 """They run before a rank needs TensorFlow, whose import takes seconds."""
 EXCEPTIONS = {  # the commands that start them

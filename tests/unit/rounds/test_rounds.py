@@ -110,7 +110,7 @@ def test_a_region_whose_metric_is_not_finite_is_left_out(grid: FakeRounds) -> No
 
 
 def test_the_words_of_divergence_are_those_of_the_trainer() -> None:
-    source = Path("training_container/trainer/training_state.py").read_text()
+    source = Path("training_container/recipe/training_state.py").read_text()
     assert "{observation}: training diverged. " in source
     assert is_divergence("The loss is nan in step 1: training diverged. Reduce it.")
 

@@ -11,6 +11,7 @@ from traingrid.manifest.problem import Problem
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from traingrid.grid.image import Image
     from traingrid.grid.model import GridSettings
     from traingrid.manifest.allowed import Rules
     from traingrid.manifest.fields import LineSettings
@@ -31,8 +32,7 @@ def check(line: Line, rules: Rules) -> Iterator[Problem]:
         yield from _mpi(settings, grid)
         return
     if uses_own_trainer(settings, grid):
-        step = "Write launcher mpi, or source and entry_point with a script."
-        yield Problem("launcher", launcher, "the image's own trainer uses Horovod, which mpi starts", step)
+        yield from _own_trainer(launcher, image_of(settings, grid))
     if settings.mpi_options is not None:
         reason = f"only mpirun reads them, and the launcher is {launcher}"
         yield Problem("mpi_options", settings.mpi_options, reason, "Remove mpi_options, or write launcher mpi.")
@@ -42,9 +42,21 @@ def check(line: Line, rules: Rules) -> Iterator[Problem]:
 def _mpi(settings: LineSettings, grid: GridSettings) -> Iterator[Problem]:
     image = image_of(settings, grid)
     if image is not None and image.build and image.target == TORCH:
-        reason = f"the image with target: {TORCH} has neither MPI nor a built-in trainer"
-        step = "Write launcher torchrun or none, and source and entry_point with a script."
-        yield Problem("launcher", "mpi", reason, step)
+        reason = f"the image with target: {TORCH} has neither MPI nor Horovod"
+        yield Problem(
+            "launcher", "mpi", reason, "Write launcher torchrun, which starts scripts and the image's trainer."
+        )
+
+
+def _own_trainer(launcher: str, image: Image | None) -> Iterator[Problem]:
+    """Yield an error if the launcher does not start the trainer of an image of the deployment; others are unknown."""
+    step = "or source and entry_point with a script."
+    if launcher == "none":
+        reason = "the image's own trainer connects its hosts by a launcher"
+        yield Problem("launcher", launcher, reason, f"Write launcher mpi, with target: {TORCH} torchrun, {step}")
+    elif image is not None and image.build and image.target != TORCH:
+        reason = "the image's own trainer uses Horovod, which mpi starts"
+        yield Problem("launcher", launcher, reason, f"Write launcher mpi, an image with target: {TORCH}, {step}")
 
 
 def _check_without_launcher(settings: LineSettings) -> Iterator[Problem]:

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from traingrid import names
-from traingrid.algorithms.trainer_config import ALIASES, Config, HyperparameterError
+from traingrid.algorithms.trainer_config import ALIASES, Config, HyperparameterError, framework_of
 from traingrid.manifest.line import hyperparameters, image_of, uses_own_trainer
 from traingrid.manifest.problem import Problem
 
@@ -34,16 +34,18 @@ def check(line: Line, rules: Rules) -> Iterator[Problem]:
     if values.get(names.IMAGE_PROGRAM, "trainer") != "trainer":
         return
     own_names = {ALIASES.get(name, name) for name in settings.hyperparameters}
-    for problem in _problems(tuple(values.items())):
+    framework = framework_of(settings.applied_to(grid.job).launcher)
+    for problem in _problems(tuple(values.items()), framework):
         next_step = problem.next_step or (_LIST if problem.name in own_names else _IN_GRID)
         yield Problem("hyperparameters", problem.given, problem.reason, next_step, entry=problem.name)
 
 
 @lru_cache(maxsize=1024)
-def _problems(values: tuple[tuple[str, str], ...]) -> Sequence[HyperparameterProblem]:
+def _problems(values: tuple[tuple[str, str], ...], framework: str) -> Sequence[HyperparameterProblem]:
     """Return the trainer's problems with hyperparameters, which many lines of a manifest have in common."""
     try:
-        Config.from_hyperparameters({name: text for name, text in values if not name.startswith("sagemaker_")})
+        own_values = {name: text for name, text in values if not name.startswith("sagemaker_")}
+        Config.from_hyperparameters(own_values, framework)
     except HyperparameterError as error:
         return error.problems
     return ()

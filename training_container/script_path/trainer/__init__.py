@@ -16,7 +16,7 @@ _MODULES = {
     "checkpoints": "trainer.checkpoints.checkpoints",
     "cluster": "trainer.cluster",
     "initial_model": "script_api.initial_model",
-    "metric_lines": "trainer.reporting.metric_lines",
+    "metric_lines": "recipe.metric_lines",
     "metrics": "script_api.metrics",
     "profiles": "script_api.profiles",
     "ranks": "script_api.ranks",

@@ -20,9 +20,9 @@ from typing import Any
 import horovod.tensorflow as hvd
 import tensorflow as tf
 
+from training_container.recipe.progress import Progress
 from training_container.trainer.checkpoints import background, files
 from training_container.trainer.checkpoints.files import BrokenCheckpointError
-from training_container.trainer.checkpoints.progress import Progress
 from training_container.trainer.checkpoints.variables import Variables, build_optimizers
 
 __all__ = ["CheckpointError", "Checkpoints", "Progress", "broadcast", "resume"]

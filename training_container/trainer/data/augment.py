@@ -6,7 +6,7 @@ All functions are stateless: the same seed produces the same change, so that a r
 import numpy as np
 import tensorflow as tf
 
-from training_container.trainer.config import Config
+from training_container.recipe.config import Config
 
 _Row = tuple[tf.Tensor, tf.Tensor, tf.Tensor]
 """The coefficients of one coordinate."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import horovod.tensorflow as hvd
 import tensorflow as tf
 
-from training_container.trainer.config import Config
+from training_container.recipe.config import Config
 from training_container.trainer.data import diagnosis
 from training_container.trainer.data.lockstep import Batch
 from training_container.trainer.data.record_datasets import FileChannel, PipeChannel

@@ -11,7 +11,7 @@ import horovod.tensorflow as hvd
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
-from training_container.trainer.config import Config
+from training_container.recipe.config import Config
 from training_container.trainer.data.augment import decode_image
 from training_container.trainer.data.image_datasets import IMAGE, LABEL
 from training_container.trainer.data.record_datasets import FileChannel, PipeChannel

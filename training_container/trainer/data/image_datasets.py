@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from training_container.trainer.config import Config
+    from training_container.recipe.config import Config
     from training_container.trainer.data.corrupt_records import CorruptRecords
 
     Step = Callable[..., tuple[tf.Tensor, ...]]

@@ -9,14 +9,15 @@ import tensorflow as tf
 
 from training_container.contract.stopping import StopRequestedError
 from training_container.contract.training_job import Folders
+from training_container.recipe.config import Config
+from training_container.recipe.epoch_length import epoch_of, steps_of_epoch
 from training_container.trainer.cluster import any_rank
-from training_container.trainer.config import Config
 from training_container.trainer.data import augment, channels
 from training_container.trainer.data.channels import ReadOptions
 from training_container.trainer.data.corrupt_records import CorruptRecords
 from training_container.trainer.data.image_datasets import CachedDataset, ImageDataset, StreamingDataset
 from training_container.trainer.data.image_folder import ImageFolderError, check_classes, class_names
-from training_container.trainer.data.lockstep import Batch, Lockstep, LockstepError, check_total, epoch_of, missing
+from training_container.trainer.data.lockstep import Batch, Lockstep, check_total
 from training_container.trainer.data.record_datasets import FileChannel, PipeChannel
 from training_container.trainer.data.shards import check_is_training
 
@@ -112,14 +113,7 @@ class TrainingData:
             lockstep = Lockstep(name, config.batch_size, steps=steps, exact=exact, same=same, min_images=expected)
             return lockstep, False
         counts = hvd.allgather(tf.constant([count], tf.int64), name="records_of_ranks").numpy().tolist()
-        if min(counts) == 0:
-            raise LockstepError(
-                f"Channel {name} has {sum(counts)} records, but rank {counts.index(0)} of {len(counts)} would have "
-                "none. Start fewer ranks, check the channel's S3 prefix, or set shard_by to auto."
-            )
-        if sum(counts) < expected:
-            raise LockstepError(missing(name, sum(counts), expected))
-        steps = config.steps_per_epoch or max(min(counts) // config.batch_size, 1)
+        steps = steps_of_epoch(name, counts, config)
         if hvd.rank() == 0:
             print(epoch_of(name, counts, steps, config.batch_size, is_chosen=bool(config.steps_per_epoch)))
         lockstep = Lockstep(name, config.batch_size, steps=steps, images=sum(counts))

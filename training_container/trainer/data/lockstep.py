@@ -1,18 +1,14 @@
 """Lockstep: ranks agree on the number of batches in an epoch, because a rank with more would wait forever."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TypeAlias
 
 import horovod.tensorflow as hvd
 import tensorflow as tf
 
+from training_container.recipe.epoch_length import LockstepError, epoch_of, missing
+
 Batch: TypeAlias = tuple[tf.Tensor, tf.Tensor]  # images [batch, size, size, 3] uint8 and labels [batch] int64
-WARN_ABOVE = 0.03
-"""The share of a channel's records that an epoch may leave out without a warning."""
-
-
-class LockstepError(ValueError):
-    """A channel's epoch lacks batches or records. The text names the channel and the rank."""
 
 
 class Lockstep:
@@ -112,34 +108,6 @@ class Lockstep:
         return batch is not None and _records(batch) == self._batch_size
 
 
-def epoch_of(channel: str, counts: Sequence[int], steps: int, batch_size: int, *, is_chosen: bool = False) -> str:
-    """Return a message about the records that an epoch leaves out, with a reason and a solution if they are many.
-
-    Args:
-        counts: The number of records of each rank.
-        steps: The batches in an epoch on every rank.
-        batch_size: Records per batch and rank.
-        is_chosen: True if the user has set the number of steps.
-    """
-    unread_records = sum(max(count - steps * batch_size, 0) for count in counts)
-    message = (
-        f"Channel {channel}: {sum(counts):,} records make {steps} batches of {batch_size} on each of {len(counts)} "
-        f"rank(s); {unread_records:,} records are left out of an epoch."
-    )
-    if is_chosen or unread_records <= WARN_ABOVE * sum(counts):
-        return message
-    uneven = sum(counts) - len(counts) * min(counts)
-    way_out = (
-        f"Ranks have from {min(counts):,} to {max(counts):,} records: set shard_by to auto (in File and FastFile "
-        "mode), or use several files of equal size for each rank."
-        if 2 * uneven > unread_records
-        else "Reduce batch_size, or start fewer ranks."
-    )
-    return (
-        f"{message} WARNING: that is {unread_records / sum(counts):.0%} of the data, which is not trained on. {way_out}"
-    )
-
-
 def check_total(channel: str, read: int, expected: int) -> None:
     """Check that all ranks together have read the expected number of records. All ranks must call this together.
 
@@ -149,14 +117,6 @@ def check_total(channel: str, read: int, expected: int) -> None:
     total = int(hvd.allreduce(tf.constant(read, tf.int64), op=hvd.Sum, name=f"records_of_{channel}"))
     if total < expected:
         raise LockstepError(missing(channel, total, expected))
-
-
-def missing(channel: str, read: int, expected: int) -> str:
-    """Return the message for a channel with fewer records than expected."""
-    return (
-        f"Channel {channel} ended after {read:,} records, but hyperparameter {channel}_records requires "
-        f"{expected:,}: part of the data is missing."
-    )
 
 
 def all_ranks(flag: bool) -> bool:

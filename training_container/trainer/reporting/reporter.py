@@ -7,14 +7,14 @@ from contextlib import AbstractContextManager
 
 from training_container.contract.profiled_steps import ProfiledSteps
 from training_container.contract.training_job import Folders
-from training_container.trainer.checkpoints.progress import Progress
-from training_container.trainer.config import Config
-from training_container.trainer.reporting import metric_lines
-from training_container.trainer.reporting.gpu import Gpu
-from training_container.trainer.reporting.progress_lines import ProgressLines
+from training_container.recipe import metric_lines
+from training_container.recipe.config import Config
+from training_container.recipe.gpu import Gpu
+from training_container.recipe.progress import Progress
+from training_container.recipe.progress_lines import ProgressLines
+from training_container.recipe.timing import StepTimes
 from training_container.trainer.reporting.step_profiler import StepProfiler
 from training_container.trainer.reporting.tensorboard import TensorBoard
-from training_container.trainer.timing import StepTimes
 
 
 class Reporter:

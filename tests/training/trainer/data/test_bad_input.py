@@ -13,12 +13,12 @@ import tensorflow as tf
 
 from tests.training.records import GOOD, SMALL, batches, image_folder, serialised, stream_of, with_, write_records
 from training_container.contract.training_job import Folders
+from training_container.recipe.epoch_length import LockstepError
 from training_container.trainer.data import diagnosis
 from training_container.trainer.data.channels import ChannelError
 from training_container.trainer.data.corrupt_records import RecordError
 from training_container.trainer.data.image_folder import ImageFolderError
 from training_container.trainer.data.input import training_data, validation_data
-from training_container.trainer.data.lockstep import LockstepError
 
 pytestmark = pytest.mark.usefixtures("one_rank")
 Job = Callable[..., Folders]

@@ -21,9 +21,10 @@ from tests.training.streams import feed
 from tests.training.two_ranks import TwoRanks
 from training_container.contract.stopping import StopRequestedError
 from training_container.contract.training_job import Folders
-from training_container.trainer.config import Config
+from training_container.recipe.config import Config
+from training_container.recipe.epoch_length import LockstepError
 from training_container.trainer.data.input import training_data, validation_data
-from training_container.trainer.data.lockstep import Lockstep, LockstepError
+from training_container.trainer.data.lockstep import Lockstep
 from training_container.trainer.data.record_index import record_starts, stored
 from training_container.trainer.models import build_model
 from training_container.trainer.step import TrainStep

@@ -11,12 +11,12 @@ import pytest
 
 from tests.training.conftest import TINY
 from tests.training.fake_s3 import CREDENTIALS, Store
-from training_container.trainer.checkpoints.progress import Progress
-from training_container.trainer.reporting import metric_lines
-from training_container.trainer.reporting.gpu import Gpu
-from training_container.trainer.reporting.progress_lines import ProgressLines
+from training_container.recipe import metric_lines
+from training_container.recipe.gpu import Gpu
+from training_container.recipe.progress import Progress
+from training_container.recipe.progress_lines import ProgressLines
+from training_container.recipe.timing import StepTimes
 from training_container.trainer.reporting.tensorboard import ENVIRONMENT, TensorBoard
-from training_container.trainer.timing import StepTimes
 
 Start = Callable[..., "subprocess.Popen[str]"]
 Write = Callable[..., Path]

@@ -1,8 +1,8 @@
 import pytest
 
-from training_container.trainer.checkpoints.progress import Progress
-from training_container.trainer.config import Config
-from training_container.trainer.training_state import TrainingState
+from training_container.recipe.config import Config
+from training_container.recipe.progress import Progress
+from training_container.recipe.training_state import TrainingState
 
 SETTINGS = {"epochs": 10, "warmup_epochs": 0, "learning_rate": 0.1, "lr_power": 1, "batch_size": 8}
 

@@ -1,19 +1,22 @@
 """Timing: measures the parts of a step: waiting for input, computing, and averaging over ranks.
 
 *Input* is the time that the loop waits for a batch, in every step. Batches are prepared in the background, so this is
-the time that input adds to a step. *Compute* and *allreduce* overlap: Horovod averages each gradient as soon as it is
+the time that input adds to a step. *Compute* and *allreduce* overlap: each gradient is averaged as soon as it is
 available, so they cannot be measured separately. Therefore some steps are sampled: they run in separate parts, with the
 average after all gradients, and wait for the device after each part. A sampled step has the same result as any other.
 The sum of its parts may exceed the mean step time. The difference is the time that overlapping saves, so averaging
 costs other steps at most the measured time. It includes waiting for the slowest rank. All measurements are those of
-rank 0. This module does not import TensorFlow.
+rank 0.
 """
 
 import contextlib
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
+from typing import TypeVar
 
+Item = TypeVar("Item")
 INPUT, COMPUTE, ALLREDUCE = "input_seconds", "compute_seconds", "allreduce_seconds"
 
 
@@ -95,3 +98,14 @@ class StepTimes:
         seconds = self._clock() - started
         for sums in (self._line, self._epoch):
             sums.seconds[name] = sums.seconds.get(name, 0.0) + seconds
+
+
+def groups(batches: Iterator[Item], size: int, times: StepTimes) -> Iterator[list[Item]]:
+    """Yield the batches of each step, `size` or fewer at the end of the epoch, and measure the wait for them."""
+    while True:
+        try:
+            with times.input():
+                group = [next(batches), *islice(batches, size - 1)]
+        except StopIteration:
+            return
+        yield group

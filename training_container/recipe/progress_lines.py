@@ -3,8 +3,8 @@
 import time
 from collections.abc import Callable, Mapping
 
-from training_container.trainer.checkpoints.progress import Progress
-from training_container.trainer.reporting import metric_lines
+from training_container.recipe import metric_lines
+from training_container.recipe.progress import Progress
 
 
 class ProgressLines:

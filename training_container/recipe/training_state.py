@@ -1,16 +1,15 @@
 """Training state: the progress of a training, and the decisions that depend on it: the learning rate, and when to stop.
 
-It is the same on every rank, because all ranks count the same steps and get the same losses. This module does not
-import TensorFlow.
+It is the same on every rank, because all ranks count the same steps and get the same losses.
 """
 
 import dataclasses
 import math
 from collections.abc import Callable
 
-from training_container.trainer.checkpoints.progress import Progress
-from training_container.trainer.config import Config
-from training_container.trainer.schedule import epochs_done, learning_rate
+from training_container.recipe.config import Config
+from training_container.recipe.progress import Progress
+from training_container.recipe.schedule import epochs_done, learning_rate
 
 
 class DivergedError(RuntimeError):

@@ -1,4 +1,4 @@
-"""Progress: the position of a training, as stored in checkpoints. Does not import TensorFlow."""
+"""Progress: the position of a training, as stored in checkpoints."""
 
 import dataclasses
 from collections.abc import Mapping

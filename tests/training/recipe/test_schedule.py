@@ -1,7 +1,7 @@
 import pytest
 
-from training_container.trainer.config import Config
-from training_container.trainer.schedule import epochs_done, learning_rate
+from training_container.recipe.config import Config
+from training_container.recipe.schedule import epochs_done, learning_rate
 
 SCHEDULE = {"learning_rate": 0.1, "warmup_epochs": 5, "epochs": 25}
 

@@ -1,6 +1,6 @@
 """The position of a resumed training after a change of the number of ranks."""
 
-from training_container.trainer.checkpoints.progress import Progress
+from training_container.recipe.progress import Progress
 
 
 def test_a_changed_number_of_ranks_keeps_the_position_in_the_epoch() -> None:

@@ -1,7 +1,7 @@
 import pytest
 
 from training_container.contract.training_job import ContractError, from_flags
-from training_container.trainer.config import Config, HyperparameterError
+from training_container.recipe.config import TORCH, Config, HyperparameterError
 
 
 def test_defaults_are_resnet50_on_imagenet() -> None:
@@ -48,6 +48,28 @@ def test_an_invalid_hyperparameter_is_reported_with_its_rule(name: str, text: st
     with pytest.raises(HyperparameterError) as caught:
         Config.from_hyperparameters({name: text})
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("texts", "sentence"),
+    [
+        ({"xla": "true"}, "'xla' is one of the trainer for TensorFlow, but this image has the trainer for PyTorch."),
+        ({"precision": "mixed_float16"}, "it must be one of: auto, float32, mixed_bfloat16."),
+        ({"optimizer": "adamw", "momentum": "0.9"}, "'momentum' is given, but the optimizer is adamw"),
+        ({"workrs": "2"}, "'workrs' is unknown. Did you mean 'workers'?"),
+    ],
+)
+def test_the_trainer_for_pytorch_refuses_what_it_lacks(texts: dict[str, str], sentence: str) -> None:
+    with pytest.raises(HyperparameterError) as caught:
+        Config.from_hyperparameters(texts, TORCH)
+    assert sentence in str(caught.value)
+
+
+def test_the_trainer_for_tensorflow_refuses_what_it_lacks() -> None:
+    with pytest.raises(HyperparameterError) as caught:
+        Config.from_hyperparameters({"workers": "2", "model": "vit_b_16"})
+    assert "'workers' is one of the trainer for PyTorch" in str(caught.value)
+    assert "'vit_b_16'; it must be one of: resnet50, resnet32, resnet20, resnet8." in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Metric lines: the metrics that training prints, as `name=value` in a line. Does not import TensorFlow.
+"""Metric lines: the metrics that training prints, as `name=value` in a line.
 
 SageMaker extracts each metric with a regular expression, which traingrid derives from the name
 (traingrid/manifest/metrics.py). A job has the metrics in BY_DEFAULT unless its line or grid.yaml selects others

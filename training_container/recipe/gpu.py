@@ -1,4 +1,4 @@
-"""GPU: measures the utilization and memory of this rank's GPU with NVIDIA's NVML. Does not import TensorFlow."""
+"""GPU: measures the utilization and memory of this rank's GPU with NVIDIA's NVML."""
 
 import os
 
@@ -9,7 +9,7 @@ class Gpu:
     """One GPU. On a host without GPUs, `use` returns nothing.
 
     Args:
-        local_rank: The rank's number on its host. TensorFlow only numbers the GPUs in CUDA_VISIBLE_DEVICES, but NVML
+        local_rank: The rank's number on its host. A framework only numbers the GPUs in CUDA_VISIBLE_DEVICES, but NVML
             numbers all, so this class interprets the variable.
     """
 

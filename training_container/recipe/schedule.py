@@ -1,8 +1,8 @@
-"""Schedule: the learning rate of every step. Does not import TensorFlow."""
+"""Schedule: the learning rate of every step."""
 
 import math
 
-from training_container.trainer.config import Config
+from training_container.recipe.config import Config
 
 
 def learning_rate(config: Config, ranks: int, epoch: float) -> float:
