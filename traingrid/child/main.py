@@ -131,7 +131,7 @@ def _supervisor(child: Child, deployment: Deployment) -> Supervisor:
     def backend_in(region: str, backend: BackendName) -> Backend:
         return PatientBackend(lambda: launching(deployment, region, backend, job.launch), region)
 
-    copies = _Copies(deployment=deployment)
+    copies = Copies(deployment=deployment)
     return Supervisor(
         grid=deployment.grid.name,
         submission=child.submission,
@@ -150,13 +150,14 @@ def _supervisor(child: Child, deployment: Deployment) -> Supervisor:
 
 
 @dataclass(kw_only=True)
-class _Copies:
+class Copies:
     """The copies of a line: of its data, of its initial model, and of its newest checkpoint."""
 
     deployment: Deployment
     _last: DataCopy | CheckpointCopy | None = field(default=None, init=False)
 
     def run(self, attempt: Attempt) -> bool:
+        """Copy the parts that an attempt needs; see `Supervisor.copy_data`."""
         from traingrid.child.checkpoint_copy import CheckpointCopy  # noqa: PLC0415  # most children copy nothing
         from traingrid.child.data_copy import data_copy  # noqa: PLC0415  # as above
         from traingrid.child.model_copy import model_copy  # noqa: PLC0415  # as above
@@ -184,6 +185,7 @@ class _Copies:
         return CheckpointCopy(attempt=next_attempt, deployment=self.deployment, item=item, waits=False).transfer()
 
     def release(self) -> None:
+        """Let another child continue the last copy; see `Supervisor.release_copy`."""
         if self._last:
             self._last.release()
 
