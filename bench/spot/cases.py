@@ -112,8 +112,6 @@ def figures(case: Case, places: Places, jobs: int = JOBS) -> dict[str, Any]:
 def _applies(name: str, case: Case) -> bool:
     """Return True if a rule is measured in a case: the variants of traingrid's rule only with the main job."""
     is_main = (case.hours, case.restart_minutes) == MAIN
-    if name == "traingrid_child":
-        return case.places == "three Regions" and is_main
     return is_main or name == "traingrid" or (name in ("uniform_progress", "greedy") and case.ratio in _COMPARED)
 
 

@@ -63,8 +63,7 @@ def _panel(rows: Sequence[Mapping[str, Any]], places: str, left: float) -> str:
     ]
     parts.append(f'<text x="{left + _WIDTH / 2}" y="{bottom + 34}" text-anchor="middle">deadline / duration</text>')
     for name, (_, colour) in _LINES.items():
-        rule = "traingrid_child" if (name, places) == ("traingrid", "three Regions") else name  # as it is today
-        costs = [row["bound"] if name == "bound" else row["rules"][rule]["cost"] for row in chosen]
+        costs = [row["bound"] if name == "bound" else row["rules"][name]["cost"] for row in chosen]
         points = " ".join(f"{_x(ratio, left):.1f},{_y(cost):.1f}" for ratio, cost in zip(RATIOS, costs, strict=True))
         dashes = ' stroke-dasharray="4 3"' if name == "bound" else ""
         parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"{dashes}/>')

@@ -5,14 +5,9 @@ code. They see where there is spot capacity, without a request, and move to it.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from bench.spot.simulator import Job, Measured, Rule
 from traingrid.job.spot_decision import Choice, Decision, Instances, Situation, decision
-
-
-def _at_home(_: Job) -> Rule:
-    return lambda now: decision(replace(now, alternatives=()))
 
 
 def _greedy(_: Job) -> Rule:
@@ -49,7 +44,6 @@ def _always_on_demand(_: Job) -> Rule:
 
 RULES: Mapping[str, Measured] = {
     "traingrid": Measured(title="traingrid", rule=lambda _: decision),
-    "traingrid_child": Measured(title="traingrid as a child follows it, which does not move by it", rule=_at_home),
     "traingrid_sees": Measured(
         title="traingrid, if it saw capacity as the next two do", rule=lambda _: decision, sees=True
     ),

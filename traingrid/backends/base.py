@@ -9,9 +9,8 @@ from traingrid.job.failures import Failure
 from traingrid.job.job import Job
 from traingrid.job.observed import Describer, TrainingJobDescription
 
-StopReason = Literal["cancel", "capacity", "deadline", "return_to_spot"]
-"""Why a child stops a training job: a cancel, a wait for capacity that the line may find elsewhere, or spot instances
-that leave no time until its deadline."""
+StopReason = Literal["cancel", "capacity", "deadline", "return_to_spot", "spot_elsewhere"]
+"""Why a child stops a training job: a cancel, or the name of one of the failure classes `EARLY_STOPS`."""
 
 
 class LaunchError(TraingridError):

@@ -96,16 +96,18 @@ class Capacity:
         turn = FIRST_SECONDS * (earlier_failures + random.random())  # noqa: S311  # not used for cryptography
         return min(left + turn, backoff_seconds(_MANY_TRIES, PAUSE_CAP))
 
-    def is_missing(self, *, spot: bool) -> bool:
-        """Return True if another job has found no capacity in the Region; without an answer there may be some.
+    def is_missing(self, region: str, *, spot: bool) -> bool:
+        """Return True if another job has found no capacity in a Region; without an answer there may be some.
 
         Args:
             spot: Whether the instances are spot instances.
         """
         if not self._is_shared:
             return False
-        shortage, _ = self._read_shortage(replace(self.pool, spot=spot))
-        return shortage is not None and not shortage.is_over(self.attempt.clock.wall())
+        shortage, _ = self._read_shortage(replace(self._pool_in(region), spot=spot))
+        if shortage is None or shortage.probe == self.attempt.name:
+            return False
+        return not shortage.is_over(self.attempt.clock.wall())
 
     def missing(self) -> None:
         """Record that the attempt's training job found no capacity."""

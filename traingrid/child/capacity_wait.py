@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class CapacityWait(EarlyStop):
     """The time within which the training job of an attempt must get its instances."""
 
-    stop_reason: ClassVar = "capacity"
+    stop_reasons: ClassVar = ("capacity",)
     _since: float | None = field(default=None, init=False)  # when the training job was created
 
     def is_limited(self, item: JobItem) -> bool:
@@ -62,7 +62,7 @@ class CapacityWait(EarlyStop):
         place = sentence_part(self.attempt.candidate, self.attempt.candidates)
         reason = f"No capacity {place} within {self.attempt.job.capacity_wait_seconds} s."
         fields = {"event": "capacity_wait_over", "seconds": self.attempt.job.capacity_wait_seconds}
-        return self.stop(reason, fields)
+        return self.stop("capacity", reason, fields)
 
 
 def waits(training_job: TrainingJobDescription) -> bool:

@@ -11,15 +11,17 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid.aws.s3 import PatientStorage, Storage
+from traingrid.aws.s3_copy import CopyStore
 from traingrid.child.checkpoint_prune import checkpoint_folder, copied_folders, prune_checkpoints
 from traingrid.child.data_copy import CopyOrder, copy_of, store_of
+from traingrid.child.spot_policy import Transfer
 from traingrid.deploy.prices import GIGABYTE, TRANSFER
-from traingrid.errors import UsageError
+from traingrid.errors import TraingridError
 from traingrid.grid.residency import is_resident
 from traingrid.job.state import JobState
 from traingrid.text import byte_size
@@ -36,6 +38,9 @@ if TYPE_CHECKING:
     from traingrid.ledger.items import JobItem
 
 logger = logging.getLogger(__name__)
+_BYTES_PER_SECOND = 85e6
+"""The assumed speed of a copy: that of one request in S3
+(https://docs.aws.amazon.com/AmazonS3/latest/userguide/optimizing-performance-design-patterns.html)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,13 +57,32 @@ class _PlacedCheckpoint:
         return f"{name} of {self.region}" if name else f"the checkpoint of {self.region}"
 
 
+class _Choice(NamedTuple):
+    """The checkpoint with which an attempt can begin.
+
+    Attributes:
+        own: The newest one in its Region.
+        copied: The one that is copied to there; None to copy none.
+        refusal: The reason why none is copied; empty if none is needed.
+    """
+
+    own: _PlacedCheckpoint | None = None
+    copied: _PlacedCheckpoint | None = None
+    refusal: str = ""
+
+
 @dataclass(kw_only=True)
 class CheckpointCopy:
-    """Chooses and copies the checkpoint with which an attempt begins."""
+    """Chooses and copies the checkpoint with which an attempt begins.
+
+    Attributes:
+        waits: Whether reads wait out an outage; otherwise they fail.
+    """
 
     attempt: Attempt
     deployment: Deployment
     item: JobItem
+    waits: bool = True
     _copy: DataCopy | None = field(default=None, init=False)
     _refusals: dict[str, str] = field(default_factory=dict, init=False)
 
@@ -69,31 +93,64 @@ class CheckpointCopy:
             False if the attempt is over: cancelled, failed, or continued by another process.
         """
         region, trained = self.attempt.job.region, self._trained()
-        if self.attempt.job.checkpoints.rstrip("/") != str(self._folder(region)):
+        if not self._is_in_output:
             folder = self.attempt.job.checkpoints
             return self._record({"checkpoint_note": f"Uses {folder} as it is: a line's own folder is not copied."})
         # A child was perhaps killed while it removed the copy here, after the job had left.
         prune_checkpoints([self._folder(region)], self.deployment, self._owner, resumes_only=True)
-        sources = [source for source in map(self._source, trained) if source and source.region != region]
-        if not sources:
-            reasons = "; ".join(
-                f"that of {place} is not copied, because {why}" for place, why in self._refusals.items()
-            )
-            return self._record(self._without(reasons or "no other Region has a complete checkpoint", None))
-        own = self._source(region)
-        # Among equal ones, that of the latest attempt.
-        newest = max(sources, key=lambda source: source.checkpoint.age)
-        if own and own.checkpoint.age and newest.checkpoint.age:
-            return own.checkpoint.age >= newest.checkpoint.age or self._copied(newest, own)
-        if own and region in trained:  # of an unknown format, the order is that of the attempts
-            reason = f"{newest.words} is newer, and a training could mix the two, because their format is not known"
-            return trained[0] == region or self._record(self._without(reason, own))
-        return self._copied(newest, own)
+        choice = self._choice(trained)
+        if choice.copied:
+            return self._copied(choice.copied, choice.own)
+        return not choice.refusal or self._record(self._without(choice.refusal, choice.own))
+
+    def transfer(self) -> Transfer | None:
+        """Return the transfer with which the job would continue in the attempt's Region; None if it could not.
+
+        Nothing is changed. A checkpoint that cannot be read now counts as one that may not be copied.
+        """
+        trained = self._trained()
+        if not self.attempt.job.checkpoints or not trained:
+            return Transfer()
+        if not self._is_in_output:
+            return None
+        choice = self._choice(trained)
+        if self._refusals or (choice.refusal and choice.own):
+            return None
+        size = choice.copied.checkpoint.bytes if choice.copied else 0
+        return Transfer(size / _BYTES_PER_SECOND, _dollars(size))
 
     def release(self) -> None:
         """Let another child continue the unfinished copy of a cancelled job; see `DataCopy.release`."""
         if self._copy:
             self._copy.release()
+
+    def _choice(self, trained: list[str]) -> _Choice:
+        """Return the checkpoint to copy.
+
+        Args:
+            trained: The Regions in which attempts had a training job, the latest first.
+        """
+        region = self.attempt.job.region
+        sources = [source for source in map(self._source, trained) if source and source.region != region]
+        if not sources:
+            reasons = "; ".join(
+                f"that of {place} is not copied, because {why}" for place, why in self._refusals.items()
+            )
+            return _Choice(refusal=reasons or "no other Region has a complete checkpoint")
+        own = self._source(region)
+        # Among equal ones, that of the latest attempt.
+        newest = max(sources, key=lambda source: source.checkpoint.age)
+        if own and own.checkpoint.age and newest.checkpoint.age:
+            return _Choice(own, None if own.checkpoint.age >= newest.checkpoint.age else newest)
+        if own and region in trained:  # of an unknown format, the order is that of the attempts
+            reason = f"{newest.words} is newer, and a training could mix the two, because their format is not known"
+            return _Choice(own, refusal="" if trained[0] == region else reason)
+        return _Choice(own, newest)
+
+    @property
+    def _is_in_output(self) -> bool:
+        """True if the checkpoints are in the job's output, unlike those in a line's own folder."""
+        return self.attempt.job.checkpoints.rstrip("/") == str(self._folder(self.attempt.job.region))
 
     def _trained(self) -> list[str]:
         """Return the Regions in which attempts had a training job, the latest first."""
@@ -112,11 +169,12 @@ class CheckpointCopy:
             self._refusals[region] = refusal
             return None
         folder = self._folder(region)
-        storage = PatientStorage(partial(Storage, region), region)
         try:
-            sizes = {name: listed.size for name, listed in named_objects(store_of(region), folder)}
+            storage = PatientStorage(partial(Storage, region), region) if self.waits else Storage(region)
+            store = store_of(region) if self.waits else CopyStore(region)
+            sizes = {name: listed.size for name, listed in named_objects(store, folder)}
             checkpoint = newest_checkpoint(sizes, lambda name: storage.read(folder / name))
-        except (ClientError, UsageError) as error:
+        except (BotoCoreError, ClientError, TraingridError) as error:
             self._refusals[region] = f"it cannot be read ({error})"
             return None
         return _PlacedCheckpoint(region=region, folder=folder, checkpoint=checkpoint) if checkpoint else None
@@ -141,7 +199,7 @@ class CheckpointCopy:
     def _copied(self, newest: _PlacedCheckpoint, own: _PlacedCheckpoint | None) -> bool:
         """Copy a checkpoint, and record it."""
         size, target = newest.checkpoint.bytes, self._folder(self.attempt.job.region)
-        dollars = round(size / GIGABYTE * TRANSFER.dollars, 6)
+        dollars = _dollars(size)
         text = f"{newest.words}, {byte_size(size)}"
         logger.info("Copying %s, for about $%.4f", text, dollars, extra={"event": "checkpoint", "dollars": dollars})
         order = CopyOrder(
@@ -187,3 +245,8 @@ class CheckpointCopy:
         logger.info(facts["checkpoint_note"], extra={"event": "checkpoint"})
         pending: JobFacts = {"state": JobState.PENDING, "reason": "", "failure": ""}
         return self.attempt.record({**pending, **facts})
+
+
+def _dollars(size: int) -> float:
+    """Return the estimated cost of the transfer of a number of bytes."""
+    return round(size / GIGABYTE * TRANSFER.dollars, 6)

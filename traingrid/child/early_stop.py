@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from traingrid.job.state import JobState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from traingrid.backends.base import StopReason
     from traingrid.child.attempt import Attempt
     from traingrid.job.facts import JobFacts
     from traingrid.ledger.items import JobItem
@@ -28,10 +29,10 @@ class EarlyStop:
     """A reason to stop the training job of an attempt.
 
     Attributes:
-        stop_reason: The reason as the backend and the ledger record it, which is also the name of the failure class.
+        stop_reasons: The reasons as the backend and the ledger record them: names of failure classes.
     """
 
-    stop_reason: ClassVar[Literal["capacity", "deadline", "return_to_spot"]]
+    stop_reasons: ClassVar[tuple[StopReason, ...]]
     attempt: Attempt
     _is_stopped: bool = field(default=False, init=False)
 
@@ -42,22 +43,28 @@ class EarlyStop:
         """
         if self._is_stopped:
             return False
-        return item.stopped_for == self.stop_reason if item.stopped_for else None
+        return item.stopped_for in self.stop_reasons if item.stopped_for else None
 
-    def stop(self, reason: str, fields: Mapping[str, Any]) -> bool:
+    def stop(self, stop_reason: StopReason, reason: str, fields: Mapping[str, Any], next_region: str = "") -> bool:
         """Record the decision, and stop the training job.
 
         Args:
-            reason: The reason, as a sentence.
+            stop_reason: One of `stop_reasons`.
+            reason: The reason, as a sentence; empty if it is recorded.
             fields: The fields of the log line.
+            next_region: The Region of the next attempt; empty if it is recorded, or decided later.
 
         Returns:
             False, without a stop, if the attempt has ended or the job belongs to another array.
         """
         self._is_stopped = True
-        decision: JobFacts = {"state": JobState.STOPPING, "phase": "Stopping", "reason": reason}
-        if not self.attempt.record({**decision, "stopped_for": self.stop_reason}):
+        decision: JobFacts = {"state": JobState.STOPPING, "phase": "Stopping", "stopped_for": stop_reason}
+        if reason:
+            decision["reason"] = reason
+        if next_region:
+            decision["next_region"] = next_region
+        if not self.attempt.record(decision):
             return False
-        self.attempt.backend.stop(self.attempt.name, self.stop_reason)
+        self.attempt.backend.stop(self.attempt.name, stop_reason)
         logger.info("%s: %s Stopping it.", self.attempt.name, reason, extra=dict(fields))
         return True

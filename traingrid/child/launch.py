@@ -35,6 +35,7 @@ from traingrid.backends.base import LaunchError
 from traingrid.backoff import OUTAGE_CAP, PAUSE_CAP, QUOTA_CAP, VISIBLE_WITHIN, backoff_seconds
 from traingrid.child.create_requests import Requests, until_late
 from traingrid.child.deadline import leave_spot
+from traingrid.child.spot_policy import may_leave_spot
 from traingrid.job.failures import QUOTA, STOPPED_BY_USER
 from traingrid.job.observed import TrainingJobDescription
 from traingrid.job.state import JobState
@@ -44,7 +45,7 @@ from traingrid.ledger.shortages import Shortage
 
 if TYPE_CHECKING:
     from traingrid.child.attempt import Attempt
-    from traingrid.child.capacity import Capacity
+    from traingrid.child.spot_policy import SpotPolicy
     from traingrid.job.facts import JobFacts
     from traingrid.ledger.grid_items import Pause
     from traingrid.ledger.items import JobItem
@@ -61,18 +62,19 @@ class Launched(Enum):
     OVER = "the ledger has a final state of this attempt, or another process has started the next one"
 
 
-def launch(attempt: Attempt, item: JobItem, capacity: Capacity) -> Launched:
+def launch(attempt: Attempt, item: JobItem, policy: SpotPolicy) -> Launched:
     """Create or find the attempt's training job, or record the reason why it has none.
 
     Waits as long as a quota, a shortage of capacity, throttling or a service error prevents the creation.
 
     Args:
         item: The job's ledger item before the launch.
+        policy: The decisions about its instances, with the known shortages.
     """
     # A rejected request leaves no phase. With a phase, a training job may exist that is not visible yet.
     unresolved, tries, holds = bool(item.training_job and item.phase), 0, 0
     claim, requests = _claim(attempt, item), Requests()
-    job = attempt.job
+    job, capacity = attempt.job, policy.capacity
     message = f"{job.name}: training job {attempt.name} in {job.region}, {job.ranks} ranks"
     logger.info(message, extra={"event": "launching"})
     while True:
@@ -81,7 +83,7 @@ def launch(attempt: Attempt, item: JobItem, capacity: Capacity) -> Launched:
         obstacle = None if item.was_seen else attempt.ledger.pause() or (None if unresolved else capacity.shortage())
         if obstacle:
             holds += 1
-            if not _hold(attempt, item, capacity, obstacle, holds):
+            if not _hold(attempt, item, policy, obstacle, holds):
                 return _stop_ended_attempt(attempt, requests)
             item = attempt.item()  # an event may have recorded a training job whose CreateTrainingJob reply was lost
             continue
@@ -99,7 +101,7 @@ def launch(attempt: Attempt, item: JobItem, capacity: Capacity) -> Launched:
         except LaunchError as error:
             unresolved, tries = error.unresolved or item.was_seen, tries + 1
             requests.are_lost |= error.unresolved
-            if not _wait(attempt, error, tries, requests):
+            if not _wait(attempt, error, tries, requests, policy):
                 return _stop_ended_attempt(attempt, requests)
             item = attempt.item()  # another child with this index may have created the training job
             continue
@@ -136,15 +138,16 @@ def _claim(attempt: Attempt, item: JobItem) -> JobFacts:
     return claim
 
 
-def _hold(attempt: Attempt, item: JobItem, capacity: Capacity, obstacle: Pause | Shortage, tries: int) -> bool:
+def _hold(attempt: Attempt, item: JobItem, policy: SpotPolicy, obstacle: Pause | Shortage, tries: int) -> bool:
     """Record why nothing is launched, and wait before the next check; return False if the attempt is over."""
-    if leave_spot(attempt, item):
+    lacks_capacity = isinstance(obstacle, Shortage)
+    if leave_spot(policy, item, lacks_capacity=lacks_capacity, is_paused=not lacks_capacity):
         return False
     if isinstance(obstacle, Shortage):
-        if capacity.move(item, obstacle):
+        if not may_leave_spot(policy.job) and policy.capacity.move(item, obstacle):
             return False
         event, reason, end = "capacity_wait", obstacle.sentence(), ""
-        seconds = capacity.wait_seconds(item, obstacle)
+        seconds = policy.capacity.wait_seconds(item, obstacle)
     else:
         event, reason, end = "paused", obstacle.sentence, ". Waiting for `traingrid resume`."
         seconds = backoff_seconds(tries, PAUSE_CAP)
@@ -156,7 +159,7 @@ def _hold(attempt: Attempt, item: JobItem, capacity: Capacity, obstacle: Pause |
     return True
 
 
-def _wait(attempt: Attempt, error: LaunchError, tries: int, requests: Requests) -> bool:
+def _wait(attempt: Attempt, error: LaunchError, tries: int, requests: Requests, policy: SpotPolicy) -> bool:
     """Record a launch error, and wait before the next request; return False if the attempt is over."""
     failure = error.failure
     facts: JobFacts = {"reason": error.what, "failure": failure.name, "phase": CREATING if error.unresolved else ""}
@@ -169,7 +172,7 @@ def _wait(attempt: Attempt, error: LaunchError, tries: int, requests: Requests) 
     message = f"{attempt.name}: {error.what} {failure.sentence} Retrying in {seconds:.0f} s."
     logger.info(message, extra={"event": "refused", "failure": failure.name, "seconds": seconds})
     attempt.clock.sleep(seconds)
-    return not leave_spot(attempt, attempt.item())
+    return not leave_spot(policy, attempt.item())
 
 
 def _record_launch(attempt: Attempt, training_job: TrainingJobDescription | None, requests: Requests) -> Launched:

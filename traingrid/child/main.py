@@ -13,7 +13,7 @@ import signal
 import sys
 import time
 import traceback
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -35,6 +35,7 @@ from traingrid.errors import CallError, TraingridError
 from traingrid.grid.deployment import Deployment
 from traingrid.job.failures import FAILURES, JOB_FAILED, STOPPED, TRAINED, TRY_AGAIN
 from traingrid.job.initial_model import needs_model_copy
+from traingrid.job.job import job_in_region
 from traingrid.job.state import JobState
 from traingrid.ledger.ledger import Ledger, PatientLedger
 from traingrid.log import configure_child, extend_log_context, log_context
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from traingrid.child.attempt import Attempt
     from traingrid.child.checkpoint_copy import CheckpointCopy
     from traingrid.child.data_copy import DataCopy
+    from traingrid.child.spot_policy import Transfer
     from traingrid.grid.orchestrator import Orchestrator
     from traingrid.job.backend_traits import BackendName
     from traingrid.ledger.items import JobItem
@@ -129,7 +131,7 @@ def _supervisor(child: Child, deployment: Deployment) -> Supervisor:
     def backend_in(region: str, backend: BackendName) -> Backend:
         return PatientBackend(lambda: launching(deployment, region, backend, job.launch), region)
 
-    copies = _Copies(deployment=deployment)
+    copies = Copies(deployment=deployment)
     return Supervisor(
         grid=deployment.grid.name,
         submission=child.submission,
@@ -141,19 +143,21 @@ def _supervisor(child: Child, deployment: Deployment) -> Supervisor:
         until_started=deployment.grid.orchestrator.watch == "until_started",
         copy_data=copies.run,
         release_copy=copies.release,
+        find_transfer=copies.transfer,
         find_channels=partial(with_folder_channels, deployment=deployment),
         pace=PollingPace.of_array(child.size, deployment.grid.orchestrator),
     )
 
 
 @dataclass(kw_only=True)
-class _Copies:
+class Copies:
     """The copies of a line: of its data, of its initial model, and of its newest checkpoint."""
 
     deployment: Deployment
     _last: DataCopy | CheckpointCopy | None = field(default=None, init=False)
 
     def run(self, attempt: Attempt) -> bool:
+        """Copy the parts that an attempt needs; see `Supervisor.copy_data`."""
         from traingrid.child.checkpoint_copy import CheckpointCopy  # noqa: PLC0415  # most children copy nothing
         from traingrid.child.data_copy import data_copy  # noqa: PLC0415  # as above
         from traingrid.child.model_copy import model_copy  # noqa: PLC0415  # as above
@@ -171,7 +175,17 @@ class _Copies:
             return self._last.run()
         return True
 
+    def transfer(self, attempt: Attempt, region: str) -> Transfer | None:
+        """Return the transfer of the newest checkpoint to another Region; see `Supervisor.find_transfer`."""
+        from traingrid.child.checkpoint_copy import CheckpointCopy  # noqa: PLC0415  # as above
+
+        item = attempt.item()
+        item = replace(item, tried=tuple(item.attempts().values()))  # as the next attempt will have it
+        next_attempt = replace(attempt, job=job_in_region(attempt.job, region))
+        return CheckpointCopy(attempt=next_attempt, deployment=self.deployment, item=item, waits=False).transfer()
+
     def release(self) -> None:
+        """Let another child continue the last copy; see `Supervisor.release_copy`."""
         if self._last:
             self._last.release()
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from traingrid.job.failures import CAPACITY, SHORTAGE, SPOT_INTERRUPTION
-from traingrid.job.observed import INTERRUPTED
+from traingrid.job.failures import CAPACITY, SHORTAGE, SPOT_ELSEWHERE, SPOT_INTERRUPTION
+from traingrid.job.observed import INTERRUPTED, WAITING_PHASES
 from traingrid.job.spot_decision import Instances, SpotPlace
 from traingrid.ledger.timestamps import epoch_seconds
 
 if TYPE_CHECKING:
+    from traingrid.job.candidates import Candidate
     from traingrid.job.job import Job
     from traingrid.ledger.items import JobItem, RecordedAttempt
 
@@ -23,7 +24,8 @@ _UNKNOWN_PRICE = 0.5
 """The price of spot instances as a share of the price on demand, if a line has no prices. It only matters for whether a
 return to spot instances pays; AWS states up to 90 % less
 (https://docs.aws.amazon.com/sagemaker/latest/dg/model-managed-spot-training.html)."""
-_WITHOUT_CAPACITY = {CAPACITY.name, SHORTAGE.name, SPOT_INTERRUPTION.name}
+_WAITING = WAITING_PHASES | {INTERRUPTED}
+_WITHOUT_CAPACITY = {CAPACITY.name, SHORTAGE.name, SPOT_ELSEWHERE.name, SPOT_INTERRUPTION.name}
 
 
 def use_of(item: JobItem, now: float, *, runs: bool) -> tuple[Instances, float]:
@@ -39,8 +41,8 @@ def use_of(item: JobItem, now: float, *, runs: bool) -> tuple[Instances, float]:
     if runs:
         started = item.training_started_at or since
         return (Instances.ON_DEMAND if item.on_demand else Instances.SPOT), max(now - started, 0.0)
-    if item.phase == INTERRUPTED:
-        return Instances.NONE, max(now - item.changed_at, 0.0)
+    if _was_interrupted(item):
+        return Instances.NONE, max(now - _waits_since(item), 0.0)
     for attempt in reversed(item.tried):
         if not attempt.ended_at:
             break
@@ -50,8 +52,18 @@ def use_of(item: JobItem, now: float, *, runs: bool) -> tuple[Instances, float]:
     return Instances.NONE, max(now - since, 0.0)
 
 
-def spot_place(job: Job, item: JobItem, now: float, *, runs: bool) -> SpotPlace:
-    """Return the spot instances of a job in the place of its current attempt, as far as its history shows.
+def request_age(item: JobItem, now: float) -> float:
+    """Return the seconds for which a job without instances waits for those of its current attempt.
+
+    Args:
+        now: The time in seconds since 1970.
+    """
+    since = _waits_since(item) if _was_interrupted(item) else epoch_seconds(item.opened_at)
+    return max(now - since, 0.0)
+
+
+def spot_place(job: Job, item: JobItem, now: float, candidate: Candidate, *, runs: bool) -> SpotPlace:
+    """Return the spot instances of a job in a place, as far as its history shows.
 
     Args:
         now: The time in seconds since 1970.
@@ -61,18 +73,18 @@ def spot_place(job: Job, item: JobItem, now: float, *, runs: bool) -> SpotPlace:
     begins = 0
     for attempt in item.tried:
         ended = epoch_seconds(attempt.ended_at) if attempt.ended_at else 0
-        if attempt.candidate == item.candidate and not attempt.on_demand:
+        if attempt.candidate == candidate and not attempt.on_demand:
             seconds = _instance_seconds(attempt, price)
             ran += seconds
-            if begins and ended and attempt.failure in _WITHOUT_CAPACITY:
-                waited += max(ended - begins - seconds, 0.0)
+            if ended and attempt.failure in _WITHOUT_CAPACITY:
+                waited += max(ended - begins - seconds, 0.0) if begins else 0.0
                 missing = max(missing, ended)
         begins = ended
-    if not item.on_demand and item.training_job:
+    if candidate == item.candidate and not item.on_demand and item.training_job:
         current_ran, current_waited = _current(item, now, runs=runs)
         ran, waited = ran + current_ran, waited + current_waited
         missing = now if current_waited and not runs else missing
-    return SpotPlace(name=item.region, price=price, ran=ran, waited=waited, missing_since=max(now - missing, 0.0))
+    return SpotPlace(name=candidate.region, price=price, ran=ran, waited=waited, missing_since=max(now - missing, 0.0))
 
 
 def spot_price(job: Job) -> float:
@@ -92,5 +104,14 @@ def _current(item: JobItem, now: float, *, runs: bool) -> tuple[float, float]:
     started = item.training_started_at
     if not started:
         return 0.0, max(now - requested, 0.0)
-    until = now if runs else item.changed_at
+    until = now if runs else _waits_since(item)
     return max(until - started, 0.0), max(started - requested, 0.0) + max(now - until, 0.0)
+
+
+def _was_interrupted(item: JobItem) -> bool:
+    return item.phase == INTERRUPTED or bool(item.training_started_at)
+
+
+def _waits_since(item: JobItem) -> int:
+    """Return the time since which a job without instances waits, after its training job had them."""
+    return (item.phase in _WAITING and item.phase_at) or item.changed_at

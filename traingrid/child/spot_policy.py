@@ -1,25 +1,37 @@
-"""Spot policy: when a job with a deadline leaves spot instances, and returns to them, by the work that it has left.
+"""Spot policy: when a job with a deadline changes its instances or its Region, by the work that it has left.
 
 The decision is a pure function of the line, its item in the ledger and the time, so every child of the line decides the
-same. This module reads the situation from the ledger; `traingrid.job.spot_decision` decides.
+same. This module reads the situation from the ledger; `traingrid.job.spot_decision` decides. Before a job changes its
+Region, two facts from outside its item are read: whether another job has found no capacity there, and whether its
+newest checkpoint can be copied to there. Without an answer the job stays.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple
 
-from traingrid.child.spot_history import spot_place, use_of
-from traingrid.job.spot_decision import Choice, Decision, Situation, decision, sentence
+from traingrid.child.spot_history import request_age, spot_place, use_of
+from traingrid.job.backend_traits import DEFAULT_BACKEND
+from traingrid.job.candidates import candidates_of
+from traingrid.job.failures import DEADLINE, RETURN_TO_SPOT, SPOT_ELSEWHERE
+from traingrid.job.spot_decision import Choice, Decision, Instances, Situation, SpotPlace, decision, sentence
 from traingrid.ledger.timestamps import epoch_seconds
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from traingrid.child.capacity import Capacity
+    from traingrid.job.failures import Failure
     from traingrid.job.job import Job
     from traingrid.ledger.items import JobItem
 
 RESTART_SECONDS = 720
 """The assumed seconds from the end of one training job to the first step of the next: its stop, the request, the start
 of instances, image and data. It is not measured in AWS."""
+_UNKNOWN_DOLLARS = 1.0
+"""The price of an instance-hour on demand, if a line has no prices. It only matters for whether the transfer of a
+checkpoint pays."""
 LOOK_SECONDS = 60.0
 """The longest time between two decisions of a child (`traingrid.backoff.look_seconds`)."""
 
@@ -45,43 +57,99 @@ def may_leave_spot(job: Job) -> bool:
     return job.spot and bool(job.finish_by) and job.launch == "direct"
 
 
-def must_leave_spot(job: Job, item: JobItem, now: float, *, runs: bool = False) -> bool:
-    """Return True if a job should train on demand from now on to end by its deadline.
+class Transfer(NamedTuple):
+    """The transfer of a job's newest checkpoint to another Region; of nothing, if the job has no checkpoint yet."""
 
-    Args:
-        now: The time in seconds since 1970.
-        runs: Whether its training job has its instances.
+    seconds: float = 0.0
+    dollars: float = 0.0
+
+
+class Change(NamedTuple):
+    """A change of the instances of a job, or of its Region.
+
+    Attributes:
+        failure: The failure class with which the current attempt ends.
+        reason: The reason, as a sentence.
+        region: The Region of the next attempt.
     """
-    if not may_leave_spot(job):
-        return False
-    return decision(situation_of(job, item, now, runs=runs)).choice is Choice.ON_DEMAND
+
+    failure: Failure
+    reason: str
+    region: str
 
 
-def return_to_spot(job: Job, item: JobItem, now: float) -> Decision | None:
-    """Return the decision to return to spot instances of a job that trains on demand; None if it stays.
+@dataclass(frozen=True, kw_only=True)
+class SpotPolicy:
+    """The decisions of one attempt.
 
-    Only a training that reports its progress, and so has checkpoints, can continue from them.
-
-    Args:
-        job: The job with the spot instances of its line.
-        now: The time in seconds since 1970.
+    Attributes:
+        job: The job of the attempt's Region, with the spot instances of its line.
+        capacity: The known shortages.
+        find_transfer: Returns the transfer of the newest checkpoint to a Region; None if the job cannot continue there.
     """
-    if not (item.on_demand and may_leave_spot(job) and "epoch" in item.progress):
-        return None
-    decided = decision(situation_of(job, item, now, runs=True))
-    return None if decided.choice is Choice.ON_DEMAND else decided
+
+    job: Job
+    capacity: Capacity
+    find_transfer: Callable[[str], Transfer | None] = lambda _: None
+    _transfers: dict[str, Transfer] = field(default_factory=dict, init=False)
+
+    def change(self, item: JobItem, *, runs: bool = False, lacks_capacity: bool = False) -> Change | None:
+        """Return the change that a job should make now; None if it stays as it is.
+
+        A job returns to spot instances only if its training reports its progress, and so has checkpoints.
+
+        Args:
+            runs: Whether its training job has its instances.
+            lacks_capacity: Whether its Region is known to have no spot instances at the moment.
+        """
+        if not may_leave_spot(self.job) or (item.on_demand and not (runs and "epoch" in item.progress)):
+            return None
+        decided, situation = self._decided(item, runs=runs, lacks_capacity=lacks_capacity)
+        if item.on_demand:
+            failure, stays = RETURN_TO_SPOT, decided.choice is Choice.ON_DEMAND
+        elif decided.choice is Choice.ON_DEMAND:
+            failure, stays = DEADLINE, False
+        else:
+            failure, stays = SPOT_ELSEWHERE, decided.choice is not Choice.ELSEWHERE
+        return None if stays else Change(failure, sentence(decided, situation, self.job.finish_by), decided.place)
+
+    def _decided(self, item: JobItem, *, runs: bool, lacks_capacity: bool) -> tuple[Decision, Situation]:
+        """Return the decision after all facts about the place that it names are known."""
+        situation = situation_of(self.job, item, self.capacity.attempt.clock.wall(), runs=runs)
+        known_places = set[str]()
+        if situation.use is Instances.SPOT or not (situation.alternatives or item.on_demand):
+            return decision(situation), situation
+        while (decided := decision(situation)).choice is not Choice.ON_DEMAND and decided.place not in known_places:
+            known_places.add(decided.place)
+            if decided.place != item.region:
+                alternatives = (self._other(place, decided.place) for place in situation.alternatives)
+                situation = replace(situation, alternatives=tuple(filter(None, alternatives)))
+            elif lacks_capacity or self.capacity.is_missing(item.region, spot=True):
+                situation = replace(situation, current=replace(situation.current, has_capacity=False))
+        return decided, situation
+
+    def _other(self, place: SpotPlace, name: str) -> SpotPlace | None:
+        """Return a place, that with the name with its transfer, or None if the job cannot use that one now."""
+        if place.name != name:
+            return place
+        if self.capacity.is_missing(place.name, spot=True):
+            return None
+        transfer = self._transfers.get(name) or self.find_transfer(name)
+        if transfer is None:
+            return None
+        self._transfers[name] = transfer
+        return replace(place, transfer_seconds=transfer.seconds, transfer_dollars=transfer.dollars)
 
 
 def situation_of(job: Job, item: JobItem, now: float, *, runs: bool = False) -> Situation:
-    """Return the situation of a job with a deadline.
-
-    Other Regions of the line are not part of it: a job moves there by its `capacity_wait` and recorded shortages.
+    """Return the situation of a job with a deadline. It may move to SageMaker in its other Regions.
 
     Args:
         now: The time in seconds since 1970.
         runs: Whether its training job has its instances.
     """
     work, (use, lasted) = work_of(job, item, runs=runs), use_of(item, now, runs=runs)
+    candidates = [place for place in candidates_of(job) if place.backend == item.backend == DEFAULT_BACKEND]
     return Situation(
         left=work.left,
         lost=work.lost,
@@ -90,7 +158,12 @@ def situation_of(job: Job, item: JobItem, now: float, *, runs: bool = False) -> 
         look=LOOK_SECONDS,
         use=use,
         lasted=lasted,
-        current=spot_place(job, item, now, runs=runs),
+        request_age=request_age(item, now),
+        current=spot_place(job, item, now, item.candidate, runs=runs),
+        alternatives=tuple(
+            spot_place(job, item, now, place, runs=runs) for place in candidates if place.region != item.region
+        ),
+        dollars_per_hour=(job.dollars_per_hour or _UNKNOWN_DOLLARS) * job.instance_count,
     )
 
 
@@ -116,12 +189,6 @@ def work_of(job: Job, item: JobItem, *, runs: bool = False) -> Work:
         lost = trained % between_checkpoints
     seconds = pace or duration / job.epochs
     return Work(left=(job.epochs - trained) * seconds, lost=lost * seconds)
-
-
-def reason_of(job: Job, item: JobItem, now: float, *, runs: bool = False) -> str:
-    """Return the reason of the decision about a job, as a sentence for a person."""
-    situation = situation_of(job, item, now, runs=runs)
-    return sentence(decision(situation), situation, job.finish_by)
 
 
 def _last_epoch(job: Job, item: JobItem) -> tuple[float, float]:

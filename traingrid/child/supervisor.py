@@ -13,26 +13,28 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from traingrid.backoff import QUOTA_CAP, backoff_seconds
 from traingrid.child.attempt import Attempt, Clock
 from traingrid.child.capacity import Capacity
 from traingrid.child.capacity_wait import CapacityWait
-from traingrid.child.deadline import DeadlineWatch, ReturnWatch, leave_spot
+from traingrid.child.deadline import InstanceChange, leave_spot
 from traingrid.child.launch import CREATING, Launched, launch
+from traingrid.child.next_attempt import NextAttempt, attempt_after, pace
 from traingrid.child.polling_pace import PollingPace
-from traingrid.child.spot_policy import may_leave_spot, must_leave_spot
+from traingrid.child.spot_policy import SpotPolicy, Transfer, may_leave_spot
 from traingrid.child.watch import Watch
 from traingrid.job.backend_traits import backend_field
-from traingrid.job.candidates import Candidate, candidates_of, next_candidate, sentence_part
+from traingrid.job.candidates import Candidate, candidates_of, sentence_part
 from traingrid.job.data_layout import streams_folder
 from traingrid.job.failures import (
     CAPACITY,
-    DEADLINE,
     EARLY_STOPS,
     FAILURES,
-    RETURN_TO_SPOT,
+    SPOT_ELSEWHERE,
+    SPOT_INTERRUPTION,
     STOPPED_BY_USER,
     Failure,
     failure_of_end,
@@ -52,11 +54,13 @@ if TYPE_CHECKING:
     from traingrid.job.facts import JobFacts
     from traingrid.job.job import Job
     from traingrid.job.observed import TrainingJobDescription
-    from traingrid.ledger.facts import AttemptFacts, Pace
+    from traingrid.ledger.facts import AttemptFacts
     from traingrid.ledger.items import JobItem
     from traingrid.ledger.ledger import Ledger
 
 logger = logging.getLogger(__name__)
+_WITHOUT_SPOT = (CAPACITY, SPOT_INTERRUPTION)
+"""The failures that show that the Region has no spot instances at the moment."""
 
 
 class LetGoError(BaseException):
@@ -81,6 +85,8 @@ class Supervisor:
             returns True if they are verified; returns False if the attempt is over. Only called for a job that needs
             one of them.
         release_copy: Lets another child continue the last copy of a cancelled job; does nothing without one.
+        find_transfer: Returns the transfer of the job's newest checkpoint to another Region; None if the job cannot
+            continue there. Only called for a spot job with a deadline.
         find_channels: Returns the attempt with the channels that its data folder has; None if the attempt is over. Only
             called for a job with a folder, also one that is streamed.
     """
@@ -95,6 +101,7 @@ class Supervisor:
     until_started: bool = False
     copy_data: Callable[[Attempt], bool] = lambda _: False
     release_copy: Callable[[], None] = lambda: None
+    find_transfer: Callable[[Attempt, str], Transfer | None] = lambda *_: None
     find_channels: Callable[[Attempt], Attempt | None] = lambda attempt: attempt
     pace: PollingPace = field(default_factory=PollingPace)
     clock: Clock = field(default_factory=Clock)
@@ -157,11 +164,11 @@ class Supervisor:
             if with_channels is None:
                 return
             self._current = attempt = with_channels
-        if leave_spot(attempt, item):
+        policy = self._policy(attempt)
+        if leave_spot(policy, item):
             return
-        asked_at, capacity = None if item.was_seen else self.clock.now(), Capacity(attempt=attempt)
-        if launch(attempt, item, capacity) is Launched.RUNS:
-            watch_instances = ReturnWatch if item.on_demand else DeadlineWatch
+        asked_at, capacity = None if item.was_seen else self.clock.now(), policy.capacity
+        if launch(attempt, item, policy) is Launched.RUNS:
             watch = Watch(
                 attempt=attempt,
                 until_started=self.until_started and not may_leave_spot(self.job),
@@ -169,11 +176,18 @@ class Supervisor:
                 pace=self.pace,
                 on_start=capacity.record_instances,
                 capacity_wait=CapacityWait(attempt=attempt),
-                deadline=watch_instances(attempt=attempt, job=job_in_region(self.job, item.region), capacity=capacity),
+                deadline=InstanceChange(attempt=attempt, policy=policy),
             )
             if training_job := watch.run():
-                self._conclude(attempt, training_job, capacity)
+                self._conclude(attempt, training_job, policy)
         capacity.end()
+
+    def _policy(self, attempt: Attempt) -> SpotPolicy:
+        return SpotPolicy(
+            job=job_in_region(self.job, attempt.job.region),
+            capacity=Capacity(attempt=attempt),
+            find_transfer=partial(self.find_transfer, attempt),
+        )
 
     def _attempt(self, item: JobItem) -> Attempt:
         if item.candidate not in self._backends:
@@ -197,46 +211,53 @@ class Supervisor:
     def _candidates(self) -> tuple[Candidate, ...]:
         return candidates_of(self.job)
 
-    def _conclude(self, attempt: Attempt, training_job: TrainingJobDescription, capacity: Capacity) -> None:
+    def _conclude(self, attempt: Attempt, training_job: TrainingJobDescription, policy: SpotPolicy) -> None:
         """Record the end of an attempt, or start the next one, by one conditional write."""
-        item, cancelled = attempt.item(), attempt.is_cancelled()
+        item, cancelled, capacity = attempt.item(), attempt.is_cancelled(), policy.capacity
         failure = failure_of_end(training_job, item.stopped_for)
         if cancelled and failure and failure.name in EARLY_STOPS and training_job.state == JobState.STOPPED:
             failure = STOPPED_BY_USER  # the cancel was recorded while the training job stopped for another attempt
-        if failure is CAPACITY:
+        if failure is CAPACITY or (failure is SPOT_ELSEWHERE and not training_job.training_seconds):
             capacity.missing()
         elif failure is None or training_job.training_seconds:
             capacity.record_instances()
-        late = failure is DEADLINE or (bool(failure) and must_leave_spot(attempt.job, item, self.clock.wall()))
+        is_open = failure is not None and failure.retried and not item.next_region
+        change = policy.change(item, lacks_capacity=failure in _WITHOUT_SPOT) if is_open else None
+        following = attempt_after(failure, item, change, self._candidates) if failure else None
         # A late job makes one more attempt, with other instances.
-        if failure and (self._may_try_again(failure, item) or (late and failure.retried)) and not cancelled:
-            self._go_on(attempt, training_job, failure, item, late)
+        if failure and following and not cancelled and self._may_try_again(failure, item, is_late=following.is_late):
+            self._go_on(attempt, training_job, failure, item, following)
         else:
             name = failure.name if failure else ""
             facts: JobFacts = {**training_job.facts(), "failure": name, "training_job": attempt.name}
             attempt.record_description(with_reason_of_stop(facts, attempt.cancel()))
 
-    def _may_try_again(self, failure: Failure, item: JobItem) -> bool:
-        return may_try_again(failure, item.failures_since_retry, self.job.retries, len(self._candidates))
+    def _may_try_again(self, failure: Failure, item: JobItem, *, is_late: bool) -> bool:
+        may_try = may_try_again(failure, item.failures_since_retry, self.job.retries, len(self._candidates))
+        return may_try or (is_late and failure.retried)
 
     def _go_on(
-        self, attempt: Attempt, training_job: TrainingJobDescription, failure: Failure, item: JobItem, late: bool
+        self,
+        attempt: Attempt,
+        training_job: TrainingJobDescription,
+        failure: Failure,
+        item: JobItem,
+        following: NextAttempt,
     ) -> None:
         candidate, reason = attempt.candidate, training_job.reason or (item.reason if item.stopped_for else "")
         outcome = attempt.outcome(failure, training_job.state, reason)
-        facts: AttemptFacts = {**outcome, **_pace(attempt.job, item), **item.checkpoint_facts}
+        facts: AttemptFacts = {**outcome, **pace(attempt.job, item), **item.checkpoint_facts}
         facts |= {"training_job": attempt.name, "billable_seconds": training_job.billable_seconds}
         facts |= {"on_demand": True} if item.on_demand else {}
-        target = next_candidate(self._candidates, candidate) if failure is CAPACITY else candidate
+        target, is_late, on_demand = following
         region, backend = target
-        on_demand = False if failure is RETURN_TO_SPOT else late or None
         if not self.ledger.next_attempt(attempt.key, facts, region, on_demand=on_demand, backend=backend):
             return  # another child of this index was faster, or the job ended meanwhile; the caller reads the ledger
-        tries = [candidate, *(previous.candidate for previous in item.tried)].count(target)
+        tries = [candidate, *(previous.candidate for previous in item.tried)].count(target) if failure.counted else 0
         seconds = backoff_seconds(tries, QUOTA_CAP) if tries else 0.0
         message = (
             f"{attempt.name}: {reason or training_job.phase} {failure.sentence} "
-            f"Next {sentence_part(target, self._candidates)}{' on demand' * late}, in {seconds:.0f} s."
+            f"Next {sentence_part(target, self._candidates)}{' on demand' * is_late}, in {seconds:.0f} s."
         )
         fields = {"event": "next_attempt", "failure": failure.name, "reason": reason, "target": region}
         fields |= backend_field(backend, "target_backend")
@@ -257,17 +278,6 @@ def needs_checkpoint(job: Job, item: JobItem) -> bool:
     """Return True if an attempt in another Region may have checkpoints, and none is chosen for this attempt yet."""
     trained = {previous.region for previous in item.tried if previous.training_job}
     return bool(job.checkpoints and trained - {item.region}) and not item.checkpoint_note
-
-
-def _pace(job: Job, item: JobItem) -> Pace:
-    """Return how far an attempt has trained. A metric may have any value, so no more epochs count than the job has."""
-    pace: Pace = {}
-    epoch = min(item.progress.get("epoch", 0), job.epochs)
-    if epoch >= 1:
-        pace["epoch"] = int(epoch)
-    if item.epoch_seconds:
-        pace["epoch_seconds"] = item.epoch_seconds
-    return pace
 
 
 def _ending(item: JobItem) -> str:

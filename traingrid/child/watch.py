@@ -104,7 +104,8 @@ class Watch:
                 return training_job
             if training_job:
                 self.attempt.record_description(training_job.facts())
-                item = replace(item, state=training_job.state, phase=training_job.phase, reason=training_job.reason)
+                changes = {name: getattr(training_job, name) for name in ("state", "phase", "reason")}
+                item = replace(item, **changes, phase_at=int(training_job.phase_at or item.phase_at))
                 if self._gives_up(item, training_job):
                     started = describe_at = clock.now()  # its end is expected soon
                     continue
@@ -141,7 +142,7 @@ class Watch:
         """Stop the training job if its deadline requires it, or it has waited long enough; a cancel comes first."""
         if training_job.state == JobState.STOPPING or self.attempt.is_cancelled():
             return False
-        if self.deadline and self.deadline.look(item, runs=_runs(item)):
+        if self.deadline and self.deadline.look(item, training_job, runs=_runs(item)):
             return True
         return bool(self.capacity_wait and self.capacity_wait.look(item, training_job))
 

@@ -25,6 +25,7 @@ class JobFacts(CheckpointFacts, total=False):
 
     state: JobState
     phase: str
+    phase_at: int
     batch_child: str
     fingerprint: str
     training_job: str
@@ -32,6 +33,7 @@ class JobFacts(CheckpointFacts, total=False):
     service_job: str
     failure: str
     stopped_for: str
+    next_region: str
     reason: str
     artifact: str
     metrics: Mapping[str, float]

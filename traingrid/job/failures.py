@@ -114,6 +114,14 @@ RETURN_TO_SPOT = Failure(
     sentence="Spot instances are cheaper, and there is time for them.",
     next_step="",
 )
+SPOT_ELSEWHERE = Failure(
+    "spot_elsewhere",
+    retried=True,
+    counted=False,  # as above
+    exit_code=JOB_FAILED,
+    sentence="The Region has no spot instances at the moment.",
+    next_step="",
+)
 SPOT_INTERRUPTION = Failure(
     "spot_interruption",
     retried=True,
@@ -276,8 +284,8 @@ INVALID_REQUEST = Failure(
 FAILURES: Mapping[str, Failure] = {
     failure.name: failure
     for failure in (
-        *(QUOTA, THROTTLED, SERVICE_ERROR, CAPACITY, SHORTAGE, DEADLINE, RETURN_TO_SPOT, SPOT_INTERRUPTION),
-        *(LOST_NODE, NOT_STARTED, INTERNAL_ERROR, ALGORITHM, PERMISSION_DELAY),
+        *(QUOTA, THROTTLED, SERVICE_ERROR, CAPACITY, SHORTAGE, DEADLINE, RETURN_TO_SPOT, SPOT_ELSEWHERE),
+        *(SPOT_INTERRUPTION, LOST_NODE, NOT_STARTED, INTERNAL_ERROR, ALGORITHM, PERMISSION_DELAY),
         *(
             COMMAND,
             IMAGE,
@@ -297,7 +305,7 @@ FAILURES: Mapping[str, Failure] = {
 }
 TAKEN_NAMES = frozenset({CONFLICT.name, OTHER_REQUEST.name})
 """The failures of a line whose training job name another training job has; that job's outcome is not the line's."""
-EARLY_STOPS = frozenset({CAPACITY.name, DEADLINE.name, RETURN_TO_SPOT.name})
+EARLY_STOPS = frozenset({CAPACITY.name, DEADLINE.name, RETURN_TO_SPOT.name, SPOT_ELSEWHERE.name})
 """The failure classes for which a child itself stops a training job that runs or waits, to go on in another attempt."""
 
 # Messages of ValidationException, and of a FailureReason without another prefix, as public records have them

@@ -30,6 +30,8 @@ class TrainingJobDescription:
     Attributes:
         state: SageMaker's status.
         phase: SageMaker's secondary status: Starting, Downloading, Training, Uploading, ...
+        phase_at: The time in seconds since 1970 at which that phase began; None if the service does not return it.
+        lacks_capacity: True if the service reports that it has no capacity for the instances at the moment.
         arn: The training job's ARN.
         reason: The failure reason, or the reason why it does not train yet; empty if there is none.
         artifact: The S3 URI of the model; empty until it exists.
@@ -48,6 +50,8 @@ class TrainingJobDescription:
 
     state: JobState
     phase: str = ""
+    phase_at: float | None = None
+    lacks_capacity: bool = False
     arn: str = ""
     reason: str = ""
     artifact: str = ""
@@ -73,6 +77,8 @@ class TrainingJobDescription:
             facts["reason"] = self.reason
         if self.service_job:
             facts["service_job"] = self.service_job
+        if self.phase_at is not None:
+            facts["phase_at"] = int(self.phase_at)
         if self.started_at is not None:
             facts["training_started_at"] = int(self.started_at)
         if self.artifact:

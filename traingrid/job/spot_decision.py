@@ -31,6 +31,10 @@ _STAY_SECONDS = 2 * 3600.0
 """The expected stay in another Region, over which the transfer of a checkpoint must pay."""
 _FORGETTING_SECONDS = 3600.0
 """The time after which a Region that had no capacity is as promising as its share."""
+_PATIENCE_SECONDS = 600.0
+"""The time after which a request that has no instances counts as vain. The start of instances takes minutes."""
+_AGAIN_SECONDS = 1800.0
+"""The time for which a Region that had no capacity is not tried again, so that a job does not go back and forth."""
 
 
 class Instances(StrEnum):
@@ -163,9 +167,8 @@ def decision(now: Situation) -> Decision:
         share = expected_share(now)
         because = f"spot instances had capacity in about {100 * share:.0f} % of the time, which is too little"
         return Decision(choice=Choice.ON_DEMAND, place=now.current.name, because=because)
-    return _spot(
-        now, _best(now) if now.request_age >= 2 * now.look or now.current.has_capacity is False else now.current
-    )
+    is_vain = now.current.has_capacity is False or now.request_age >= _PATIENCE_SECONDS
+    return _spot(now, _best(now) if is_vain else now.current)
 
 
 def expected_share(now: Situation) -> float:
@@ -215,6 +218,8 @@ def _best(now: Situation) -> SpotPlace:
 
 def _may_move(now: Situation, place: SpotPlace) -> bool:
     """Return True if there is time to bring the checkpoint to a place and try, and if that pays."""
+    if place.has_capacity is None and place.missing_since < _AGAIN_SECONDS:
+        return False
     saving = place.promise * now.dollars_per_hour * min(now.left, _STAY_SECONDS) / 3600
     in_time = now.slack > now.needed_to_start + place.transfer_seconds + now.restart
     return in_time and (place.transfer_dollars <= saving or not place.transfer_dollars)

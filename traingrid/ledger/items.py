@@ -66,13 +66,14 @@ CHECKPOINT_FIELDS = ("checkpoint_from", "checkpoint_bytes", "checkpoint_dollars"
 """The fields of the checkpoint with which an attempt begins."""
 _JOB_TYPES = {
     **_ATTEMPT_TYPES,
-    **dict.fromkeys(("name", "array_file", "batch_child", "phase", "service_job", "fingerprint", "stopped_for"), TEXT),
+    **dict.fromkeys(("name", "array_file", "batch_child", "phase", "service_job", "fingerprint"), TEXT),
+    **dict.fromkeys(("stopped_for", "next_region"), TEXT),
     "opened_at": TIME,
     **dict.fromkeys(("updated_at", "requested_at"), TIME_OR_EMPTY),
     "open_requests": TEXT_SET,
     "tried": MAPS,
     **dict.fromkeys(("line", "ranks", "epochs"), COUNT),
-    "training_started_at": PAST,
+    **dict.fromkeys(("phase_at", "training_started_at"), PAST),
     "training_seconds": SECONDS,
     **dict.fromkeys(("hourly_dollars", "running_hourly_dollars"), DOLLARS),
     **dict.fromkeys(("progress", "metrics"), METRICS),
@@ -216,6 +217,7 @@ class JobItem:
             an item of an older version, which the children of any array may launch.
         batch_child: The id of the Batch child that watches the current attempt; empty if none does.
         phase: SageMaker's secondary status, or a phase of the launch; empty after a rejected request.
+        phase_at: The time in seconds since 1970 at which SageMaker's secondary status began; 0 if it is not recorded.
         training_job: The name of the training job, from just before it is requested.
         training_job_arn: The ARN of the training job, once a process has seen it.
         on_demand: True if the current attempt uses on-demand instances although the line has `spot`.
@@ -227,8 +229,9 @@ class JobItem:
             its line has no residency, or a version before `init_from` launched it.
         failure: The name of the failure class (`traingrid.job.failures`).
         reason: The reason of the failure, or why the job cannot start yet, as a sentence.
-        stopped_for: The name of the failure class for which traingrid stops the training job: `capacity`,
-            `deadline` or `return_to_spot`; empty if it does not.
+        stopped_for: The name of the failure class for which traingrid stops the training job, one of `EARLY_STOPS`;
+            empty if it does not.
+        next_region: The Region of the next attempt, if it is decided with `stopped_for`; otherwise empty.
         artifact: The S3 URI of the model, once it exists.
         progress: The last values of the metrics while the job trains.
         epoch_seconds: The seconds that an epoch takes, measured while the job trains; 0 if they are not known.
@@ -260,6 +263,7 @@ class JobItem:
     array_file: str = ""
     batch_child: str = ""
     phase: str = ""
+    phase_at: int = 0
     training_job: str = ""
     training_job_arn: str = ""
     on_demand: bool = False
@@ -271,6 +275,7 @@ class JobItem:
     failure: str = ""
     reason: str = ""
     stopped_for: str = ""
+    next_region: str = ""
     artifact: str = ""
     progress: Mapping[str, float] = field(default_factory=dict)
     epoch_seconds: float = 0.0
@@ -315,6 +320,7 @@ class JobItem:
             array_file=get("array_file", ""),
             batch_child=get("batch_child", ""),
             phase=get("phase", ""),
+            phase_at=get("phase_at", 0),
             training_job=get("training_job", ""),
             training_job_arn=get("training_job_arn", ""),
             on_demand=get("on_demand", False),
@@ -326,6 +332,7 @@ class JobItem:
             failure=get("failure", ""),
             reason=get("reason", ""),
             stopped_for=get("stopped_for", ""),
+            next_region=get("next_region", ""),
             artifact=get("artifact", ""),
             progress=get("progress", {}),
             epoch_seconds=get("epoch_seconds", 0.0),

@@ -59,7 +59,7 @@ _UNREQUESTED += " AND attribute_not_exists(training_job_arn) AND #state IN (:unl
 _OF_AN_ATTEMPT = (
     *("phase", "failure", "training_job", "training_job_arn", "artifact", "metrics", "progress", "progress_at"),
     *("epochs", "epoch_seconds", "training_started_at", "training_seconds", "billable_seconds", "fingerprint"),
-    *("service_job", "residency", "stopped_for", "requested_at", "open_requests"),
+    *("service_job", "residency", "stopped_for", "next_region", "phase_at", "requested_at", "open_requests"),
     *CHECKPOINT_FIELDS,
 )
 

@@ -24,7 +24,7 @@ class Precondition:
         as_read: The item must not have changed since the caller read it.
         stopped_for: The child must have stopped the training job for this failure class (`JobItem.stopped_for`), or
             for none if it is empty; None for a caller to which this makes no difference.
-        unless_stopping: The recorded state must not be Stopping.
+        unless_stopping: The recorded state must not be Stopping, and no stop may be decided.
     """
 
     fingerprint: str = ""
@@ -52,7 +52,7 @@ class Precondition:
             if self.stopped_for:
                 values[":stopped_for"] = self.stopped_for
         if self.unless_stopping:
-            condition += " AND NOT #state IN (:stopping)"
+            condition += " AND NOT #state IN (:stopping) AND attribute_not_exists(stopped_for)"
             values |= {":stopping": JobState.STOPPING}
         if self.as_read:
             read = self.as_read

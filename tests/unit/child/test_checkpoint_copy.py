@@ -8,6 +8,7 @@ from typing import Any
 
 import boto3
 import pytest
+from botocore.exceptions import EndpointConnectionError
 
 from tests.support.copies import Calls, KilledError, kills, stored, upload
 from tests.support.recorded_log import RecordedLog
@@ -21,6 +22,8 @@ from traingrid.aws.s3_uri import S3Uri
 from traingrid.child.attempt import Attempt
 from traingrid.child.checkpoint_copy import CheckpointCopy
 from traingrid.child.checkpoint_prune import copied_folders, prune_checkpoints
+from traingrid.child.main import Copies
+from traingrid.child.spot_policy import Transfer
 from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Job, JobReplica
 from traingrid.ledger.items import JobItem
@@ -349,3 +352,48 @@ def test_a_job_without_checkpoints_or_without_a_move_copies_nothing(
     trip = Trip(s3, roaming.model_copy(update={"replicas": bare, **changes}), ledger, {}, {})
     trip.run(copied=lambda _attempt: pytest.fail("a copy began"))
     assert known(ledger).checkpoint_note == ""
+
+
+FREE, SIZE = Transfer(), len(b"".join(folder(3).values()))
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "grid", "transfer"),
+    [
+        (folder(3), {}, {}, Transfer(SIZE / 85e6, round(SIZE / 1e9 * 0.02, 6))),
+        ({}, {}, {}, FREE),
+        (dict(list(folder(3).items())[:2]), {}, {}, FREE),
+        (folder(3), folder(3), {}, FREE),
+        (folder(3), folder(4), {}, FREE),
+        (folder(3), {}, {"us_east_1": {"checkpoint_residency": [EAST]}}, None),
+    ],
+)
+def test_the_transfer_of_a_job_that_may_move_is_known_before_it_moves(  # noqa: PLR0917  # the columns of a table
+    s3: Any, roaming: Job, ledger: Ledger, here: Objects, there: Objects, grid: Any, transfer: Transfer | None
+) -> None:
+    trip = Trip(s3, roaming, ledger, there)
+    assert transfer_to_west(trip, deployment(**grid)) == FREE, "it has not trained"
+    trip.run()
+    upload(s3, here, PLACE[EAST])
+    upload(s3, there, PLACE[WEST])
+    assert transfer_to_west(trip, deployment(**grid)) == transfer
+    assert stored(s3, PLACE[WEST]) == there, "nothing is copied"
+
+
+def test_a_checkpoint_that_cannot_be_read_now_is_not_waited_for(
+    s3: Any, roaming: Job, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise EndpointConnectionError(endpoint_url="https://s3.us-east-1.amazonaws.com")
+
+    trip = Trip(s3, roaming, ledger, folder(3))
+    trip.run()
+    monkeypatch.setattr(CopyStore, "page", fail)
+    assert transfer_to_west(trip, deployment()) is None
+
+
+def transfer_to_west(trip: Trip, grid: Deployment) -> Transfer | None:
+    """Return the transfer of a job that is in the eastern Region, as its child asks for it."""
+    child = supervisor(trip.job, trip.backends, trip.ledger)
+    attempt = child._attempt(trip.ledger.open_job(SUBMISSION, trip.job, trip.job.regions))
+    return Copies(deployment=grid).transfer(attempt, WEST)

@@ -8,9 +8,8 @@ from botocore.exceptions import ClientError
 from tests.support.shortages import pool_of, recorded, short
 from tests.support.supervised_job import NAME, QUOTA_IS_USED_UP, known, supervisor
 from tests.support.training_jobs import COMPLETED, FIRST_MOMENT, NO_CAPACITY, STOPPED, TRAINING, FakeBackend, FakeTime
-from traingrid.child.capacity import Capacity
-from traingrid.child.deadline import DeadlineWatch, InstanceChange, ReturnWatch
-from traingrid.child.spot_policy import must_leave_spot, return_to_spot, work_of
+from traingrid.child.deadline import InstanceChange
+from traingrid.child.spot_policy import SpotPolicy, work_of
 from traingrid.job.job import Job
 from traingrid.job.observed import TrainingJobDescription
 from traingrid.job.state import JobState
@@ -29,6 +28,17 @@ def spot(job: Job, hours: float, **changes: object) -> Job:
     plan = {"finish_by": timestamp(FIRST_MOMENT + hours * HOUR), "estimated_runtime_seconds": HOUR, "retries": 0}
     plan |= {"hyperparameters": {"epochs": "10"}, "metrics": {"epoch": r"epoch=([0-9]+)"}, "checkpoints": "s3://b/c/"}
     return job.model_copy(update={"spot": True, "max_wait_seconds": 48 * HOUR, **plan, **changes})
+
+
+def policy_of(line: Job, ledger: Ledger, time: FakeTime | None = None) -> SpotPolicy:
+    """Return the decisions about a line's current attempt."""
+    child = supervisor(line, FakeBackend(TRAINING), ledger, time)
+    return child._policy(child._attempt(ledger.open_job("0123abcd", line, line.regions)))
+
+
+def watch_of(line: Job, ledger: Ledger) -> InstanceChange:
+    policy = policy_of(line, ledger)
+    return InstanceChange(attempt=policy.capacity.attempt, policy=policy)
 
 
 NO_EPOCHS: dict[str, object] = {"hyperparameters": {}}
@@ -58,7 +68,7 @@ def test_a_spot_job_starts_on_demand_without_time_for_an_interruption(
 ) -> None:
     line = spot(job, hours, **changes)
     item = ledger.open_job("0123abcd", line, line.regions)
-    assert must_leave_spot(line, item, FIRST_MOMENT) is leaves
+    assert bool(policy_of(line, ledger).change(item)) is leaves
 
 
 @pytest.mark.parametrize(
@@ -219,7 +229,7 @@ def test_the_pace_of_an_attempt_is_kept_for_the_next(job: Job, ledger: Ledger) -
     stopped = replace(STOPPED, reason="")
     attempt = first._attempt(known(ledger))
     attempt.record({"stopped_for": "deadline"})
-    first._conclude(attempt, stopped, Capacity(attempt=attempt))
+    first._conclude(attempt, stopped, first._policy(attempt))
     assert [(previous.epoch, previous.epoch_seconds) for previous in known(ledger).tried] == [(4, 12.25)]
 
 
@@ -253,12 +263,11 @@ def test_a_child_that_replaces_another_stops_what_it_decided(job: Job, ledger: L
     item = ledger.open_job("0123abcd", line, line.regions)
     attempt = first._attempt(item)
     backend.start(NAME, line, {})
-    attempt.record({"training_job": NAME, "state": JobState.STOPPING, "stopped_for": "deadline"})
+    attempt.record({"training_job": NAME, "state": JobState.STOPPING, "stopped_for": "deadline", "reason": "Late."})
     backend.on_create = lambda: setattr(backend, "script", [COMPLETED])
     ended = supervisor(line, backend, ledger, FakeTime()).run()
     assert (backend.stopped, [request.spot for request in backend.jobs]) == ([NAME], [True, False])
-    assert ended.tried[0].failure == "deadline"
-    assert ended.tried[0].reason.startswith("1.0 h of work left, 30.0 h until")
+    assert (ended.tried[0].failure, ended.tried[0].reason) == ("deadline", "Late.")
 
 
 def test_a_job_with_time_uses_spot_instances(job: Job, ledger: Ledger) -> None:
@@ -377,36 +386,35 @@ def test_a_job_with_time_returns_from_on_demand_to_spot(job: Job, ledger: Ledger
 
 
 def test_a_job_does_not_return_while_another_job_finds_no_spot_capacity(job: Job, ledger: Ledger) -> None:
-    line, backend = long_job(job, 1000), FakeBackend(TRAINING)
-    attempt = supervisor(line, backend, ledger)._attempt(opened(line, ledger))
-    watch = ReturnWatch(attempt=attempt, job=line, capacity=Capacity(attempt=attempt))
+    line = long_job(job, 1000)
+    watch = watch_of(line, ledger)
     item = replace(known(ledger), on_demand=True, progress={"epoch": 2.0}, training_started_at=FIRST_MOMENT - 3 * HOUR)
     assert watch.is_over(item, runs=True)
     recorded(ledger, short(pool_of(line), until=FIRST_MOMENT + 600))
     assert not watch.is_over(item, runs=True)
 
 
-@pytest.mark.parametrize("watch_type", [DeadlineWatch, ReturnWatch])
+@pytest.mark.parametrize("on_demand", [False, True])
 def test_a_shortage_that_cannot_be_read_does_not_end_the_child(
-    job: Job, ledger: Ledger, monkeypatch: pytest.MonkeyPatch, watch_type: type[InstanceChange]
+    job: Job, ledger: Ledger, monkeypatch: pytest.MonkeyPatch, on_demand: bool
 ) -> None:
     """The child does not repeat reads of shortages, as without an answer there may be capacity."""
 
     def fail(_pool: object) -> None:
         raise ClientError({"Error": {"Code": "InternalServerError", "Message": ""}}, "GetItem")
 
-    line = long_job(job, 1000 if watch_type is ReturnWatch else 19.5)
-    attempt = supervisor(line, FakeBackend(TRAINING), ledger)._attempt(opened(line, ledger))
-    watch = watch_type(attempt=attempt, job=line, capacity=Capacity(attempt=attempt))
+    line = long_job(job, 1000 if on_demand else 19.5)
+    watch = watch_of(line, ledger)
     item = replace(known(ledger), progress={"epoch": 2.0}, training_started_at=FIRST_MOMENT - 3 * HOUR)
     monkeypatch.setattr(ledger, "shortage", fail)
-    assert watch.is_over(replace(item, on_demand=watch_type is ReturnWatch), runs=True)
+    assert watch.is_over(replace(item, on_demand=on_demand), runs=True)
 
 
 @pytest.mark.parametrize("hours", [20.6, 1000])
 def test_a_job_on_demand_stays_without_time_or_before_its_first_epoch(job: Job, ledger: Ledger, hours: float) -> None:
     line = long_job(job, hours)
     item = replace(opened(line, ledger), on_demand=True)
-    assert return_to_spot(line, item, FIRST_MOMENT + 10 * HOUR) is None
+    assert policy_of(line, ledger, FakeTime(10 * HOUR)).change(item) is None
     trains = replace(item, progress={"epoch": 2.0}, training_started_at=FIRST_MOMENT)
-    assert bool(return_to_spot(line, trains, FIRST_MOMENT + 3 * HOUR)) is (hours == 1000)
+    change = policy_of(line, ledger, FakeTime(3 * HOUR)).change(trains, runs=True)
+    assert bool(change) is (hours == 1000)

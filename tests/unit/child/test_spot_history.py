@@ -50,21 +50,21 @@ def test_ended_attempts_ran_for_their_billed_time_and_waited_for_the_rest(job: J
         tried(5, 24, "capacity", region="eu-west-1"),
     )
     item = replace(item, tried=history, opened_at=at(24))
-    place = spot_place(priced, item, FIRST_MOMENT + 26 * HOUR, runs=False)
+    place = spot_place(priced, item, FIRST_MOMENT + 26 * HOUR, item.candidate, runs=False)
     assert (place.price, place.ran, place.waited, place.missing_since) == (0.25, 3 * HOUR, 3 * HOUR, 20 * HOUR)
 
 
 def test_the_current_attempt_counts_from_its_request(job: Job, item: JobItem) -> None:
     now = FIRST_MOMENT + 10 * HOUR
     requested = replace(item, training_job="a", requested_at=at(2))
-    place = spot_place(job, requested, now, runs=False)
+    place = spot_place(job, requested, now, item.candidate, runs=False)
     assert (place.ran, place.waited, place.missing_since) == (0, 8 * HOUR, 0)
     started = replace(requested, training_started_at=FIRST_MOMENT + 3 * HOUR, updated_at=at(9), phase="Interrupted")
-    place = spot_place(job, started, now, runs=False)
+    place = spot_place(job, started, now, item.candidate, runs=False)
     assert (place.ran, place.waited, place.missing_since) == (6 * HOUR, 2 * HOUR, 0)
-    place = spot_place(job, replace(started, phase="Training"), now, runs=True)
+    place = spot_place(job, replace(started, phase="Training"), now, item.candidate, runs=True)
     assert (place.ran, place.waited, place.missing_since) == (7 * HOUR, HOUR, math.inf)
-    assert spot_place(job, replace(started, on_demand=True), now, runs=True).ran == 0
+    assert spot_place(job, replace(started, on_demand=True), now, item.candidate, runs=True).ran == 0
 
 
 def test_a_job_waits_since_its_last_instances(item: JobItem) -> None:

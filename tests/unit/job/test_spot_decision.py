@@ -63,14 +63,15 @@ def test_the_choice_follows_from_the_situation(situation: Situation, choice: Cho
 @pytest.mark.parametrize(
     ("asked", "place", "until", "moves"),
     [
-        (200.0, ELSEWHERE, 20.0, True),
-        (60.0, ELSEWHERE, 20.0, False),
-        (200.0, replace(ELSEWHERE, missing_since=0.0), 20.0, False),
-        (200.0, replace(ELSEWHERE, has_capacity=False), 20.0, False),
-        (200.0, replace(ELSEWHERE, transfer_dollars=5.0), 20.0, False),
-        (200.0, replace(ELSEWHERE, transfer_seconds=9.8 * HOUR), 20.0, False),
-        (200.0, replace(ELSEWHERE, price=1.2), 20.0, False),
-        (200.0, ELSEWHERE, 10.5, False),
+        (600.0, ELSEWHERE, 20.0, True),
+        (599.0, ELSEWHERE, 20.0, False),
+        (600.0, replace(ELSEWHERE, missing_since=1800.0), 20.0, True),
+        (600.0, replace(ELSEWHERE, missing_since=1799.0), 20.0, False),
+        (600.0, replace(ELSEWHERE, has_capacity=False), 20.0, False),
+        (600.0, replace(ELSEWHERE, transfer_dollars=5.0), 20.0, False),
+        (600.0, replace(ELSEWHERE, transfer_seconds=9.8 * HOUR), 20.0, False),
+        (600.0, replace(ELSEWHERE, price=1.2), 20.0, False),
+        (600.0, ELSEWHERE, 10.5, False),
     ],
 )
 def test_a_job_that_waits_goes_elsewhere_in_time_and_for_a_gain(

@@ -15,6 +15,10 @@ _UNKNOWN_CODES = ("ValidationException", "ResourceNotFound")
 """SageMaker's error codes for an unknown name or ARN: it returns the first ("Requested resource not found."), although
 its API reference documents the second. No other cause is possible: we send only a valid name or ARN."""
 
+_LACKS_CAPACITY = "Insufficient capacity error from EC2"
+"""The beginning of SageMaker's StatusMessage while it retries to launch instances
+(https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_SecondaryStatusTransition.html)."""
+
 
 class TrainingJobs:
     """The training jobs of SageMaker in one Region.
@@ -62,9 +66,12 @@ class TrainingJobs:
 
 def description_from_reply(reply: Mapping[str, Any]) -> TrainingJobDescription:
     """Return the description of a training job in a DescribeTrainingJob reply."""
+    transitions = reply.get("SecondaryStatusTransitions") or [{}]
     return TrainingJobDescription(
         state=JobState(reply["TrainingJobStatus"]),
         phase=reply["SecondaryStatus"],
+        phase_at=seconds_in(transitions[-1], "StartTime"),
+        lacks_capacity=transitions[-1].get("StatusMessage", "").startswith(_LACKS_CAPACITY),
         arn=reply["TrainingJobArn"],
         reason=reply.get("FailureReason", ""),
         artifact=reply.get("ModelArtifacts", {}).get("S3ModelArtifacts", ""),
