@@ -19,7 +19,7 @@ from training_container.script_api.ranks import Ranks
 from training_container.torch_trainer.decoding import decoded
 from training_container.torch_trainer.examples import ExampleError, image_and_label
 from training_container.torch_trainer.images import Batch, ImageRecordError, TrainingImages, validation_images
-from training_container.trainer.data.shards import ShardError
+from training_container.trainer.data.record_index import ShardError
 from training_container.trainer.demux.framing import StreamError
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")  # more workers than cores

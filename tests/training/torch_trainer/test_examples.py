@@ -23,7 +23,9 @@ def test_every_label_is_read(label: int) -> None:
 
 
 def test_an_example_without_a_label_is_explained_with_its_features() -> None:
-    with pytest.raises(ExampleError, match=r"one label in image/class/label, .* its features are: image/encoded, label"):
+    with pytest.raises(
+        ExampleError, match=r"one label in image/class/label, .* its features are: image/encoded, label"
+    ):
         image_and_label(serialised(image__encoded=b"jpeg", label=1))
 
 
