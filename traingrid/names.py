@@ -24,7 +24,7 @@ SWEEP_PREFIX = "sweeps/"
 with the name of each sweep."""
 
 ROUNDS_PREFIX = "rounds/"
-"""The same for rounds (docs/rounds.md)."""
+"""The same for rounds, whose folder also has the manifests of their merges (docs/rounds.md)."""
 
 IMAGE_PROGRAM = "sagemaker_image_program"
 """The hyperparameter that chooses a program of the training image (training_container/contract/launch_options.py)."""

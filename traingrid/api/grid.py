@@ -12,6 +12,7 @@ from traingrid.api.control_plane import ControlPlane
 from traingrid.api.job_lines import manifest_of, rows_of
 from traingrid.api.rounds import open_rounds
 from traingrid.api.script_folder import stage_folders
+from traingrid.api.series import compared_submissions
 from traingrid.api.steps import POLL_SECONDS
 from traingrid.api.submission import Submission
 from traingrid.api.submit import Progress, submit_manifest
@@ -126,7 +127,8 @@ class Grid:
         """Compare all jobs of some submissions, the best first, with the hyperparameters in which they differ.
 
         Args:
-            submissions: The ids of the submissions, or their first characters.
+            submissions: The ids of the submissions, or their first characters; `sweep:NAME` for all trials of a sweep;
+                `rounds:NAME` for the global models of all rounds.
             metric: The metric by which the jobs are ordered; by default an accuracy or a loss that they have.
             lowest: Whether a lower value is better; by default the name of the metric decides.
 
@@ -134,7 +136,7 @@ class Grid:
             UsageError: A submission does not exist, or no job has the metric.
             TraingridError: A Region does not return the history of the metric.
         """
-        ids = [self.plane.submission_id(submission) for submission in submissions]
+        ids = [submission for name in submissions for submission in compared_submissions(self.plane, name)]
         return compare(self.plane, ids, metric, lowest=lowest)
 
     def sweep(
