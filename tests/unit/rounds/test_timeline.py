@@ -1,12 +1,14 @@
 """Timeline: validation, bytes and cost of each Region in each round."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from tests.unit.rounds.conftest import FakeRounds, failing, finished, spec
 from traingrid.rounds.borders import Crossing
 from traingrid.rounds.timeline import ObservedJob, RoundView, best_round, model_commands, round_views
+from traingrid.submission.status import JobStatus
 
 GIGABYTE = 10**9
 
@@ -28,20 +30,20 @@ def views(grid: FakeRounds, observed: Observed | None = None, **changes: object)
     return round_views(finished(grid, spec(**changes)), observed or Observed())
 
 
-def with_metrics(*top1s: float) -> Callable[[object], object]:
+def with_metrics(*top1s: float) -> Callable[[JobStatus], JobStatus]:
     """Return an outcome in which the merges have some validation_top1, in their order."""
 
-    def outcome(job: object) -> object:
-        number = int(job.name.partition("-")[0]) if job.name.endswith("-merge") else 0  # type: ignore[attr-defined]
-        if number:
-            job.metrics.update({"validation_top1": top1s[number - 1], "part_0_top1": 0.25, "part_1_top1": 0.5})  # type: ignore[attr-defined]
-        return job
+    def outcome(job: JobStatus) -> JobStatus:
+        if not job.name.endswith("-merge"):
+            return job
+        top1 = top1s[int(job.name.partition("-")[0]) - 1]
+        return replace(job, metrics={"validation_top1": top1, "part_0_top1": 0.25, "part_1_top1": 0.5})
 
     return outcome
 
 
 def test_the_best_round_is_the_first_of_equal_ones(grid: FakeRounds) -> None:
-    grid.outcome = with_metrics(0.5, 0.75, 0.75)  # type: ignore[assignment]  # of a job
+    grid.outcome = with_metrics(0.5, 0.75, 0.75)
     rounds = views(grid)
     best = best_round(rounds)
     assert best is not None
@@ -55,7 +57,7 @@ def test_the_best_round_is_the_first_of_equal_ones(grid: FakeRounds) -> None:
 
 def test_a_region_that_is_left_out_has_no_validation(grid: FakeRounds) -> None:
     outcome = with_metrics(0.5, 0.5, 0.5)
-    grid.outcome = lambda job: failing("cells-001-1")(outcome(job))  # type: ignore[arg-type]  # of a job
+    grid.outcome = lambda job: failing("cells-001-1")(outcome(job))
     first = views(grid, missing={"then": "continue"})[0]
     assert [(part.region, part.top1, part.left_out) for part in first.parts] == [
         ("us-east-1", 0.25, ""),
