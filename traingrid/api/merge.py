@@ -166,7 +166,7 @@ def _inputs_of_step(plane: ControlPlane, step: RoundStep, region: str) -> dict[s
     """Return the archives that a step of rounds reads beside the models, by the names that the merge expects.
 
     They are the model with which the round began, and the velocity, which the merge of the round before has put into
-    its output.tar.gz (training_container/merge/outer_state.py).
+    its output.tar.gz (training_container/merge/velocity.py).
     """
     inputs: dict[str, Model] = {}
     if step.needs_start:

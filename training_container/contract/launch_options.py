@@ -118,7 +118,8 @@ def _launcher(hyperparameters: Mapping[str, str]) -> Launcher:
     launcher: Launcher | None = next((name for name in get_args(Launcher) if name == text), None)
     if launcher is None:
         raise ValueError(f"Hyperparameter {_LAUNCHER} is {text!r}; it must be mpi, torchrun or none.")
-    if launcher != "mpi" and not hyperparameters.get(_PROGRAM):
+    is_merge = launcher == "none" and hyperparameters.get(_IMAGE_PROGRAM) == "merge"
+    if launcher != "mpi" and not hyperparameters.get(_PROGRAM) and not is_merge:
         raise ValueError(
             f"The launcher is {launcher}, but the image's trainer requires MPI. "
             f"Name a script with {_PROGRAM}, or use mpi."

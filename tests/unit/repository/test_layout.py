@@ -123,14 +123,14 @@ TRAINING_PACKAGES = {
         "trainer.config",
         "trainer.checkpoints.background",
     },
-    "merge": {"contract", "merge", "outside_json", "trainer", "unpacking"},
+    "merge": {"contract", "merge", "outside_json", "trainer", "unpacking", "weights_file"},
     "trainer.demux": {"trainer.demux"},
     "trainer.checkpoints": {"outside_json", "trainer.checkpoints"},
     "trainer.reporting": {"contract", "trainer.checkpoints", "trainer.config", "trainer.reporting", "trainer.timing"},
     "trainer.data": {"contract", "outside_json", "trainer.cluster", "trainer.config", "trainer.data", "trainer.demux"},
     "script_api": {
         *("contract", "script_api", "trainer.checkpoints.files", "trainer.data", "trainer.demux"),
-        *("trainer.checkpoints.background", "trainer.reporting.event_upload", "unpacking"),
+        *("trainer.checkpoints.background", "trainer.reporting.event_upload", "unpacking", "weights_file"),
     },
 }
 """The modules and packages of training_container that each of its packages may import when it is loaded."""
@@ -143,12 +143,15 @@ WITHOUT_TENSORFLOW = (
     "merge.options",
     "merge.parts",
     "merge.reports",
+    "merge.script_weights",
+    "merge.velocity",
     "outside_json",
     "ranks",
     "script_api",
     "trainer.config",
     "trainer.schedule",
     "trainer.timing",
+    "weights_file",
 )
 """They run before a rank needs TensorFlow, whose import takes seconds."""
 EXCEPTIONS = {  # the commands that start them
