@@ -24,7 +24,7 @@ SWEEP_PREFIX = "sweeps/"
 with the name of each sweep."""
 
 ROUNDS_PREFIX = "rounds/"
-"""The same for rounds (docs/rounds.md)."""
+"""The same for rounds, whose folder also has the manifests of their merges (docs/rounds.md)."""
 
 IMAGE_PROGRAM = "sagemaker_image_program"
 """The hyperparameter that chooses a program of the training image (training_container/contract/launch_options.py)."""
@@ -61,7 +61,7 @@ COPY_PREFIX = "copies/"
 
 MERGE_START, MERGE_VELOCITY = "start.tar.gz", "velocity.tar.gz"
 """The names of the copies of the common start of a round and of the velocity of its outer step, beside those of models
-(training_container/merge/outer_state.py)."""
+(training_container/merge/velocity.py)."""
 
 MODEL_ARCHIVE = "model.tar.gz"
 """The name of a model's archive in the output of its training job

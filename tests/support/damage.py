@@ -16,6 +16,7 @@ from traingrid.ledger.damage import Damaged, readable
 from traingrid.reconciler.reach import UnreachedError
 from traingrid.report.content import read_content
 from traingrid.report.document import document
+from traingrid.report.subject import Subject
 from traingrid.submission.batch_children import ChildStatus
 from traingrid.submission.cancel import Canceller, CancelReport, CancelTarget
 from traingrid.submission.folders_in_use import FolderFinder
@@ -286,7 +287,7 @@ def retried(local: LocalGrid) -> Outcome:
 
 
 def reported(local: LocalGrid) -> Outcome:
-    content = read_content(local.plane, SUBMISSION)
+    content = read_content(local.plane, Subject.of(SUBMISSION))
     assert "</html>" in document(content)
     intact = {(SUBMISSION, run.status.index) for run in content.runs if run.status.phase != "unreadable"}
     return Outcome(intact, [part.place for part in content.damaged])

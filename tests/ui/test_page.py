@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.support.local_page import MANIFEST, SUBMISSION, LocalGrid, RunningPage, running_page
+from tests.support.local_page import MANIFEST, REGIONS, SUBMISSION, LocalGrid, RunningPage, running_page
+from tests.support.local_rounds import train_rounds
 from tests.ui.conftest import PATIENCE_MILLISECONDS
 from tests.unit.api.test_logs import FakeBackend
 from traingrid.api import logs as reading
@@ -224,6 +225,26 @@ def test_a_sweep_is_one_group_with_its_best_trial_and_hyperparameters(
     expect(tab.locator("#panel-title")).to_have_text("rates-0003")
 
 
+def test_rounds_show_the_best_model_and_a_timeline_of_each_region(
+    tab: Page, page: RunningPage, local: LocalGrid
+) -> None:
+    train_rounds(local, [0.5, 0.81, 0.73], missing=2)
+    tab.goto(page.address)
+    tab.get_by_role("combobox", name="Submission").select_option(label="rounds cells")
+    expect(tab.locator("#best-round")).to_have_text("Best: round 2 with validation top1 0.81")
+    table = tab.locator("#rounds-table")
+    expect(table.locator("tbody tr")).to_have_count(4)
+    expect(table.locator("tbody tr").nth(1)).to_contain_text("left out")
+    expect(table.locator("tbody tr").nth(3)).to_contain_text("running")
+    expect(tab.locator("#rounds-plot canvas")).to_have_count(1)
+    expect(tab.locator("#timeline .track-name")).to_have_text([*sorted(REGIONS), "merges"])
+    expect(tab.locator("#rounds-commands")).to_contain_text("download bbbb0002 0")
+    expect(tab.locator("#effects-section")).to_be_hidden()
+    assert violations(tab) == []
+    tab.locator("#best-round button").click()
+    expect(tab.locator("#panel-title")).to_have_text("cells-002-merge")
+
+
 def test_jobs_of_a_new_submission_are_listed_first(tab: Page, page: RunningPage, local: LocalGrid) -> None:
     tab.goto(page.address)
     expect(rows(tab)).to_have_count(len(NAMES))
@@ -290,6 +311,16 @@ def test_no_part_is_wider_than_the_screen(tab: Page, page: RunningPage, sweep: l
     row(tab, "rates-0001").click()
     expect(tab.locator("#panel-title")).to_have_text("rates-0001")
     assert tab.evaluate("document.documentElement.scrollWidth") == width
+
+
+@pytest.mark.parametrize("width", [390, 1400])
+def test_rounds_are_not_wider_than_the_screen(tab: Page, page: RunningPage, local: LocalGrid, width: int) -> None:
+    train_rounds(local, [0.5, 0.81, 0.73], missing=2)
+    tab.set_viewport_size({"width": width, "height": 900})
+    tab.goto(f"{page.address}#group=rounds:cells")
+    expect(tab.locator("#rounds-plot canvas")).to_have_count(1)
+    assert tab.evaluate("document.documentElement.scrollWidth") == width
+    assert violations(tab) == []
 
 
 def test_the_table_is_used_with_the_keyboard(tab: Page, page: RunningPage) -> None:

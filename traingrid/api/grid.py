@@ -12,12 +12,14 @@ from traingrid.api.control_plane import ControlPlane
 from traingrid.api.job_lines import manifest_of, rows_of
 from traingrid.api.rounds import open_rounds
 from traingrid.api.script_folder import stage_folders
+from traingrid.api.series import compared_submissions, reported_subject
 from traingrid.api.steps import POLL_SECONDS
 from traingrid.api.submission import Submission
 from traingrid.api.submit import Progress, submit_manifest
 from traingrid.api.sweep import open_sweep
 from traingrid.ledger.damage import readable, warn
 from traingrid.metrics.comparison import compare
+from traingrid.report.document import write_report
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -126,7 +128,8 @@ class Grid:
         """Compare all jobs of some submissions, the best first, with the hyperparameters in which they differ.
 
         Args:
-            submissions: The ids of the submissions, or their first characters.
+            submissions: The ids of the submissions, or their first characters; `sweep:NAME` for all trials of a sweep;
+                `rounds:NAME` for the global models of all rounds.
             metric: The metric by which the jobs are ordered; by default an accuracy or a loss that they have.
             lowest: Whether a lower value is better; by default the name of the metric decides.
 
@@ -134,8 +137,24 @@ class Grid:
             UsageError: A submission does not exist, or no job has the metric.
             TraingridError: A Region does not return the history of the metric.
         """
-        ids = [self.plane.submission_id(submission) for submission in submissions]
+        ids = [submission for name in submissions for submission in compared_submissions(self.plane, name)]
         return compare(self.plane, ids, metric, lowest=lowest)
+
+    def report(self, name: str, path: str | PathLike[str]) -> Path:
+        """Write a submission, or all jobs of a sweep or of rounds, as one HTML file, as `Submission.report` does.
+
+        Args:
+            name: The id of a submission, `sweep:NAME` or `rounds:NAME`.
+            path: The file. An earlier report is replaced; another file is not.
+
+        Returns:
+            The path.
+
+        Raises:
+            UsageError: There is none of this name, or the file exists and is not a report.
+        """
+        write_report(self.plane, reported_subject(self.plane, name), Path(path))
+        return Path(path)
 
     def sweep(
         self,

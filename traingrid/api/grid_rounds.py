@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from traingrid.api.merge import PreparedMerge
+    from traingrid.merge.models import Method
     from traingrid.rounds.journal import LeftOut
     from traingrid.rounds.spec import RoundsSpec
     from traingrid.rounds.state import Round
@@ -28,9 +29,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class GridRounds(SweepJobs):
-    """The rounds of a specification in a deployed grid (`traingrid.rounds.round_jobs.RoundJobs`)."""
+    """The rounds of a specification in a deployed grid (`traingrid.rounds.round_jobs.RoundJobs`).
+
+    Attributes:
+        method: "average" for networks of the image's trainer; "weights" for those of scripts.
+        image: The alias of the image that merges; empty for the grid's default.
+    """
 
     spec: RoundsSpec
+    method: Method = "average"
+    image: str = ""
     prefix: str = names.ROUNDS_PREFIX
     noun: str = "a round"
 
@@ -108,7 +116,14 @@ class GridRounds(SweepJobs):
             momentum=momentum,
             start=start,
         )
-        return MergeRequest(region=place.region, data=place.data, instance_type=place.instance_type, step=step)
+        return MergeRequest(
+            method=self.method,
+            region=place.region,
+            data=place.data,
+            instance_type=place.instance_type,
+            image=self.image,
+            step=step,
+        )
 
     def _prepared(self, part: Round, indexes: Sequence[int], start: str) -> PreparedMerge:
         return prepare_merge(self.plane, part.submission, indexes, self.request(part.number, start))

@@ -143,8 +143,15 @@ def prepare_merge(plane: ControlPlane, submission: str, indexes: Iterable[int], 
     line = merge_line(models, request, folder, size, region=region, local=local, deployment=deployment)
     manifest = json_lines([line])
     digest = hashlib.sha256(manifest.encode()).hexdigest()[:12]
-    key = f"{names.MERGE_PREFIX}{submission}-{request.method}-{digest}.jsonl"
+    key = f"{_key_prefix(submission, request)}-{digest}.jsonl"
     return PreparedMerge(copies=copies, job=_job(manifest, deployment), key=key, manifest=manifest, plane=plane)
+
+
+def _key_prefix(submission: str, request: MergeRequest) -> str:
+    """Return the beginning of the manifest's key; that of a round is in the folder of its rounds."""
+    if step := request.step:
+        return f"{names.ROUNDS_PREFIX}{step.rounds}/merge-{step.number:03d}"
+    return f"{names.MERGE_PREFIX}{submission}-{request.method}"
 
 
 def _of_region(plane: ControlPlane, submission: str, request: MergeRequest, region: str) -> list[Model]:
@@ -159,7 +166,7 @@ def _inputs_of_step(plane: ControlPlane, step: RoundStep, region: str) -> dict[s
     """Return the archives that a step of rounds reads beside the models, by the names that the merge expects.
 
     They are the model with which the round began, and the velocity, which the merge of the round before has put into
-    its output.tar.gz (training_container/merge/outer_state.py).
+    its output.tar.gz (training_container/merge/velocity.py).
     """
     inputs: dict[str, Model] = {}
     if step.needs_start:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from traingrid.api.base_lines import problems_of
+from traingrid.api.base_lines import manifest_of, problems_of
 from traingrid.api.grid_rounds import GridRounds
+from traingrid.api.source_folders import packed
 from traingrid.api.steps import POLL_SECONDS, run_steps
 from traingrid.api.submit import resolve_initial_models
 from traingrid.aws.s3_uri import S3Uri
@@ -17,7 +19,7 @@ from traingrid.manifest.errors import ManifestError
 from traingrid.manifest.folder_layouts import wrong_folders
 from traingrid.manifest.hardware_warnings import line_warnings, warning_sentences
 from traingrid.manifest.json_lines import json_lines
-from traingrid.manifest.line import NO_SUBMISSION, job_of_line, uses_own_trainer
+from traingrid.manifest.line import NO_SUBMISSION, is_algorithm, job_of_line, uses_grid_image, uses_own_trainer
 from traingrid.manifest.parse import parse
 from traingrid.manifest.spec_file import SpecError
 from traingrid.merge.line import merge_line, region_of
@@ -63,10 +65,15 @@ class RoundsResult:
 
 @dataclass(frozen=True, kw_only=True)
 class OpenRounds:
-    """The rounds of a valid specification."""
+    """The rounds of a valid specification.
+
+    Attributes:
+        upload: Uploads the packed source folders.
+    """
 
     spec: RoundsSpec
     rounds: Rounds
+    upload: Callable[[], None]
 
     def run(
         self, report: Callable[[RoundsProgress], object] = lambda _progress: None, poll: float = POLL_SECONDS
@@ -80,7 +87,8 @@ class OpenRounds:
         Raises:
             TraingridError: A Region is missing, a merge has failed, or AWS refuses a request.
         """
-        self.rounds.begin()
+        if not self.rounds.begin().rounds:
+            self.upload()
         state = run_steps(self.rounds.step, report, poll).state
         return RoundsResult(name=self.spec.name, rounds=tuple(state.rounds.values()))
 
@@ -102,16 +110,27 @@ def open_rounds(
         UsageError: The specification is invalid; the text has all errors with line and key.
     """
     file = ROUNDS_FORMAT.open(spec, "rounds")
-    grid = GridRounds(plane=plane, announce=announce, spec=file.spec)
-    rows = [{**file.spec.recipe, **line} for line in file.spec.lines]
+    content = manifest_of(file.document, [{**file.spec.recipe, **line} for line in file.spec.lines])
+    packed_manifest = packed(file.path, plane.deployment, content)
+    rows = [json.loads(line) for line in packed_manifest.content.splitlines() if line.strip()]
     journal = rounds_journal(plane.storage, plane.deployment.manifest_bucket, file.spec.name)
     lines = _checked_lines(file, rows, plane.deployment, is_first=journal.first_entry() is None)
-    problems = list(_merge_problems(file.spec, lines, plane.deployment, grid))
+    is_script = bool(lines[0].settings.source)
+    grid = GridRounds(
+        plane=plane,
+        announce=announce,
+        spec=file.spec,
+        method="weights" if is_script else "average",
+        image=file.spec.merge.image or _image_of_lines(lines, plane.deployment),
+    )
+    problems = [*_program_problems(file.spec, lines, plane.deployment)]
+    problems = problems or [*_merge_problems(file.spec, lines, plane.deployment, grid)]
     if problems:
         raise SpecError(tuple(f"{file.place(key)}: {text}" for key, text in problems))
     for sentence in warning_sentences(enumerate((line_warnings(line, plane.deployment.grid) for line in lines), 1)):
         warn(sentence)
-    return OpenRounds(spec=file.spec, rounds=Rounds(spec=file.spec, lines=rows, journal=journal, grid=grid))
+    rounds = Rounds(spec=file.spec, lines=rows, journal=journal, grid=grid)
+    return OpenRounds(spec=file.spec, rounds=rounds, upload=lambda: packed_manifest.upload(announce))
 
 
 def _checked_lines(
@@ -144,6 +163,34 @@ def _checked_lines(
     return lines
 
 
+def _image_of_lines(lines: Sequence[Line], deployment: Deployment) -> str:
+    """Return the alias of the image of the lines, if it is the grid's training image, which has the merge."""
+    settings = lines[0].settings
+    return settings.image or "" if uses_grid_image(settings, deployment.grid) else ""
+
+
+def _program_problems(spec: RoundsSpec, lines: Sequence[Line], deployment: Deployment) -> Iterator[Problem]:
+    """Yield the reasons why the lines have no program whose weights can be averaged."""
+    is_script = bool(lines[0].settings.source)
+    for number, line in enumerate(lines):
+        if is_algorithm(line.settings, deployment.grid):
+            text = "rounds average weights, and an algorithm of SageMaker does not save them"
+            yield ("lines", number), f"{text}. Write a script, or remove image and algorithm."
+        elif bool(line.settings.source) != is_script:
+            text = "rounds train one network, but some lines have a script and others the image's own trainer"
+            yield ("lines", number), f"{text}. Write `source` and `entry_point` into the recipe, or remove them."
+        elif not is_script and not uses_own_trainer(line.settings, deployment.grid):
+            text = "the image has no trainer of the grid, whose weights rounds average"
+            yield ("lines", number), f"{text}. Write `source` and `entry_point`, or remove image."
+    for name in ("data", "statistics") if is_script else ():
+        if name in spec.merge.model_fields_set:
+            text = "the merge of scripts reads their weights only"
+            yield (
+                ("merge", name),
+                f"{text}. Remove it.",
+            )
+
+
 def _merge_problems(
     spec: RoundsSpec, lines: Sequence[Line], deployment: Deployment, grid: GridRounds
 ) -> Iterator[Problem]:
@@ -151,11 +198,6 @@ def _merge_problems(
 
     The merge checks the same before each round, but then the round has cost its training.
     """
-    for number, line in enumerate(lines):
-        if not uses_own_trainer(line.settings, deployment.grid):
-            text = "rounds average the networks of the training image's own trainer"
-            yield ("lines", number), f"{text}. Remove source, image and algorithm."
-            return
     for number, line in enumerate(lines):
         if not _may_go_everywhere(line, lines, spec.merge.region, deployment):
             areas = ", ".join(line.settings.residency or deployment.grid.regions[line.region].residency)
@@ -177,7 +219,7 @@ def _merge_problems(
         for number, line in enumerate(lines)
     ]
     try:
-        check_method(models, "average")
+        check_method(models, grid.method)
         request = grid.request(1, "")
         region = region_of(models, request, deployment.grid)
         local = next((model for model in models if model.job.region == region), None)

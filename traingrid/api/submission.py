@@ -21,6 +21,7 @@ from traingrid.merge.line import MergeRequest
 from traingrid.metrics.history import MetricHistory
 from traingrid.metrics.table import metric_table
 from traingrid.report.document import write_report
+from traingrid.report.subject import Subject
 from traingrid.submission.cancel import CancelTarget
 
 if TYPE_CHECKING:
@@ -204,7 +205,7 @@ class Submission:
         Raises:
             UsageError: The submission or the folder does not exist, or the file exists and is not a report.
         """
-        write_report(self.grid.plane, self.id, Path(path))
+        write_report(self.grid.plane, Subject.of(self.id), Path(path))
         return Path(path)
 
     def cancel(self, index: int | None = None, region: str = "", reason: str = "") -> CancelReport:

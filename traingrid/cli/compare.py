@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from traingrid.api.control_plane import ControlPlane
+from traingrid.api.series import compared_submissions
 from traingrid.cli.columns import Column, Schema
 from traingrid.cli.console import console
 from traingrid.cli.export import output_option, write_rows
@@ -62,10 +63,11 @@ def compare(
     """Compare jobs, best first.
 
     Shows all jobs of one or several submissions with their metrics, the curve of one metric, and the hyperparameters in
-    which they differ.
+    which they differ. SUBMISSION is also sweep:NAME, for all trials, or rounds:NAME, for all global models.
     """
     plane = ControlPlane.of(grid_file)
-    comparison = compared(plane, [plane.submission_id(submission) for submission in submissions], metric, lowest=lowest)
+    ids = [submission for name in submissions for submission in compared_submissions(plane, name)]
+    comparison = compared(plane, ids, metric, lowest=lowest)
     if output != "table":
         write_rows(_rows(comparison), _ROWS, output)
         return

@@ -28,7 +28,7 @@ _MERGED: Schema[Any] = Schema(
     "submission",
     Column("submission", "string: The submission's id."),
     Column("region", "string: The Region in which the models are merged."),
-    Column("method", "string: average, ensemble or parts."),
+    Column("method", "string: average, ensemble, parts or weights."),
     Column("models", "integer: The number of models."),
 )
 _MODELS: Schema[ModelCopy] = Schema(
@@ -66,10 +66,11 @@ _MODELS: Schema[ModelCopy] = Schema(
 @click.argument("indexes", metavar="[INDEX]...", nargs=-1, type=click.IntRange(min=0))
 @click.option(
     "--method",
-    type=click.Choice(["average", "ensemble", "parts"]),
+    type=click.Choice(["average", "ensemble", "parts", "weights"]),
     default="average",
     show_default=True,
-    help="average: the mean of the weights; ensemble: the mean of the predictions; parts: all files in one model.",
+    help="average: the mean of the weights; ensemble: the mean of the predictions; parts: all files in one model; "
+    "weights: the mean of weights that scripts have saved.",
 )
 @click.option(
     "--region", default="", type=REGION, help="Where to merge [default: the Region with the most of the models]."

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from traingrid.catalog.list_prices import dollars_per_hour
 from traingrid.cli.columns import Column, Schema
 from traingrid.cli.fitted_table import fitted_table
-from traingrid.cli.planned_cost import dollars_per_hour
 from traingrid.job.initial_model import MODEL_CHANNEL, initial_model_uri
 from traingrid.text import printable
 

@@ -6,6 +6,7 @@ import click
 
 from traingrid.api.grid import Grid
 from traingrid.cli.parameter_types import SUBMISSION
+from traingrid.submission.series import Series
 from traingrid.text import byte_size, printable
 
 
@@ -22,9 +23,12 @@ from traingrid.text import byte_size, printable
 def report(grid_file: Path, submission: str, file: Path | None) -> None:
     """Write a submission as one HTML file.
 
+    SUBMISSION is also sweep:NAME, for all trials, or rounds:NAME, with the table and the curve of the rounds.
+
     The file has the runs, best first, their curves, the Regions and their cost, failures with the recommended action,
     and everything that repeats the runs. It has no scripts and loads nothing. An earlier report is replaced.
     """
-    submission_of_grid = Grid.load(grid_file).submission(submission)
-    path = submission_of_grid.report(file or Path(f"report-{submission_of_grid.id}.html"))
+    grid = Grid.load(grid_file)
+    name = submission if Series.named(submission) else grid.plane.submission_id(submission)
+    path = grid.report(name, file or Path(f"report-{name.replace(':', '-')}.html"))
     click.echo(f"{printable(str(path))}: {byte_size(path.stat().st_size)}. Open it in a browser.")

@@ -10,18 +10,18 @@ import click
 
 from traingrid.api.control_plane import ControlPlane
 from traingrid.api.rounds import open_rounds
-from traingrid.cli.console import console
-from traingrid.cli.export import Output, output_option, sentence_printer, write_rows
-from traingrid.cli.rounds_table import ROUNDS, round_rows, rounds_table
+from traingrid.api.rounds_timeline import timeline
+from traingrid.cli.export import Output, output_option, sentence_printer
+from traingrid.cli.rounds_table import ROUNDS, best_sentences, model_phrase, print_rounds
 from traingrid.errors import interrupted
 from traingrid.text import byte_size, counted, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from traingrid.api.rounds import OpenRounds, RoundsResult
+    from traingrid.api.rounds import OpenRounds
     from traingrid.rounds.rounds import RoundsProgress
-    from traingrid.rounds.state import RoundsState
+    from traingrid.rounds.timeline import RoundView
 
 
 @click.command()
@@ -36,19 +36,24 @@ def rounds(grid_file: Path, spec: Path, *, plan: bool, output: Output) -> None:
     the command is interrupted, its jobs continue, and the same command continues the rounds.
     """
     echo = sentence_printer(output)
-    opened = open_rounds(ControlPlane.of(grid_file), spec, echo, partial(click.echo, err=True))
+    plane = ControlPlane.of(grid_file)
+    opened = open_rounds(plane, spec, echo, partial(click.echo, err=True))
     if plan:
-        _print_plan(opened, output, echo)
+        _print_plan(opened, timeline(plane, opened.rounds.read()), output, echo)
         return
     try:
-        result = opened.run(_changes(echo))
+        opened.run(_changes(plane, echo))
     except KeyboardInterrupt:
         step = f"Continue the rounds: traingrid rounds {spec}. Cancel its jobs: traingrid cancel SUBMISSION."
         raise interrupted(step, "Interrupted. Submitted jobs continue.") from None
-    _print_result(opened, result, output, echo)
+    views = timeline(plane, opened.rounds.read())
+    print_rounds(opened.spec.name, views, output)
+    echo(f"{byte_size(sum(view.bytes_across for view in views))} of weights crossed a border between Regions.")
+    for sentence in best_sentences(opened.spec.name, views):
+        echo(sentence)
 
 
-def _changes(echo: Callable[[str], None]) -> Callable[[RoundsProgress], None]:
+def _changes(plane: ControlPlane, echo: Callable[[str], None]) -> Callable[[RoundsProgress], None]:
     """Return the function that prints a line for each job whose state has changed, and for each new global model."""
     printed: dict[str, str] = {}
     models: set[int] = set()
@@ -59,37 +64,20 @@ def _changes(echo: Callable[[str], None]) -> Callable[[RoundsProgress], None]:
             if printed.get(job.name) != text:
                 printed[job.name] = text
                 echo(printable(text))
-        for row in round_rows(progress.state):
-            if row.model and row.round not in models:
-                models.add(row.round)
-                echo(printable(f"round {row.round}: {row.summary}"))
+        if {model.number for model in progress.state.models} > models:
+            for view in timeline(plane, progress.state):
+                if view.model and view.number not in models:
+                    models.add(view.number)
+                    echo(printable(f"round {view.number}: {model_phrase(view)}"))
 
     return report
 
 
-def _print_plan(opened: OpenRounds, output: Output, echo: Callable[[str], None]) -> None:
-    state = opened.rounds.read()
-    _print_rows(opened, state, output)
+def _print_plan(opened: OpenRounds, views: Sequence[RoundView], output: Output, echo: Callable[[str], None]) -> None:
+    print_rounds(opened.spec.name, views, output)
     spec, regions = opened.spec, len(opened.rounds.lines)
-    number = len(state.models) + 1
+    number = sum(bool(view.model) for view in views) + 1
     if number <= spec.rounds:
         echo(f"Round {number} of {spec.rounds} trains {counted(spec.epochs, 'epoch')} in {counted(regions, 'Region')}.")
         echo(f"A merge in {spec.merge.region} follows: {spec.outer.kind}.")
     echo("Nothing was written. Run the rounds without --plan.")
-
-
-def _print_result(opened: OpenRounds, result: RoundsResult, output: Output, echo: Callable[[str], None]) -> None:
-    _print_rows(opened, opened.rounds.read(), output)
-    crossed = sum(row.bytes_across for row in round_rows(opened.rounds.read()))
-    echo(f"{byte_size(crossed)} of weights crossed a border between Regions.")
-    submission, _, index = result.model.model.partition("/")
-    echo(f"The global model: traingrid download {submission} {index}")
-
-
-def _print_rows(opened: OpenRounds, state: RoundsState, output: Output) -> None:
-    rows = round_rows(state)
-    if output == "table":
-        out = console()
-        out.print(rounds_table(opened.spec.name, rows, out.width))
-    else:
-        write_rows(rows, ROUNDS, output)

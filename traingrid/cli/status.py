@@ -10,20 +10,24 @@ from rich.console import Console
 
 from traingrid import names
 from traingrid.api.control_plane import ControlPlane
+from traingrid.api.rounds_timeline import rounds_state, timeline
+from traingrid.api.series import compared_submissions
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli.columns import Column, Schema
 from traingrid.cli.console import console, print_damaged
-from traingrid.cli.export import Output, output_option, write_rows
+from traingrid.cli.export import Output, output_option, sentence_printer, write_rows
 from traingrid.cli.fitted_table import fitted_table
 from traingrid.cli.live_status import watch_overview, watch_submission
 from traingrid.cli.overview_table import more_sentence, overview_tables
 from traingrid.cli.parameter_types import SUBMISSION
+from traingrid.cli.rounds_table import ROUNDS, best_sentences, print_rounds
 from traingrid.cli.status_table import JOB_ROWS, STYLES, paused_sentence, reasons, status_rows, status_table
 from traingrid.errors import UsageError
 from traingrid.ledger.damage import readable
 from traingrid.ledger.rejections import unresolved
 from traingrid.submission.listing import ListedSubmission, listed_submissions
 from traingrid.submission.overview import SubmissionOverview
+from traingrid.submission.series import Series
 from traingrid.text import counted, printable
 
 _NO_SUBMISSION = "This grid has no submission yet.", "Submit a manifest: traingrid submit manifest.csv."
@@ -81,15 +85,18 @@ def _state_text(row: ListedSubmission) -> str:
 @click.argument("submission", required=False, type=SUBMISSION)
 @click.option("--watch", is_flag=True, help="Update the table until every job has ended. [default: newest submission]")
 @click.option("--all", "is_complete", is_flag=True, help="Show every job of a large submission.")
-@output_option(_submissions(), JOB_ROWS)
+@output_option(_submissions(), JOB_ROWS, ROUNDS)
 @click.pass_obj
 def status(grid_file: Path, submission: str | None, *, watch: bool, is_complete: bool, output: Output) -> None:
     """Show jobs, or list submissions.
 
     With SUBMISSION, shows its jobs; of more than 500 jobs, their numbers in each Region and state, and the failed and
-    running jobs.
+    running jobs. With rounds:NAME, shows each round with its Regions; with sweep:NAME, lists its submissions.
     """
     plane = ControlPlane.of(grid_file)
+    if submission and (series := Series.named(submission)):
+        _print_series(plane, series, output, watch=watch)
+        return
     submission = plane.submission_id(submission) if submission is not None else None
     if watch and submission is None:
         submission = _newest_submission(plane)
@@ -110,14 +117,40 @@ def status(grid_file: Path, submission: str | None, *, watch: bool, is_complete:
     out = console()
     _print_warnings(plane, out)
     if submission is None:
-        folder = str(S3Uri(plane.deployment.manifest_bucket, names.MANIFEST_PREFIX))
         submissions = listed_submissions(plane.ledger, print_damaged)
-        table = fitted_table("", _submissions(folder).columns, submissions, out.width, min_columns=2)
-        out.print(table if submissions else " ".join(_NO_SUBMISSION), soft_wrap=not submissions)
+        _print_list(plane, submissions, out)
         for sentence in _rejections(plane, submissions):
             out.print(sentence, style="red", markup=False, soft_wrap=True)
     else:
         _print_jobs(plane, submission, out, watch=watch, is_complete=is_complete)
+
+
+def _print_series(plane: ControlPlane, series: Series, output: Output, *, watch: bool) -> None:
+    """Print the rounds of a name with the best one, or the submissions of a sweep.
+
+    Raises:
+        UsageError: There is none of this name, or --watch is given.
+    """
+    if watch:
+        raise UsageError("--watch follows one submission.", f"Name one, or run `traingrid {series.kind} SPEC`.")
+    if series.kind == "rounds":
+        views = timeline(plane, rounds_state(plane, series.name))
+        print_rounds(series.name, views, output)
+        for sentence in best_sentences(series.name, views):
+            sentence_printer(output)(sentence)
+        return
+    ids = set(compared_submissions(plane, str(series)))
+    submissions = [row for row in listed_submissions(plane.ledger, print_damaged) if row.item.submission in ids]
+    if output == "table":
+        _print_list(plane, submissions, console())
+    else:
+        write_rows(submissions, _submissions(), output)
+
+
+def _print_list(plane: ControlPlane, submissions: Sequence[ListedSubmission], out: Console) -> None:
+    folder = str(S3Uri(plane.deployment.manifest_bucket, names.MANIFEST_PREFIX))
+    table = fitted_table("", _submissions(folder).columns, submissions, out.width, min_columns=2)
+    out.print(table if submissions else " ".join(_NO_SUBMISSION), soft_wrap=not submissions)
 
 
 def _newest_submission(plane: ControlPlane) -> str:

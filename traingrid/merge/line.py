@@ -90,7 +90,7 @@ class MergeRequest:
         image: The alias of the training image; empty for the grid's default.
         folders: With the method parts: whether each model gets a folder.
         statistics_images: With the method average: the number of images for the statistics of batch norm.
-        step: With the method average: the step of rounds; None for the mean of models that count alike.
+        step: With the methods average and weights: the step of rounds; None for the mean of models that count alike.
     """
 
     method: Method = "average"
@@ -208,14 +208,14 @@ def merge_line(  # noqa: PLR0913  # one argument for each independent value
         "instance_type": _instance_type(request, grid),
         "instance_count": 1,
         "processes_per_host": 1,
-        "launcher": "mpi",
+        "launcher": "none" if request.method == "weights" else "mpi",  # the image with PyTorch has no MPI
         "volume_gb": max(grid.job.volume_gb, ceil(_COPIES * size / _GB) + _OWN_GB),
         "residency": _residency(models, region),
         "share": models[0].job.share or None,
         "hyperparameters": _hyperparameters(models, request),
         "tags": {"merge": models[0].submission, **({"rounds": request.step.rounds} if request.step else {})},
     }
-    if request.method != "parts":
+    if request.method in ("average", "ensemble"):
         line["metrics"] = _metrics(len(models))
     return {name: value for name, value in line.items() if value not in (None, [])}
 
@@ -245,8 +245,8 @@ def _instance_type(request: MergeRequest, grid: GridSettings) -> str:
 
 def _data(local_model: Model | None, request: MergeRequest, region: str) -> dict[str, Any]:
     """Return the channels with the data of the merge: those of --data, or of the first job of the Region."""
-    channels = {"average": ("train", "validation"), "ensemble": ("validation",), "parts": ()}[request.method]
-    if request.step and request.step.statistics == "average":
+    channels = {"average": ("train", "validation"), "ensemble": ("validation",)}.get(request.method, ())
+    if channels and request.step and request.step.statistics == "average":
         channels = ("validation",)
     if request.data:
         return {name: {"uri": f"{request.data.rstrip('/')}/{name}/", "input_mode": "FastFile"} for name in channels}
@@ -292,10 +292,11 @@ def _hyperparameters(models: Sequence[Model], request: MergeRequest) -> dict[str
     hyperparameters["merge_count"] = str(len(models))
     if request.method == "average":
         hyperparameters["merge_statistics_images"] = str(request.statistics_images)
-        hyperparameters |= request.step.hyperparameters if request.step else {}
         hyperparameters |= shape_of(
             models[0]
         )  # the merge ignores it; lines that begin with the average are compared with it
+    if request.step:
+        hyperparameters |= request.step.hyperparameters
     if request.folders:
         hyperparameters["merge_layout"] = "folders"
     return hyperparameters

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from traingrid.job.job import Job
     from traingrid.submission.status import JobStatus
 
-Method = Literal["average", "ensemble", "parts"]
+Method = Literal["average", "ensemble", "parts", "weights"]
 _DEFAULTS = Config()
 _SHAPE = {name: str(getattr(_DEFAULTS, name)) for name in ("model", "classes", "image_size")}
 """The trainer's hyperparameters that determine the shapes of the weights, with their defaults."""
@@ -113,6 +113,9 @@ def check_method(models: Sequence[Model], method: Method) -> None:
     """
     if method == "parts":
         return
+    if method == "weights":
+        _check_scripts(models)
+        return
     for model in models:
         if model.job.source or model.job.is_algorithm:
             program = "a SageMaker algorithm" if model.job.is_algorithm else f"the script {model.job.entry_point}"
@@ -120,8 +123,8 @@ def check_method(models: Sequence[Model], method: Method) -> None:
             program = "a network of PyTorch"
         else:
             continue
-        text = f"{str(model).capitalize()} trained {program}, so that only the files of its model can be joined."
-        raise UsageError(text, "Use --method parts.")
+        text = f"{str(model).capitalize()} trained {program}, and not a network of the image's trainer for TensorFlow."
+        raise UsageError(text, "Use --method parts, or --method weights for scripts that save their weights.")
     if method == "average":
         _check_equal(models, _SHAPE, "Models of different shapes cannot be averaged; use --method ensemble.")
     _check_equal(models, _OUTPUT, "A merged network has one input and one list of classes.")
@@ -129,17 +132,31 @@ def check_method(models: Sequence[Model], method: Method) -> None:
         _check_start(models)
 
 
+def _check_scripts(models: Sequence[Model]) -> None:
+    """Raise an error if a job did not train a script, or if they began with different models."""
+    for model in models:
+        if not model.job.source:
+            text = f"{str(model).capitalize()} did not train a script, whose weights this method averages."
+            raise UsageError(text, "Use --method average, or --method parts.")
+    _check_initial_models(models)
+
+
 def _check_start(models: Sequence[Model]) -> None:
     """Raise an error if two trainings began with different weights: of another model, or of another seed."""
+    if not _check_initial_models(models):
+        next_step = "Their initial weights differ. Use --method ensemble, or train them from a common model."
+        _check_equal(models, _SEED, next_step)
+
+
+def _check_initial_models(models: Sequence[Model]) -> str:
+    """Return the initial model of all jobs; empty if they have none. Raise an error if they differ."""
     first = models[0]
     begins = [str(getattr(model.job, "init_from", None) or "") for model in models]
     for model, begin in zip(models, begins, strict=True):
         if begin != begins[0]:
             text = f"{str(model).capitalize()} did not start from the same model as {first}: their init_from differs."
             raise UsageError(text, "Use --method ensemble, or train them from a common model.")
-    if not begins[0]:
-        next_step = "Their initial weights differ. Use --method ensemble, or train them from a common model."
-        _check_equal(models, _SEED, next_step)
+    return begins[0]
 
 
 def _check_equal(models: Sequence[Model], defaults: Mapping[str, str], next_step: str) -> None:

@@ -21,13 +21,14 @@ from traingrid.submission.status import read_submission, recorded_jobs
 from traingrid.submission.submitted_jobs import last_submitted_jobs
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from traingrid.api.control_plane import ControlPlane
     from traingrid.job.job import Job
     from traingrid.ledger.items import JobItem
     from traingrid.ledger.submission_item import SubmissionItem
     from traingrid.metrics.points import MetricPoint
+    from traingrid.report.subject import Subject
     from traingrid.submission.status import JobStatus
 
 MAX_CURVES = 50
@@ -41,6 +42,7 @@ class Run:
     """One job of a report.
 
     Attributes:
+        submission: Its submission.
         status: Its state and last metrics.
         item: Its item of the ledger; None if no child has opened it.
         job: Its line with all defaults, as it was submitted last; None if it cannot be read.
@@ -49,12 +51,18 @@ class Run:
         exclusion: Why it cannot be the best job, as a phrase; empty if it can.
     """
 
+    submission: str
     status: JobStatus
     item: JobItem | None
     job: Job | None
     curves: Mapping[str, Sequence[MetricPoint]]
     differing: Mapping[str, str]
     exclusion: str
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """Its submission and its index there."""
+        return self.submission, self.status.index
 
     @property
     def instance_hours(self) -> float:
@@ -85,6 +93,7 @@ class Content:
     """The content of a report.
 
     Attributes:
+        heads: The submissions, in the order of the subject.
         at: The time at which the ledger was read.
         version: The version of traingrid.
         metric: The metric by which the jobs are ordered; empty if they have none.
@@ -92,13 +101,14 @@ class Content:
         runs: The jobs, the best first, in the order of `traingrid compare`.
         explanation: Why no job is the best, with the next step; empty if one is.
         failures: The failed jobs by class, the most frequent class first.
-        manifest: The manifest as its user wrote it; None if it cannot be read.
+        manifest: The manifest of a single submission as its user wrote it; None if it cannot be read.
         curves_error: Why the report has no curves; empty if it has them.
         damaged: The items of the ledger, and lines and files of the submission, that cannot be read.
     """
 
     grid: str
-    head: SubmissionItem
+    subject: Subject
+    heads: Sequence[SubmissionItem]
     at: datetime
     version: str
     metric: str
@@ -116,57 +126,95 @@ class Content:
         return sum(not run.status.ended for run in self.runs)
 
 
-def read_content(plane: ControlPlane, submission: str) -> Content:
-    """Return the content of a submission's report. It calls neither SageMaker nor Batch.
+@dataclass(frozen=True, kw_only=True)
+class _Read:
+    """A submission as it was read."""
+
+    head: SubmissionItem
+    items: Mapping[int, JobItem]
+    statuses: Mapping[int, JobStatus]
+    jobs: Mapping[int, Job]
+
+
+def read_content(plane: ControlPlane, subject: Subject) -> Content:
+    """Return the content of a report. It calls neither SageMaker nor Batch.
 
     Raises:
-        UsageError: The submission does not exist.
+        UsageError: A submission does not exist.
     """
-    bucket, storage = plane.deployment.manifest_bucket, plane.storage
-    read = read_submission(plane.ledger, submission)
     damaged = list[Damaged]()
-    submission_item, items = read.head, read.items
-    statuses = recorded_jobs(read, bucket, storage, damaged.append)
-    jobs = last_submitted_jobs(storage, bucket, submission_item, damaged.append)
-    varying = differing([job.hyperparameters for job in jobs.values()])
-    metric = compared_metric(None, list(statuses.values()))
+    parts = {submission: _read(plane, submission, damaged) for submission in subject.submissions}
+    varying = differing([job.hyperparameters for part in parts.values() for job in part.jobs.values()])
+    candidates = [name for name in parts if not subject.exclusion(name)] or list(parts)
+    metric = compared_metric(None, [status for name in candidates for status in parts[name].statuses.values()])
     lowest = is_lower_better(metric)
-    ordered = sorted(statuses.values(), key=lambda status: (ranked(status, metric).order(lowest=lowest), status.index))
-    drawn_indices = [status.index for status in ordered if status.training_job][:MAX_CURVES]
-    points, curves_error = _points(plane, submission, drawn_indices)
+    order = sorted(
+        ((name, status) for name, part in parts.items() for status in part.statuses.values()),
+        key=lambda job: (
+            bool(subject.exclusion(job[0])),
+            ranked(job[1], metric).order(lowest=lowest),
+            list(parts).index(job[0]),
+            job[1].index,
+        ),
+    )
+    curves, curves_error = _curves(plane, [(name, job.index) for name, job in order if job.training_job][:MAX_CURVES])
     runs = [
         Run(
+            submission=name,
             status=status,
-            item=items.get(status.index),
-            job=jobs.get(status.index),
-            curves=last_curves(points.get(status.index, ())),
-            differing=_selected_hyperparameters(jobs.get(status.index), varying),
-            exclusion=ranked(status, metric).exclusion,
+            item=parts[name].items.get(status.index),
+            job=parts[name].jobs.get(status.index),
+            curves=last_curves(curves.get((name, status.index), ())),
+            differing=_selected_hyperparameters(parts[name].jobs.get(status.index), varying),
+            exclusion=subject.exclusion(name) or ranked(status, metric).exclusion,
         )
-        for status in ordered
+        for name, status in order
     ]
+    heads = [part.head for part in parts.values()]
     return Content(
         grid=plane.deployment.grid.name,
-        head=submission_item,
+        subject=subject,
+        heads=heads,
         at=datetime.now(UTC),
         version=__version__,
         metric=metric,
         lowest=lowest,
         runs=runs,
-        explanation=explanation([ranked(status, metric) for status in ordered]),
+        explanation=explanation([ranked(status, metric) for name, status in order if name in candidates]),
         failures=_failures(runs),
-        manifest=manifest_content(storage, submission_item),
+        manifest=manifest_content(plane.storage, heads[0]) if len(heads) == 1 else None,
         curves_error=curves_error,
         damaged=list(dict.fromkeys(damaged)),
     )
 
 
-def _points(plane: ControlPlane, submission: str, indexes: Collection[int]) -> tuple[dict[int, list[MetricPoint]], str]:
-    """Return the metric histories of some jobs by index, or none and the error of the Region that does not answer."""
+def _read(plane: ControlPlane, submission: str, damaged: list[Damaged]) -> _Read:
+    bucket, storage = plane.deployment.manifest_bucket, plane.storage
+    read = read_submission(plane.ledger, submission)
+    return _Read(
+        head=read.head,
+        items=read.items,
+        statuses=recorded_jobs(read, bucket, storage, damaged.append),
+        jobs=last_submitted_jobs(storage, bucket, read.head, damaged.append),
+    )
+
+
+def _curves(
+    plane: ControlPlane, keys: Sequence[tuple[str, int]]
+) -> tuple[dict[tuple[str, int], list[MetricPoint]], str]:
+    """Return the metric histories of some jobs by submission and index, or none and the error of a Region."""
+    indexes: dict[str, list[int]] = defaultdict(list)
+    for submission, index in keys:
+        indexes[submission].append(index)
+    points: dict[tuple[str, int], list[MetricPoint]] = {}
     try:
-        return group_by_job(MetricHistory(plane.deployment, plane.ledger, plane.storage, submission).read(indexes)), ""
+        for submission, of_submission in indexes.items():
+            history = MetricHistory(plane.deployment, plane.ledger, plane.storage, submission)
+            by_index = group_by_job(history.read(of_submission))
+            points |= {(submission, index): values for index, values in by_index.items()}
     except TraingridError as error:
         return {}, error.what
+    return points, ""
 
 
 def _selected_hyperparameters(job: Job | None, names: Iterable[str]) -> dict[str, str]:

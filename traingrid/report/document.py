@@ -15,6 +15,7 @@ from traingrid.report.content import read_content
 from traingrid.report.elements import Markup, el, joined, text
 from traingrid.report.outcome import failures_section, regions_section, tiles
 from traingrid.report.reproduce import reproduce_section
+from traingrid.report.rounds import rounds_section
 from traingrid.report.runs import curves_section, other_runs_section, runs_section
 from traingrid.report.tables import counted_rest
 from traingrid.text import counted
@@ -22,23 +23,24 @@ from traingrid.text import counted
 if TYPE_CHECKING:
     from traingrid.api.control_plane import ControlPlane
     from traingrid.report.content import Content
+    from traingrid.report.subject import Subject
 
 _GENERATOR = '<meta name="generator" content="traingrid report'
 _FIRST_CHARACTERS = 2000
 _MAX_DAMAGED_PARTS = 5
 
 
-def write_report(plane: ControlPlane, submission: str, file: Path) -> None:
-    """Write the report of a submission. An earlier report is replaced, and no other file is.
+def write_report(plane: ControlPlane, subject: Subject, file: Path) -> None:
+    """Write a report. An earlier report is replaced, and no other file is.
 
     Args:
         file: The path of the HTML file.
 
     Raises:
-        UsageError: The submission or the folder does not exist, or the file is not a report.
+        UsageError: A submission or the folder does not exist, or the file is not a report.
     """
     _check(file)
-    content = document(read_content(plane, submission))
+    content = document(read_content(plane, subject))
     # A reader never sees a part of the file, and an error keeps the earlier one.
     handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
     try:
@@ -68,7 +70,7 @@ def _check(file: Path) -> None:
 def document(content: Content) -> str:
     """Return the HTML of a report."""
     style = files("traingrid.report").joinpath("report.css").read_text()
-    title = f"{content.head.manifest.rpartition('/')[2]}: submission {content.head.submission}"
+    title = _title(content)
     head_element = el(
         "head",
         el("meta", charset="utf-8"),
@@ -83,6 +85,13 @@ def document(content: Content) -> str:
     return f"<!doctype html>\n{el('html', head_element, body, lang='en')}\n"
 
 
+def _title(content: Content) -> str:
+    if series := content.subject.series:
+        return f"{series.kind} {series.name}"
+    (submission_item,) = content.heads
+    return f"{submission_item.manifest.rpartition('/')[2]}: submission {submission_item.submission}"
+
+
 def _policy(style: str) -> str:
     """Return a policy that allows this style, and nothing else (https://www.w3.org/TR/CSP3/)."""
     digest = b64encode(hashlib.sha256(style.encode()).digest()).decode()
@@ -92,8 +101,8 @@ def _policy(style: str) -> str:
 def _header(content: Content, title: str) -> Markup:
     facts = [
         f"grid {content.grid}",
-        counted(content.head.jobs, "job"),
-        f"submitted {_form(content.head.submitted_at or content.head.claimed_at)}",
+        counted(sum(submission_item.jobs for submission_item in content.heads), "job"),
+        f"submitted {_form(min(item.submitted_at or item.claimed_at for item in content.heads))}",
         f"read {_time(content)}",
     ]
     snapshot = None
@@ -112,7 +121,10 @@ def _header(content: Content, title: str) -> Markup:
 
 
 def _main(content: Content) -> Markup:
-    sections = (runs_section, curves_section, failures_section, regions_section, reproduce_section, other_runs_section)
+    sections = (
+        *(rounds_section, runs_section, curves_section, failures_section, regions_section),
+        *(reproduce_section, other_runs_section),
+    )
     return el("main", joined(*(section(content) for section in sections)))
 
 

@@ -82,13 +82,14 @@ def sampled(points: Sequence[Point], most: int = MAX_POINTS) -> list[Point]:
     return sample if sample[-1] == points[-1] else [*sample, points[-1]]
 
 
-def plot(title: str, curves: Sequence[Curve], *, by_epoch: bool) -> Markup:
+def plot(title: str, curves: Sequence[Curve], *, x_label: str, natural: bool) -> Markup:
     """Return a plot.
 
     Args:
         title: The name of the metric.
         curves: The curves, each with one point at least. Those without a number are drawn first.
-        by_epoch: True if x is the epoch; otherwise it is in minutes.
+        x_label: The name or unit of x.
+        natural: True if x is a natural number.
     """
     across = _range([x for curve in curves for x, _ in curve.points], _LEFT, _WIDTH - _RIGHT, pad=0.0)
     up = _range([y for curve in curves for _, y in curve.points], _HEIGHT - _BOTTOM, _TOP, pad=0.05)
@@ -96,7 +97,7 @@ def plot(title: str, curves: Sequence[Curve], *, by_epoch: bool) -> Markup:
     ends = ", ".join(f"{curve.label} {number(curve.points[-1][1])}" for curve in curves if curve.place is not None)
     return el(
         "svg",
-        *_grid(across, up, by_epoch=by_epoch),
+        *_grid(across, up, x_label=x_label, natural=natural),
         *(_line(curve, across, up) for curve in ordered),
         *_labels(curves, across, up),
         role="img",
@@ -124,16 +125,16 @@ def _range(values: Sequence[float], start: float, end: float, *, pad: float) -> 
     return _Axis(low=low - extra, high=high + extra, start=start, end=end)
 
 
-def _grid(across: _Axis, up: _Axis, *, by_epoch: bool) -> Iterator[Markup]:
+def _grid(across: _Axis, up: _Axis, *, x_label: str, natural: bool) -> Iterator[Markup]:
     ink = {"class_": "tick", "font-size": 11, "fill": "#56616f"}
     for value in up.ticks():
         y = up.at(value)
         yield el("line", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=y, y2=y, class_="rule", stroke="#e1e5ea")
         yield el("text", text(number(value)), x=_LEFT - 6, y=y + 4, text_anchor="end", **ink)
-    for value in across.ticks(natural=by_epoch):
+    for value in across.ticks(natural=natural):
         yield el("text", text(number(value)), x=across.at(value), y=_HEIGHT - _BOTTOM + 16, text_anchor="middle", **ink)
     middle = (_LEFT + _WIDTH - _RIGHT) / 2
-    yield el("text", text("epoch" if by_epoch else "minutes"), x=middle, y=_HEIGHT - 6, text_anchor="middle", **ink)
+    yield el("text", text(x_label), x=middle, y=_HEIGHT - 6, text_anchor="middle", **ink)
 
 
 def _line(curve: Curve, across: _Axis, up: _Axis) -> Markup:

@@ -27,10 +27,11 @@ _NO_LINES = "The lines of this submission, with their defaults, cannot be read."
 
 def reproduce_section(content: Content) -> Markup:
     """Return the section with everything that a person needs to train the jobs again."""
-    jobs = {run.status.index: run.job for run in content.runs if run.job}
-    parts = [*_manifest(content), *_commands(content)]
+    jobs = {run.key: run.job for run in content.runs if run.job}
+    single = content.subject.series is None
+    parts = [*_manifest(content), *_commands(content)] if single else [*_series(content), *_manifests(content)]
     if jobs:
-        ordered = [jobs[index] for index in sorted(jobs)]
+        ordered = [jobs[key] for key in sorted(jobs)]
         parts += [*_images(ordered), *_settings(ordered)]
     else:
         parts.append(el("p", text(_NO_LINES)))
@@ -38,7 +39,7 @@ def reproduce_section(content: Content) -> Markup:
 
 
 def _manifest(content: Content) -> Iterator[Markup]:
-    submission_item = content.head
+    (submission_item,) = content.heads
     version = f", version {submission_item.version}" if submission_item.version else ""
     digest = f", SHA-256 {submission_item.sha256}" if submission_item.sha256 else ""
     yield el("h3", text("Manifest"))
@@ -56,10 +57,11 @@ def _manifest(content: Content) -> Iterator[Markup]:
 
 
 def _commands(content: Content) -> Iterator[Markup]:
-    name = content.head.manifest.rpartition("/")[2]
-    version = f" --version-id {content.head.version}" if content.head.version else ""
-    bucket, _, key = content.head.manifest.removeprefix("s3://").partition("/")
-    submission = content.head.submission
+    (submission_item,) = content.heads
+    name = submission_item.manifest.rpartition("/")[2]
+    version = f" --version-id {submission_item.version}" if submission_item.version else ""
+    bucket, _, key = submission_item.manifest.removeprefix("s3://").partition("/")
+    submission = submission_item.submission
     commands = [
         f"aws s3api get-object --bucket {quote(bucket)} --key {quote(key)}{version} {quote(name)}",
         f"traingrid submit --plan {quote(name)}    # prints the training jobs, with the defaults of the grid now",
@@ -69,6 +71,30 @@ def _commands(content: Content) -> Iterator[Markup]:
     ]
     yield el("h3", text("Commands"))
     yield el("pre", text("\n".join(commands)), class_="card")
+
+
+def _series(content: Content) -> Iterator[Markup]:
+    """Yield the specification of a sweep or of rounds, as its journal has it, and its commands."""
+    series = content.subject.series
+    commands = [f"traingrid status {quote(str(series))}", f"traingrid compare {quote(str(series))}"]
+    yield el("h3", text("Specification, without the keys that can be changed later"))
+    yield el("pre", text(json.dumps(content.subject.spec, indent=1, sort_keys=True)[:_MAX_BYTES]), class_="card")
+    yield el("h3", text("Commands"))
+    yield el("pre", text("\n".join(commands)), class_="card")
+
+
+def _manifests(content: Content) -> Iterator[Markup]:
+    """Yield the table of the manifests of several submissions."""
+    items = content.heads[:_MAX_ROWS]
+    rows = [[*map(cell, (item.submission, item.jobs, item.manifest, item.version, item.sha256))] for item in items]
+    headings = [
+        *(Heading("submission"), Heading("jobs", "number"), Heading("manifest", "value")),
+        *(Heading("version", "value"), Heading("SHA-256", "value")),
+    ]
+    yield el("h3", text("Manifests"))
+    yield table("Manifests", headings, rows)
+    if omitted := counted_rest(len(items), len(content.heads), "submissions"):
+        yield omitted
 
 
 def _images(jobs: Sequence[Job]) -> Iterator[Markup]:

@@ -182,19 +182,20 @@ def _legend(content: Content) -> Iterator[Markup]:
 
 
 def _plot(content: Content, drawn: Sequence[Run], name: str) -> Markup:
-    places = {run.status.index: place for place, run in enumerate(content.runs[:SERIES])}
+    places = {run.key: place for place, run in enumerate(content.runs[:SERIES])}
     with_metric = [run for run in drawn if run.curves.get(name)]
     by_epoch = all(point.epoch is not None for run in with_metric for point in run.curves[name])
     curves = [
         Curve(
             label=run.status.name,
-            place=places.get(run.status.index),
+            place=places.get(run.key),
             points=_points(run.curves[name], by_epoch=by_epoch),
         )
         for run in with_metric
     ]
     title = _title(name)
-    return el("figure", el("figcaption", text(title)), plot(title, curves, by_epoch=by_epoch), class_="card")
+    picture = plot(title, curves, x_label="epoch" if by_epoch else "minutes", natural=by_epoch)
+    return el("figure", el("figcaption", text(title)), picture, class_="card")
 
 
 def _points(points: Sequence[MetricPoint], *, by_epoch: bool) -> list[tuple[float, float]]:

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from traingrid import names
 from traingrid.aws.s3_uri import S3Uri
+from traingrid.strict_json import json_object
 from traingrid.submission.journal import Begun, Journal, JournalEntry, Rejected, Submitted
 
 if TYPE_CHECKING:
@@ -32,6 +33,11 @@ class RoundLines(JournalEntry):
     number: int
     began_at: float
     manifest: str
+
+    @property
+    def regions(self) -> list[str]:
+        """The Region of each line."""
+        return _regions(self.manifest)
 
 
 class Contribution(BaseModel):
@@ -80,6 +86,11 @@ class RoundMerge(JournalEntry):
     manifest: str
     key: str
 
+    @property
+    def region(self) -> str:
+        """The Region that merges."""
+        return _regions(self.manifest)[0]
+
 
 class GlobalModel(JournalEntry):
     """The global model of a round.
@@ -112,3 +123,8 @@ def rounds_journal(storage: Storage, bucket: str, name: str) -> Journal[Entry]:
         bucket: The manifest bucket of the grid.
     """
     return Journal(storage, S3Uri(bucket, f"{names.ROUNDS_PREFIX}{name}/"), _READ, "series of rounds")
+
+
+def _regions(manifest: str) -> list[str]:
+    """Return the Region of each line of a manifest that `json_lines` has made, without its comment."""
+    return [str(json_object(line)["region"]) for line in manifest.splitlines() if not line.startswith("#")]

@@ -46,6 +46,7 @@ class MergePlace(SpecPart):
     Attributes:
         data: A folder of the Region with `validation/`; by default the data of the Region's line.
         instance_type: By default the grid's first one without accelerators.
+        image: The alias of the grid's training image that merges; by default that of the lines, or the grid's default.
         statistics: The statistics of batch norm: "average" of the Regions', or "recompute" from the training images of
             the merge's data.
     """
@@ -53,6 +54,7 @@ class MergePlace(SpecPart):
     region: Annotated[str, StringConstraints(min_length=1)]
     data: str = ""
     instance_type: str = ""
+    image: str = ""
     statistics: Literal["average", "recompute"] = "average"
 
 

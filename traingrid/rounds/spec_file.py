@@ -21,6 +21,7 @@ _EXAMPLES = {
     "weight_by": "weight_by: records",
     "merge": "merge: {region: eu-central-1}",
     "region": "region: eu-central-1",
+    "image": "image: torch",
     "statistics": "statistics: average",
     "missing": "missing: {wait: 6h, then: continue}",
     "wait": "wait: 6h",

@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from traingrid import names
 from traingrid.errors import TraingridError, UsageError
 from traingrid.ledger.damage import warn
 from traingrid.metrics.comparison import differing
 from traingrid.submission.journal import Begun
+from traingrid.submission.series import Series
 from traingrid.submission.submitted_jobs import last_submitted_jobs
 from traingrid.sweep.journal import sweep_journal
 from traingrid.threads import map_in_order
@@ -26,13 +26,6 @@ MOST_SUBMISSIONS, MOST_JOBS, MOST_NAMES = 500, 10_000, 40
 """The most that one answer has. A browser shows each name as a column."""
 _READS = 8
 """The number of submissions that are read at once."""
-
-
-def sweep_of(submission_item: SubmissionItem) -> str:
-    """Return the name of the sweep that submitted a manifest; empty if a person or a rule did."""
-    folder = f"{names.MANIFEST_PREFIX}{names.SWEEP_PREFIX}"
-    key = submission_item.manifest.partition("://")[2].partition("/")[2]  # not all recorded URIs can be parsed
-    return key.removeprefix(folder).partition("/")[0] if key.startswith(folder) else ""
 
 
 def hyperparameters(plane: ControlPlane, submissions: Sequence[str]) -> dict[str, Any]:
@@ -65,7 +58,7 @@ def hyperparameters(plane: ControlPlane, submissions: Sequence[str]) -> dict[str
         "names": columns,
         "jobs": {key: [parameters.get(name) for name in columns] for key, parameters in by_job.items()},
         "left_out": len(in_order) - len(columns),
-        "objective": _objective(plane, {sweep_of(submission_item) for submission_item in items}),
+        "objective": _objective(plane, {Series.of_manifest(submission_item.manifest) for submission_item in items}),
     }
 
 
@@ -75,12 +68,13 @@ def _hyperparameters_of(plane: ControlPlane, submission_item: SubmissionItem) ->
     return {key_of(submission_item.submission, index): job.hyperparameters for index, job in jobs.items()}
 
 
-def _objective(plane: ControlPlane, sweeps: set[str]) -> dict[str, str] | None:
+def _objective(plane: ControlPlane, series: set[Series | None]) -> dict[str, str] | None:
     """Return the objective of the only sweep; None if there is none, or its journal is gone or cannot be read."""
-    if len(sweeps) != 1 or not (name := next(iter(sweeps))):
+    sweep = next(iter(series)) if len(series) == 1 else None
+    if sweep is None or sweep.kind != "sweep":
         return None
     try:
-        first_entry = sweep_journal(plane.storage, plane.deployment.manifest_bucket, name).first_entry()
+        first_entry = sweep_journal(plane.storage, plane.deployment.manifest_bucket, sweep.name).first_entry()
     except TraingridError as error:
         logger.warning("the objective of a sweep is unknown: %s", error)
         return None

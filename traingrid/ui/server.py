@@ -29,6 +29,7 @@ from traingrid.ui.guard import HEALTH, ProxyGuard, Secrets, SessionGuard
 from traingrid.ui.hyperparameters import hyperparameters
 from traingrid.ui.job_page import job_page, log_tail
 from traingrid.ui.poller import Poller
+from traingrid.ui.rounds import PageRounds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,6 +69,7 @@ class Page:
     feed: Feed = field(default_factory=Feed)
     poller: Poller = field(init=False)
     curves: Curves = field(init=False)
+    rounds: PageRounds = field(init=False)
     files: dict[str, bytes] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -75,6 +77,7 @@ class Page:
             self.plane, self.feed, writes=self.writes, read_facts=self.read_facts, renew=self.renew_credentials
         )
         self.curves = Curves(self.plane)
+        self.rounds = PageRounds(self.plane, self.feed, self.grid_file)
         paths = (path for path in STATIC.rglob("*") if path.is_file())
         self.files = {path.relative_to(STATIC).as_posix(): path.read_bytes() for path in paths}
 
@@ -83,6 +86,7 @@ class Page:
         renew()
         self.plane = type(self.plane).with_clients(self.plane.deployment)
         self.curves.use(self.plane)
+        self.rounds.use(self.plane)
         self.poller.use(self.plane)
 
     def serve(self, listening: socket.socket) -> None:
@@ -118,6 +122,7 @@ class Page:
             Route("/api/events", self._events),
             Route("/api/curves", self._curves),
             Route("/api/hyperparameters", self._hyperparameters),
+            Route("/api/rounds/{name}", self._rounds),
             Route("/api/jobs/{submission}/{index:int}", self._job),
             Route("/api/jobs/{submission}/{index:int}/log", self._log),
         ]
@@ -180,6 +185,9 @@ class Page:
     async def _hyperparameters(self, request: Request) -> Response:
         submissions = request.query_params.getlist("submission")
         return JSONResponse(await run_in_threadpool(hyperparameters, self.plane, submissions))
+
+    async def _rounds(self, request: Request) -> Response:
+        return JSONResponse(await run_in_threadpool(self.rounds.read, request.path_params["name"]))
 
     async def _cancel(self, request: Request) -> Response:
         return await self._act(request, actions.CancelRequest, actions.cancel)

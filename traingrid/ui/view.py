@@ -20,9 +20,9 @@ from traingrid.ledger.items import JobItem
 from traingrid.ledger.rejections import REJECTIONS, unresolved
 from traingrid.ledger.shortages import SHORTAGES
 from traingrid.ledger.submission_item import SubmissionItem
+from traingrid.submission.series import Series
 from traingrid.submission.submitted_jobs import submitted_jobs
 from traingrid.threads import map_in_order
-from traingrid.ui.hyperparameters import sweep_of
 from traingrid.ui.rows import Row, key_of, recorded_row, unknown_row, unopened_row, unreadable_row
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ class LedgerView:
                 "jobs": submission_item.jobs,
                 "claimed_at": submission_item.claimed_at,
                 "manifest": submission_item.manifest.rpartition("/")[2],
-                "sweep": sweep_of(submission_item),
+                "series": str(Series.of_manifest(submission_item.manifest) or ""),
                 "arrays": len(submission_item.arrays),
                 "budget": submission_item.budget_dollars,
             }

@@ -118,8 +118,9 @@ def _launcher(hyperparameters: Mapping[str, str]) -> Launcher:
     launcher: Launcher | None = next((name for name in get_args(Launcher) if name == text), None)
     if launcher is None:
         raise ValueError(f"Hyperparameter {_LAUNCHER} is {text!r}; it must be mpi, torchrun or none.")
-    is_trainer = hyperparameters.get(_IMAGE_PROGRAM, "trainer") == "trainer"
-    if not hyperparameters.get(_PROGRAM) and launcher != "mpi" and not (is_trainer and launcher == "torchrun"):
+    program = hyperparameters.get(_IMAGE_PROGRAM, "trainer")
+    is_started = launcher == "mpi" or (launcher, program) in (("torchrun", "trainer"), ("none", "merge"))
+    if not hyperparameters.get(_PROGRAM) and not is_started:
         raise ValueError(
             f"The launcher is {launcher}, which starts no program of the image but, with torchrun, the trainer for "
             f"PyTorch. Name a script with {_PROGRAM}, or use mpi."

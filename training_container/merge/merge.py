@@ -11,12 +11,13 @@ from training_container.contract.training_job import TrainingJob
 from training_container.merge.evaluation import Evaluation
 from training_container.merge.networks import Ensemble, assign, models_of, read_weights, recompute_statistics
 from training_container.merge.options import CHANNEL, MergeOptions
-from training_container.merge.outer_state import read_velocity, start_weights, write_velocity
+from training_container.merge.outer_state import start_weights
 from training_container.merge.outer_step import OuterStep, Sums, weighted_mean
 from training_container.merge.parts import MergePart
 from training_container.merge.progress import counted
 from training_container.merge.reports import Network, check_average, check_ensemble, counts_of
 from training_container.recipe.config import Config
+from training_container.merge.velocity import read_velocity, write_velocity
 from training_container.trainer import cluster
 from training_container.trainer.artifacts import export
 from training_container.trainer.data.input import ValidationData, training_data, validation_data

@@ -12,7 +12,7 @@ from typing import Any, Literal, Self, get_args
 
 from training_container.contract.training_job import ContractError, TrainingJob
 
-Method = Literal["average", "ensemble", "parts"]
+Method = Literal["average", "ensemble", "parts", "weights"]
 Layout = Literal["shared", "folders"]
 Counting = Literal["models", "records"]
 Statistics = Literal["recompute", "average"]
@@ -28,14 +28,15 @@ class MergeOptions:
 
     Attributes:
         method: "average": the mean of the weights; "ensemble": a network that returns the mean of the probabilities;
-            "parts": the files of all models in one folder.
+            "parts": the files of all models in one folder; "weights": the mean of weights that scripts have saved.
         count: The number of models, so that a model that is missing in the channel is noticed.
         layout: With the method parts: "shared" keeps the paths of all files; "folders" gives each model a folder.
         statistics_images: With the method average: the number of training images from which the statistics of batch
             norm are computed. By default as many as in OpenMMLab's PreciseBNHook (mmcls), which implements Wu and
             Johnson 2021 (arXiv:2105.07576, section 3).
         statistics: With the method average: "recompute": from training images; "average": the mean of the models'.
-        weight_by: With the method average: the weight of a model: "models": 1; "records": its training records.
+        weight_by: With the methods average and weights: the weight of a model: "models": 1; "records": its training
+            records.
         outer_round: The number of the round, from 1, of a series whose outer step has momentum.
         outer_learning_rate: The learning rate of the outer step, which merge/outer_step.py computes.
     """
@@ -82,6 +83,7 @@ def check(job: TrainingJob) -> MergeOptions:
         "average": (CHANNEL, *train, "validation"),
         "ensemble": (CHANNEL, "validation"),
         "parts": (CHANNEL,),
+        "weights": (CHANNEL,),
     }[options.method]
     if absent := [name for name in required if name not in job.channels]:
         raise ContractError(

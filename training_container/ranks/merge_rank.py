@@ -26,10 +26,13 @@ def main() -> None:
             count = merge_parts.join(parts, job.folders.model, options.layout)
             print(f"Joined {count} files of {len(parts)} models.")
             return
-        from training_container.merge.merge import merge_networks  # noqa: PLC0415  # imports TensorFlow: check first
+        if options.method == "weights":
+            from training_container.merge.script_weights import merge_weights as merge  # noqa: PLC0415  # NumPy: check first
+        else:
+            from training_container.merge.merge import merge_networks as merge  # noqa: PLC0415  # TensorFlow: check first
 
         try:
-            merge_networks(job, options, parts, stop.is_requested)
+            merge(job, options, parts, stop.is_requested)
         except StoppedError as stopped:
             print(stopped)
 

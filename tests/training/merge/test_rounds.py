@@ -9,10 +9,10 @@ import tensorflow as tf
 
 from tests.training.merge.test_merge import LONGER, MERGE, report, run
 from training_container.merge.options import MergeOptions
-from training_container.merge.outer_state import read_velocity
 from training_container.merge.outer_step import OuterStep, Weights, weighted_mean
 from training_container.merge.parts import MergeError, MergePart
 from training_container.merge.reports import Network
+from training_container.merge.velocity import read_velocity
 from training_container.trainer.models import build_model
 
 STEP = OuterStep(learning_rate=0.7, momentum=0.6)

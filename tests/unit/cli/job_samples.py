@@ -13,6 +13,7 @@ from traingrid.cli.plan_report import report
 from traingrid.job.state import JobState
 from traingrid.ledger.rejections import Rejection
 from traingrid.ledger.submission_item import SubmissionItem
+from traingrid.manifest.json_lines import json_lines
 from traingrid.manifest.plan import Planned
 from traingrid.manifest.resource_checks import ResourceCheck
 from traingrid.metrics.comparison import ComparedJob, Comparison, ranked
@@ -184,11 +185,12 @@ def _sweep(replace: Replace) -> None:
 
 
 def _rounds(replace: Replace) -> None:
+    regions = "us-east-1", "eu-west-1", "us-west-2"
     contributions = tuple(
         Contribution(region=region, index=index, artifact=f"{BUCKET}/{index}/model.tar.gz", etag="1", size=10**6)
-        for index, region in enumerate(("us-east-1", "eu-west-1"))
+        for index, region in enumerate(regions[:2])
     )
-    lines = RoundLines(number=1, began_at=0, manifest='# jobs: 2\n{"region": "us-east-1"}\n{"region": "eu-west-1"}\n')
+    lines = RoundLines(number=1, began_at=0, manifest=json_lines([{"region": region} for region in regions]))
     merge = RoundMerge(
         number=1,
         contributions=contributions,
@@ -203,7 +205,7 @@ def _rounds(replace: Replace) -> None:
         artifact=f"{BUCKET}/model.tar.gz",
         etag="1",
         size=10**6,
-        metrics={"validation_top1": 0.75, "best_part_top1": 0.5},
+        metrics={"validation_top1": 0.75, "best_part_top1": 0.5, "part_0_top1": 0.5, "part_1_top1": 0.25},
     )
     done = Round(
         number=1, entry=1, lines=lines, submission=SUBMISSION, merge=merge, merge_submission="89abcdef", model=model
@@ -223,7 +225,9 @@ def _rounds(replace: Replace) -> None:
         rounds=SimpleNamespace(read=lambda: state, lines=[{}, {}, {}]),
     )
     replace("traingrid.cli.rounds.open_rounds", returns(opened))
-    replace_plane(replace)
+    replace("traingrid.cli.status.rounds_state", returns(state))
+    jobs = [sample_job("us-east-1", index).model_copy(update={"dollars_per_hour": 3.6}) for index in range(3)]
+    replace_plane(replace, status=returns(STATUS), last_submitted_jobs=returns(dict(enumerate(jobs))))
 
 
 def replace_plans(replace: Replace) -> None:
@@ -297,6 +301,7 @@ JOB_SAMPLES: dict[str, Sample] = {
     "sweep": (_sweep, ["sweep", "digits.yaml"]),
     "sweep_plan": (_sweep, ["sweep", "digits.yaml", "--plan"]),
     "rounds": (_rounds, ["rounds", "cells.yaml"]),
+    "status_rounds": (_rounds, ["status", "rounds:cells"]),
     "rounds_plan": (_rounds, ["rounds", "cells.yaml", "--plan"]),
     "submit_plan": (replace_plans, ["submit", "--plan", "x.csv"]),
     "plan": (_plan, ["plan"]),

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from tests.support.sample_job import sample_job
-from traingrid.catalog.list_prices import list_prices
+from traingrid.catalog.list_prices import dollars_per_hour, list_prices
 from traingrid.catalog.price_snapshot import snapshot_rows
 from traingrid.catalog.tables import prices
-from traingrid.cli.planned_cost import PRICING_PAGE, cost_sentences, dollars_per_hour
+from traingrid.cli.planned_cost import PRICING_PAGE, cost_sentences
 from traingrid.job.job import Job
 
 HOUR = 3600

@@ -32,6 +32,7 @@ def rows_of(sample: Sample, monkeypatch: pytest.MonkeyPatch, folder: Path) -> st
     (folder / "x.csv").touch()
     for module in ("status_table", "overview_table", "sweep_table", "compare"):
         replace_time(monkeypatch, f"traingrid.cli.{module}", time=NOW.timestamp)
+    replace_time(monkeypatch, "traingrid.api.rounds_timeline", time=NOW.timestamp)
     replace_data(monkeypatch.setattr)
     return printed(*words, **NARROW) + "".join(printed(*words, *options) for options in OPTIONS)
 

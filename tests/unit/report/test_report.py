@@ -8,12 +8,15 @@ from collections.abc import Collection
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.support.local_page import SUBMISSION, LocalGrid
+from tests.support.local_rounds import train_rounds
 from tests.support.reported_submission import EPOCHS, NAMES, SCRIPT, curves, submit_reported
+from traingrid.api.control_plane import ControlPlane
 from traingrid.api.grid import Grid
 from traingrid.api.submission import Submission
 from traingrid.errors import TraingridError, UsageError
@@ -22,6 +25,7 @@ from traingrid.ledger.ledger import Ledger
 from traingrid.metrics.history import MetricHistory
 from traingrid.metrics.points import MetricPoint, records_of_part
 from traingrid.report.plot import MAX_POINTS, Curve, plot, sampled
+from traingrid.submission.journal import Begun, Submitted
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -240,4 +244,36 @@ def test_every_job_of_a_small_submission_is_in_the_report(reported: Submission, 
 @pytest.mark.parametrize("values", [(1e299, -1e299), (0.0, 5e-324), (1e299, 1e299), (-5e-324, 5e-324), (0.0, 1e-289)])
 def test_extreme_values_can_be_drawn(values: tuple[float, float]) -> None:
     curve = Curve(label="x", place=0, points=[(0.0, values[0]), (1e15, values[1])])
-    assert str(plot("loss", [curve], by_epoch=True)).count("<polyline") == 1
+    assert str(plot("loss", [curve], x_label="epoch", natural=True)).count("<polyline") == 1
+
+
+def test_the_report_of_rounds_ranks_global_models_and_shows_each_region(
+    local: LocalGrid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ControlPlane, "children", SimpleNamespace(of=lambda *_, **__: {}, state=lambda *_: ""))
+    train_rounds(local, [0.5, 0.81, 0.73], missing=2)
+    html = Grid(local.plane).report("rounds:cells", tmp_path / "cells.html").read_text()
+    seen = texts(html)
+    assert "rounds cells grid traingrid" in seen
+    assert "Best: round 2, validation_top1 0.81." in seen
+    assert "left out: is Failed: no capacity" in seen
+    assert "traingrid download bbbb0002 0" in seen
+    assert re.search(r"rank job .* 1 cells-002-merge .* 2 cells-003-merge .* 3 cells-001-merge .* 4 cells-001-0", seen)
+    assert "a Region's model, evaluated on the data of its Region" in seen
+    assert "manifests/rounds/cells/merge-003-abc.csv" in seen
+    assert 'aria-label="validation_top1: global model 0.73, us-east-1 0.25' in html
+
+
+def test_the_report_of_a_sweep_has_all_trials(local: LocalGrid, tmp_path: Path) -> None:
+    bucket = local.deployment.manifest_bucket
+    entries = [Begun(spec={"trials": 2}), *(Submitted(batch=0, submission=name) for name in ("00000001", "00000002"))]
+    for number, entry in enumerate(entries):
+        local.storage.objects[f"s3://{bucket}/sweeps/rates/{number:06d}.json"] = entry.model_dump_json().encode()
+    for position, submission in enumerate(("00000001", "00000002")):
+        uri = f"s3://{bucket}/manifests/sweeps/rates/{position}.csv"
+        (job,) = local.submit([f"rates-{position}"], submission=submission, manifest=uri)
+        metrics = {"accuracy": 0.5 + position / 10}
+        local.open(job, submission, state=JobState.COMPLETED, metrics=metrics, artifact="s3://b/model.tar.gz")
+    seen = texts(Grid(local.plane).report("sweep:rates", tmp_path / "rates.html").read_text())
+    assert re.search(r"sweep rates .* 1 rates-1 .* 2 rates-0", seen)
+    assert "traingrid compare sweep:rates" in seen

@@ -110,7 +110,7 @@ after it."""
 WINGS = {"catalog", "datasets", "merge", "planner", "report", "rounds", "sweep", "ui"}
 """Packages of traingrid for one feature each. Only the entrances import them, and a wing imports no other wing."""
 ENTRANCES = {"api", "cli"}
-BETWEEN_WINGS = {("planner", "catalog"), ("ui", "catalog"), ("ui", "sweep")}
+BETWEEN_WINGS = {("planner", "catalog"), ("report", "rounds"), ("ui", "catalog"), ("ui", "rounds"), ("ui", "sweep")}
 TRAINING_PACKAGES = {
     "contract": {"contract", "outside_json"},
     "metric_history": {"contract", "metric_history", "outside_json"},
@@ -124,7 +124,7 @@ TRAINING_PACKAGES = {
         "recipe.config",
         "trainer.checkpoints.background",
     },
-    "merge": {"contract", "merge", "outside_json", "recipe", "trainer", "unpacking"},
+    "merge": {"contract", "merge", "outside_json", "recipe", "trainer", "unpacking", "weights_file"},
     "recipe": {"contract", "outside_json", "recipe"},
     "torch_trainer": {
         *("contract", "recipe", "script_api", "torch_trainer", "trainer.data.channels"),
@@ -136,7 +136,7 @@ TRAINING_PACKAGES = {
     "trainer.data": {"contract", "outside_json", "recipe", "trainer.cluster", "trainer.data", "trainer.demux"},
     "script_api": {
         *("contract", "script_api", "trainer.checkpoints.files", "trainer.data", "trainer.demux"),
-        *("trainer.checkpoints.background", "trainer.reporting.event_upload", "unpacking"),
+        *("trainer.checkpoints.background", "trainer.reporting.event_upload", "unpacking", "weights_file"),
     },
 }
 """The modules and packages of training_container that each of its packages may import when it is loaded."""
@@ -149,10 +149,13 @@ WITHOUT_TENSORFLOW = (
     "merge.options",
     "merge.parts",
     "merge.reports",
+    "merge.script_weights",
+    "merge.velocity",
     "outside_json",
     "ranks",
     "recipe",
     "script_api",
+    "weights_file",
 )
 """They run before a rank needs TensorFlow, whose import takes seconds."""
 EXCEPTIONS = {  # the commands that start them

@@ -6,7 +6,7 @@ from tests.support.local_page import SUBMISSION, LocalGrid
 from traingrid.errors import UsageError
 from traingrid.submission.journal import Begun
 from traingrid.ui import hyperparameters as module
-from traingrid.ui.hyperparameters import hyperparameters, sweep_of
+from traingrid.ui.hyperparameters import hyperparameters
 
 OBJECTIVE = {"metric": "accuracy", "direction": "maximize"}
 
@@ -43,15 +43,6 @@ def test_a_sweep_has_the_objective_of_its_journal(local: LocalGrid) -> None:
     local.storage.objects[journal] = b"{}"
     answer = hyperparameters(local.plane, ["00000001", "00000002"])
     assert (answer["names"], answer["objective"]) == (["rate"], None)
-
-
-@pytest.mark.parametrize(
-    ("key", "name"),
-    [("sweeps/rates/000000-abc.jsonl", "rates"), ("autumn.csv", ""), ("my/sweeps/rates/a.csv", ""), ("/a.csv", "")],
-)
-def test_a_sweep_is_known_by_the_key_of_its_manifests(local: LocalGrid, key: str, name: str) -> None:
-    local.submit(["a"], manifest=manifest(local, key))
-    assert sweep_of(local.plane.head(SUBMISSION)) == name
 
 
 def test_many_names_and_jobs_have_limits(local: LocalGrid, monkeypatch: pytest.MonkeyPatch) -> None:

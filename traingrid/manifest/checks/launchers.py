@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from traingrid import names
 from traingrid.grid.image import TORCH
 from traingrid.manifest.line import image_of, is_algorithm, uses_own_trainer
 from traingrid.manifest.problem import Problem
@@ -31,7 +32,8 @@ def check(line: Line, rules: Rules) -> Iterator[Problem]:
     if launcher == "mpi":
         yield from _mpi(settings, grid)
         return
-    if uses_own_trainer(settings, grid):
+    merges = launcher == "none" and settings.hyperparameters.get(names.IMAGE_PROGRAM) == names.MERGE_PROGRAM
+    if uses_own_trainer(settings, grid) and not merges:
         yield from _own_trainer(launcher, image_of(settings, grid))
     if settings.mpi_options is not None:
         reason = f"only mpirun reads them, and the launcher is {launcher}"

@@ -9,6 +9,7 @@ import { Hyperparameters } from "./hyperparameters.js";
 import { drawOverview, showConnection } from "./overview.js";
 import { Panel } from "./panel.js";
 import { keepToken } from "./requests.js";
+import { Rounds } from "./rounds.js";
 import { Store } from "./store.js";
 import { summarise } from "./summary.js";
 import { Table } from "./table.js";
@@ -29,6 +30,7 @@ const table = new Table(byId("table"), {
 const panel = new Panel(store, { compare: (row) => curves.show(row), closed: () => table.focus(), changed: () => table.refresh() });
 const open = (key) => panel.open(store.rows.get(key));
 const hyperparameters = new Hyperparameters(store, { open, changed: () => draw() });
+const rounds = new Rounds({ open, changed: () => draw() });
 
 /** Return the jobs whose curves and times are drawn: those that the filters accept, or those of the newest group. */
 function focusOf(rows) {
@@ -54,14 +56,15 @@ function draw({ head = false, structure = true } = {}) {
   filters.offer(store, summary);
   drawOverview(store, summary, filters, open);
   drawCampaigns(store, summary.campaigns, filters);
-  hyperparameters.use(focus.group);
+  rounds.use(focus.group);
+  hyperparameters.use(focus.group?.rounds ? null : focus.group);
   table.extend(filters.group || focus.rows.length === rows.length ? hyperparameters.columns : []);
   table.refresh(() => rows, structure);
   panel.update();
   if (!structure) return;
   curves.offer(focus);
   hyperparameters.draw(focus.rows);
-  drawTimeline(focus, open);
+  drawTimeline(focus, rounds.merges, open);
 }
 
 let isFirst = true;
@@ -76,6 +79,7 @@ addEventListener("hashchange", () => location.reload()); // another link to the 
 startTheme(() => {
   curves.redraw();
   hyperparameters.redraw();
+  rounds.redraw();
 });
 setInterval(() => { if (store.rows.size) draw(); }, 5000); // elapsed times, too
 store.start();

@@ -1,5 +1,6 @@
 // Panel: everything about one job.
 import { writeView } from "./address.js";
+import { code } from "./code.js";
 import { byId, el, setText } from "./dom.js";
 import * as format from "./format.js";
 import { confirmAction } from "./confirm.js";
@@ -192,11 +193,4 @@ function sections({ line, settings, attempts, artifacts, commands }) {
     [el("h3", {}, "Commands"), Object.entries(commands).map(([name, command]) => [el("p", { class: "small quiet command-name" }, name), code(command, name)])],
     Object.keys(settings).length > 0 && [el("h3", {}, "Settings and hosts"), el("dl", { class: "facts wide" }, pairs(Object.entries(settings)))],
   ].flat(Infinity).filter(Boolean);
-}
-
-function code(content, label) {
-  const shown = format.printableLines(content);
-  const copy = el("button", { type: "button", class: "plain copy", "aria-label": `Copy: ${label}`,
-    onclick: async () => { await navigator.clipboard.writeText(shown); setText(copy, "Copied"); } }, "Copy");
-  return el("div", { class: "code" }, el("pre", { tabindex: 0, role: "region", "aria-label": label }, shown), copy);
 }

@@ -1,4 +1,4 @@
-// Timeline: when each job waited, started and trained, and each of its attempts.
+// Timeline: when each job waited, started and trained, and each of its attempts; of rounds, a line for each Region.
 import { byId, el, setText, showItems } from "./dom.js";
 import * as format from "./format.js";
 
@@ -6,29 +6,45 @@ const DAY = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" })
 const MINUTE = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
 const SECOND = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" });
 const MOST_JOBS = 40, MOST_TICKS = 6, MOST_TICKS_IF_NARROW = 2;
+const LAST = "~";
 const narrow = matchMedia("(max-width: 700px)");
 const STEPS = [10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 43200, 86400, 172800, 604800, 2592000];
 
-/** Draw the section for some jobs. */
-export function drawTimeline({ title, rows }, open) {
-  const shown = rows.slice(0, MOST_JOBS).map((row) => ({ row, parts: partsOf(row) })).filter(({ parts }) => parts.length > 0).sort(byPlace);
+/** Draw the section for some jobs. `merges` has the submissions of a group of rounds that merge. */
+export function drawTimeline({ group, title, rows }, merges, open) {
+  const lines = group?.rounds ? regionLines(rows, merges) : rows.slice(0, MOST_JOBS).map(lineOf);
+  const shown = lines.filter(({ parts }) => parts.length > 0).sort(byOrder);
   byId("timeline-section").hidden = shown.length === 0;
   if (shown.length === 0) return;
   setText(byId("timeline-of"), title && `of ${title}`);
   const first = Math.min(...shown.map(({ parts }) => parts[0].from));
   const last = Math.max(first + STEPS[0], ...shown.map(({ parts }) => parts.at(-1).to));
   const place = (seconds) => `${(((seconds - first) / (last - first)) * 100).toFixed(2)}%`;
-  showItems(byId("timeline"), shown.map(({ row, parts }) => {
+  showItems(byId("timeline"), shown.map(({ id, key, name, place: region, parts }) => {
     const bars = parts.map((part) => ({ ...part, left: place(part.from), width: place(first + part.to - part.from) }));
-    const facts = { key: row.key, name: format.printable(row.name), place: format.printable(row.place), bars };
-    return [row.key, facts, () => track(facts, open)];
+    const facts = { key, name: format.printable(name), place: format.printable(region), bars };
+    return [id, facts, () => track(facts, open)];
   }));
   drawTicks(first, last, place);
-  byId("timeline-more").hidden = rows.length <= MOST_JOBS;
+  byId("timeline-more").hidden = group?.rounds || rows.length <= MOST_JOBS;
   setText(byId("timeline-more"), `and ${format.count(rows.length - MOST_JOBS)} more`);
 }
 
-const byPlace = (a, b) => (a.row.place < b.row.place ? -1 : a.row.place > b.row.place ? 1 : a.parts[0].from - b.parts[0].from);
+const lineOf = (row) => ({ id: row.key, key: row.key, name: row.name, place: row.place, order: row.place, parts: partsOf(row) });
+const byOrder = (a, b) => (a.order < b.order ? -1 : a.order > b.order ? 1 : a.parts[0].from - b.parts[0].from);
+
+/** Return a line for each Region of rounds with all of its jobs, and one for the merges. Its key is that of the last job. */
+function regionLines(rows, merges) {
+  const lines = new Map();
+  for (const row of [...rows].sort((a, b) => a.created - b.created)) {
+    const isMerge = merges.has(row.submission), name = isMerge ? "merges" : row.region;
+    if (!lines.has(name)) lines.set(name, { id: name, name, place: "", order: isMerge ? LAST : name, parts: [] });
+    const line = lines.get(name);
+    line.key = row.key;
+    line.parts.push(...partsOf(row).map((part) => ({ ...part, text: `${format.printable(row.name)} ${part.text}` })));
+  }
+  return [...lines.values()];
+}
 
 /** Return the parts of a job's time: `kind` is the class of its bar, and times are in seconds since 1970. */
 function partsOf(row) {

@@ -1,8 +1,8 @@
 """Script API: the package `trainer` of custom scripts: `from trainer import cluster, channels, checkpoints`.
 
 For Horovod and TensorFlow: channels, checkpoints, cluster, tensorboard. For all scripts, with any launcher: ranks,
-records, checkpoint_folders, initial_model, metrics, profiles; with PyTorch, which they import, torch_records and
-torch_checkpoints. The others import neither.
+records, checkpoint_folders, initial_model, metrics, profiles, round_weights; with PyTorch, which they import,
+torch_records and torch_checkpoints. The others import neither.
 
 If a script has its own folder `trainer`, that folder is earlier on the path, and hides this package.
 """
@@ -21,6 +21,7 @@ _MODULES = {
     "profiles": "script_api.profiles",
     "ranks": "script_api.ranks",
     "records": "script_api.records",
+    "round_weights": "script_api.round_weights",
     "tensorboard": "trainer.reporting.tensorboard",
     "torch_checkpoints": "script_api.torch_checkpoints",
     "torch_records": "script_api.torch_records",
@@ -36,6 +37,7 @@ __all__ = [
     "profiles",
     "ranks",
     "records",
+    "round_weights",
     "tensorboard",
     "torch_checkpoints",
     "torch_records",

@@ -1,0 +1,80 @@
+"""Timeline: validation, bytes and cost of each Region in each round."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.rounds.conftest import FakeRounds, failing, finished, spec
+from traingrid.rounds.borders import Crossing
+from traingrid.rounds.timeline import ObservedJob, RoundView, best_round, model_commands, round_views
+from traingrid.submission.status import JobStatus
+
+GIGABYTE = 10**9
+
+
+class Observed:
+    """Jobs that have all trained for a minute, for a dollar."""
+
+    def __init__(self, dollars: float | None = 1.0) -> None:
+        self.dollars = dollars
+
+    def job(self, _submission: str, _index: int) -> ObservedJob | None:
+        return ObservedJob(state="Completed", seconds=60.0, metrics={"validation_top1": 0.9}, dollars=self.dollars)
+
+    def transfer_dollars(self, crossing: Crossing) -> float | None:
+        return crossing.bytes / GIGABYTE if crossing.from_region == "us-east-1" else None
+
+
+def views(grid: FakeRounds, observed: Observed | None = None, **changes: object) -> list[RoundView]:
+    return round_views(finished(grid, spec(**changes)), observed or Observed())
+
+
+def with_metrics(*top1s: float) -> Callable[[JobStatus], JobStatus]:
+    """Return an outcome in which the merges have some validation_top1, in their order."""
+
+    def outcome(job: JobStatus) -> JobStatus:
+        if not job.name.endswith("-merge"):
+            return job
+        top1 = top1s[int(job.name.partition("-")[0]) - 1]
+        return replace(job, metrics={"validation_top1": top1, "part_0_top1": 0.25, "part_1_top1": 0.5})
+
+    return outcome
+
+
+def test_the_best_round_is_the_first_of_equal_ones(grid: FakeRounds) -> None:
+    grid.outcome = with_metrics(0.5, 0.75, 0.75)
+    rounds = views(grid)
+    best = best_round(rounds)
+    assert best is not None
+    assert best.number == 2
+    assert best_round([]) is None
+    assert model_commands("my_cells.v2", best) == [
+        f"traingrid download {best.merge} 0",
+        f"traingrid register {best.merge} 0 --group my-cells-v2",
+    ]
+
+
+def test_a_region_that_is_left_out_has_no_validation(grid: FakeRounds) -> None:
+    outcome = with_metrics(0.5, 0.5, 0.5)
+    grid.outcome = lambda job: failing("cells-001-1")(outcome(job))
+    first = views(grid, missing={"then": "continue"})[0]
+    assert [(part.region, part.top1, part.left_out) for part in first.parts] == [
+        ("us-east-1", 0.25, ""),
+        ("us-west-2", None, "is Failed: no capacity"),
+        ("eu-west-1", 0.5, ""),  # the second model of the merge
+    ]
+
+
+def test_bytes_belong_to_the_region_that_reads_or_writes_the_model(grid: FakeRounds) -> None:
+    first, second, _ = views(grid)
+    assert [part.bytes_across for part in first.parts] == [100, 100, 0]  # the merge is in the third Region
+    assert [part.bytes_across for part in second.parts] == [200, 200, 0]
+    assert (first.bytes_across, second.bytes_across) == (200, 400)
+
+
+@pytest.mark.parametrize("dollars", [2.0, None])
+def test_an_unknown_price_makes_the_cost_unknown(grid: FakeRounds, dollars: float | None) -> None:
+    first = views(grid, Observed(dollars))[0]
+    assert first.dollars == (None if dollars is None else 4 * dollars)  # three trainings and the merge
+    assert first.transfer_dollars is None  # the price of only one of two copies is known
