@@ -28,6 +28,9 @@ demo-launchers: setup  ## Run a script with mpi and one without a launcher on tw
 demo-torch: setup-control setup-torch  ## Train PyTorch on two hosts of two ranks, kill a host, resume, and compare the numbers; with ENGINE=eks on Kubernetes
 	.venv/bin/python -m examples torch_ddp --engine $(ENGINE)
 
+demo-torch-recipe: setup-control setup-torch  ## Train PyTorch without a script in two Regions, kill a host, and resume with fewer ranks
+	.venv/bin/python -m examples torch_recipe
+
 demo-catalog: setup  ## Register four campaigns by upload, plan with one move, train, and print accuracy and dollars with SQL
 	.venv/bin/python -m examples catalog
 
@@ -97,4 +100,4 @@ help-all:  ## Show all targets: parts of the tests, benchmarks, generated pages,
 # Parts of the tests, benchmarks, generated files and images, and the environments.
 include tests/lanes.mk bench/bench.mk setup/generated.mk setup/environments.mk
 
-.PHONY: check-fast clean conformance demo demo-catalog demo-launchers demo-torch deploy deploy-again destroy docs format help help-all lint synth test test-all types
+.PHONY: check-fast clean conformance demo demo-catalog demo-launchers demo-torch demo-torch-recipe deploy deploy-again destroy docs format help help-all lint synth test test-all types

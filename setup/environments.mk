@@ -13,7 +13,7 @@ setup-images: .venv-images/.installed  ## Install the SDK that resolves AWS's ow
 
 setup-notebook: .venv-notebook/.installed  ## Install the SageMaker Python SDK v3 and a kernel for the example notebook
 
-setup-torch: .venv-torch/.installed build/torch-digits/.written  ## Install PyTorch with CUDA for `make demo-torch` (7 GB)
+setup-torch: .venv-torch/.installed build/torch-digits/.written build/torch-records/.written  ## Install PyTorch with CUDA for `make demo-torch` (7 GB)
 
 # Each part has a stamp file, which make compares with its inputs. setup/step.py writes it when the part is complete.
 .venv/.installed: requirements.txt $(REQUIREMENTS)/dev.txt pyproject.toml localcloud/pyproject.toml \
@@ -90,5 +90,9 @@ build/digits/.written: .venv-training/.installed examples/digits/write_campaigns
 # scikit-learn's scans as tensors: the training data of `make demo-torch`.
 build/torch-digits/.written: .venv-torch/.installed examples/torch_ddp/write_digits.py
 	$(STEP) $@ "Digits as tensors" $^ -- .venv-torch/bin/python examples/torch_ddp/write_digits.py build/torch-digits
+
+# The same as TFRecords: the training data of `make demo-torch-recipe`.
+build/torch-records/.written: .venv-torch/.installed examples/torch_recipe/write_digits.py
+	$(STEP) $@ "Digits as TFRecords, without TensorFlow" $^ -- env PYTHONPATH=. .venv-torch/bin/python examples/torch_recipe/write_digits.py build/torch-records
 
 .PHONY: FORCE setup setup-catalog setup-control setup-images setup-notebook setup-scanners setup-test setup-torch

@@ -137,7 +137,7 @@ def kill_a_host(submission: Submission, lose: Callable[[str], bool]) -> str:
 def checkpoints(submission: Submission) -> int:
     """Return the number of the interrupted job's newest complete checkpoint in S3, or 0."""
     place = S3Uri.parse(submission.describe(INTERRUPTED).fields["checkpoints"])
-    listed = client("s3", REGION).list_objects_v2(Bucket=place.bucket, Prefix=place.key)
+    listed = client("s3", submission.jobs[INTERRUPTED].region).list_objects_v2(Bucket=place.bucket, Prefix=place.key)
     folders = [
         Path(item["Key"]).parent.name for item in listed.get("Contents", ()) if item["Key"].endswith("state.json")
     ]
@@ -153,9 +153,9 @@ def trained(job: JobStatus) -> bool:
     return False
 
 
-def resumed(submission: Submission) -> bool:
-    """Return True if the retried job has started from a checkpoint; print the line of its log."""
-    lines = [line.text for line in submission.logs(INTERRUPTED, grep="^Resuming from ")]
+def resumed(submission: Submission, words: str = "Resuming from ") -> bool:
+    """Return True if the retried job has started from a checkpoint; print the lines of its log with these words."""
+    lines = [line.text for line in submission.logs(INTERRUPTED, grep=words)]
     digits.print_text("\n".join(lines) or "The retried job did not start from a checkpoint.")
     return bool(lines)
 

@@ -16,6 +16,7 @@ import pytest
 import examples.digits.demo
 import examples.launchers.demo
 import examples.torch_ddp.demo
+import examples.torch_recipe.demo
 from examples import __main__ as program
 from tests.support.sample_deployment import sample_deployment
 from traingrid import names
@@ -154,3 +155,13 @@ def test_the_manifest_of_the_torch_demo_is_accepted(
     assert [(job.backends[0], job.eks_kind, job.launcher) for job in jobs] == [
         (engine, kind, "torchrun") for kind in kinds
     ]
+
+
+def test_the_lines_of_the_torch_recipe_need_no_script() -> None:
+    demo = examples.torch_recipe.demo
+    deployment = replace(sample_deployment(), grid=load_grid(demo.GRID_FILE))
+    buckets = {region: names.data_bucket("recipe", deployment.account, region) for region in demo.REGIONS}
+    lines = [json.dumps(demo.line_of(region, f"s3://{bucket}/digits")) for region, bucket in buckets.items()]
+    jobs = jobs_of_lines(parse("\n".join(lines).encode(), deployment), deployment, "0123abcd")
+    assert {(job.launcher, job.source, job.instance_count) for job in jobs} == {("torchrun", "", 2)}
+    assert sorted(job.region for job in jobs) == sorted(demo.REGIONS)

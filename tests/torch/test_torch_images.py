@@ -10,7 +10,7 @@ import pytest
 import torch
 from torchvision.io import encode_jpeg
 
-from tests.torch.image_records import example, framed, part, varint, write_channel, write_file
+from examples.torch_recipe.write_digits import example, framed, part_of, varint, write_channel, write_file
 from tests.torch.one_rank import one_rank
 from training_container.contract.training_job import Folders
 from training_container.recipe.config import TORCH, Config
@@ -210,19 +210,21 @@ def test_an_invalid_record_is_explained(place: Callable[..., Ranks], record: byt
 
 
 def test_negative_labels_and_unknown_features_are_read() -> None:
-    encoded = part(1, part(1, b"jpeg"))
-    label = part(3, part(1, varint((1 << 64) - 3)))
-    floats = part(2, part(1, b"\0\0\0\0"))
+    encoded = part_of(1, part_of(1, b"jpeg"))
+    label = part_of(3, part_of(1, varint((1 << 64) - 3)))
+    floats = part_of(2, part_of(1, b"\0\0\0\0"))
     entries = [(b"image/encoded", encoded), (b"image/class/label", label), (b"image/weight", floats)]
-    record = part(1, b"".join(part(1, part(1, name) + part(2, feature)) for name, feature in entries))
+    record = part_of(1, b"".join(part_of(1, part_of(1, name) + part_of(2, feature)) for name, feature in entries))
     assert image_and_label(record) == (b"jpeg", -3)
 
 
 def test_a_crop_is_repeated_by_its_seed_and_a_validation_image_is_its_middle() -> None:
     ramp = torch.arange(256, dtype=torch.uint8).expand(3, 320, -1).contiguous()
     jpeg = encode_jpeg(ramp, quality=95).numpy().tobytes()
-    features = {"image/encoded": part(1, part(1, jpeg)), "image/class/label": part(3, part(1, varint(1)))}
-    record = part(1, b"".join(part(1, part(1, name.encode()) + part(2, value)) for name, value in features.items()))
+    features = {"image/encoded": part_of(1, part_of(1, jpeg)), "image/class/label": part_of(3, part_of(1, varint(1)))}
+    record = part_of(
+        1, b"".join(part_of(1, part_of(1, name.encode()) + part_of(2, value)) for name, value in features.items())
+    )
     settings = config(augmentation="crop_and_flip", image_size=32)
     crops = [decoded(record, settings, random.Random(seed))[0] for seed in (1, 1, *range(2, 40))]
     assert torch.equal(crops[0], crops[1])

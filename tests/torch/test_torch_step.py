@@ -12,7 +12,7 @@ from training_container.contract.stopping import StopRequestedError
 from training_container.recipe.config import TORCH, Config, HyperparameterError
 from training_container.recipe.epoch_length import LockstepError
 from training_container.recipe.timing import StepTimes
-from training_container.torch_trainer import loop
+from training_container.torch_trainer import device
 from training_container.torch_trainer.images import Batch
 from training_container.torch_trainer.networks import Classifier, head_of
 from training_container.torch_trainer.step import TorchStep, is_decayed
@@ -136,7 +136,7 @@ def test_torch_compile_without_a_compiler_is_refused(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.delenv("CC", raising=False)
     with pytest.raises(HyperparameterError, match=r"'torch_compile' is true, but torch\.compile needs a C compiler"):
-        loop.require_compiler()
+        device.require_compiler()
 
 
 def metrics_of(batches: list[Batch], stop: Callable[[], bool] = lambda: False, expected: int = 0) -> dict[str, float]:

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from sklearn.datasets import load_digits
 
-from tests.torch.image_records import digits, write_channel
+from examples.torch_recipe.write_digits import grey, write_channel
 from tests.torch.reference_recipe import Reference
 from tests.torch.torch_hosts import TorchHosts
 from training_container.contract.training_job import Folders
@@ -24,6 +25,14 @@ TINY = {
     "model": "resnet8", "classes": "10", "first_label": "0", "image_size": "8", "batch_size": "8", "epochs": "3",
     "learning_rate": "0.02", "augmentation": "affine", "precision": "float32", "workers": "2",
 }  # fmt: skip
+
+
+def digits(first: int, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return images [count, 3, 8, 8] uint8, and their digits."""
+    chosen, data = slice(first, first + count), load_digits()
+    return grey(torch.tensor(data.data[chosen])), torch.tensor(data.target[chosen])
+
+
 EXACT = ("train_loss", "learning_rate", "validation_loss", "validation_top1", "validation_top5")
 ONE_HOST = ("127.0.0.1",)
 

@@ -10,22 +10,16 @@ with SageMaker's files in /tmp/ml/input (see contract/training_job.py), and the 
 import dataclasses
 import hashlib
 import math
-import os
-import shutil
 import time
 from collections.abc import Callable
-from datetime import timedelta
 
 import torch
-import torch.distributed as dist
 
-from training_container.contract.missing_gpus import may_use_cpu
 from training_container.contract.stopping import StoppedError, StopRequestedError
 from training_container.contract.training_job import TrainingJob
 from training_container.recipe import metric_lines
-from training_container.recipe.config import TORCH, Config, HyperparameterError, HyperparameterProblem
+from training_container.recipe.config import TORCH, Config
 from training_container.recipe.gpu import Gpu
-from training_container.recipe.processor import computes_in_bfloat16
 from training_container.recipe.progress import Progress
 from training_container.recipe.progress_lines import ProgressLines
 from training_container.recipe.timing import StepTimes, groups
@@ -34,6 +28,7 @@ from training_container.script_api import ranks as script_ranks
 from training_container.script_api import torch_checkpoints
 from training_container.script_api.profiles import torch_profiler
 from training_container.torch_trainer import checkpoints
+from training_container.torch_trainer.device import connected_device, leave, precision_of
 from training_container.torch_trainer.exports import begin_with_initial_model, export
 from training_container.torch_trainer.images import Batch, TrainingImages, validation_images
 from training_container.torch_trainer.networks import Classifier
@@ -42,7 +37,6 @@ from training_container.torch_trainer.validation import validation_metrics
 
 STEPS_PER_SAMPLE = 50
 """One of so many steps runs in separate parts, to distinguish computing from averaging (recipe/timing.py)."""
-_UNLIMITED = timedelta(days=365)
 
 
 def train(job: TrainingJob, config: Config, stop_requested: Callable[[], bool]) -> None:
@@ -60,13 +54,7 @@ def train(job: TrainingJob, config: Config, stop_requested: Callable[[], bool]) 
         HyperparameterError: The image lacks a program that a hyperparameter requires.
     """
     place = script_ranks.current()
-    device = own_device(job, place.local_rank)
-    torch.set_num_threads(max(1, (os.cpu_count() or 1) // place.local_size))
-    if config.torch_compile:
-        require_compiler()
-    backend = "nccl" if device.type == "cuda" else "gloo"
-    limit = timedelta(seconds=config.stall_seconds) if config.stall_seconds else _UNLIMITED
-    dist.init_process_group(backend, timeout=limit, device_id=device if backend == "nccl" else None)
+    device = connected_device(job, config, place)
     torch.manual_seed(config.seed)
     try:
         training = TorchTraining(config, place, device, stop_requested)
@@ -76,51 +64,6 @@ def train(job: TrainingJob, config: Config, stop_requested: Callable[[], bool]) 
         leave()
         raise
     leave()
-
-
-def leave() -> None:
-    """Leave the process group together: a rank that ends while another one is connected would make that one abort."""
-    dist.barrier()
-    dist.destroy_process_group()
-
-
-def own_device(job: TrainingJob, local_rank: int) -> torch.device:
-    """Return this rank's GPU or, without GPUs, the processor.
-
-    Raises:
-        RuntimeError: The host has fewer GPUs than ranks, or GPUs that PyTorch cannot use.
-    """
-    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if count == 0 and may_use_cpu(job, os.environ):
-        return torch.device("cpu")
-    if local_rank >= count:
-        raise RuntimeError(
-            f"Local rank {local_rank} has no GPU: PyTorch finds {count} on the host. Start fewer processes, or check "
-            "that NVIDIA's driver is new enough for the image's CUDA."
-        )
-    torch.cuda.set_device(local_rank)
-    torch.backends.cudnn.benchmark = True
-    return torch.device("cuda", local_rank)
-
-
-def require_compiler() -> None:
-    """Check that the host has the C compiler that torch.compile needs (torch/_inductor, triton/runtime/build.py).
-
-    Raises:
-        HyperparameterError: It has none.
-    """
-    if not os.environ.get("CC") and not any(map(shutil.which, ("cc", "gcc", "clang"))):
-        reason = "is true, but torch.compile needs a C compiler, and the image has none"
-        step = "Remove torch_compile, or add one to the image."
-        raise HyperparameterError([HyperparameterProblem(name="torch_compile", reason=reason, next_step=step)])
-
-
-def precision_of(config: Config, device: torch.device) -> torch.dtype:
-    """Return the number format of the network's computations: bfloat16 where the device computes in it, for `auto`."""
-    if config.precision == "auto":
-        fast = torch.cuda.is_bf16_supported(False) if device.type == "cuda" else computes_in_bfloat16()
-        return torch.bfloat16 if fast else torch.float32
-    return torch.bfloat16 if config.precision == "mixed_bfloat16" else torch.float32
 
 
 class TorchTraining:

@@ -136,6 +136,15 @@ def test_the_own_recipe_is_refused_with_hyperparameters_of_tensorflow() -> None:
     assert error.reason == "is one of the trainer for TensorFlow, but this image has the trainer for PyTorch"
 
 
+def test_a_default_of_the_other_trainer_names_grid_yaml() -> None:
+    grid = {"hyperparameters": {"cache": True, "epochs": 3}}
+    with pytest.raises(ManifestError) as raised:
+        job_of(grid, images=TORCH, image="torch", launcher="torchrun")
+    (error,) = raised.value.errors
+    assert error.field == "hyperparameters.cache"
+    assert error.next_step.startswith("It is from `job` in grid.yaml; correct it there")
+
+
 def test_a_script_gets_only_the_hyperparameters_of_its_line() -> None:
     grid = {"hyperparameters": {"model": "resnet50", "epochs": 90}}
     assert job_of(grid, **SOURCE, hyperparameters={"lr": 0.1}).hyperparameters == {"lr": "0.1"}

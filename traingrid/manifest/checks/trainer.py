@@ -36,7 +36,7 @@ def check(line: Line, rules: Rules) -> Iterator[Problem]:
     own_names = {ALIASES.get(name, name) for name in settings.hyperparameters}
     framework = framework_of(settings.applied_to(grid.job).launcher)
     for problem in _problems(tuple(values.items()), framework):
-        next_step = problem.next_step or (_LIST if problem.name in own_names else _IN_GRID)
+        next_step = (problem.next_step or _LIST) if problem.name in own_names else _IN_GRID
         yield Problem("hyperparameters", problem.given, problem.reason, next_step, entry=problem.name)
 
 
