@@ -18,7 +18,7 @@ from traingrid.errors import TraingridError
 from traingrid.grid.deployment import Deployment
 from traingrid.ledger.ledger import Ledger
 
-HOME, OTHER = "us-east-1", "eu-west-1"
+HOME, OTHER = REGIONS = "us-east-1", "eu-west-1"
 SPEC = f"""\
 lines:
   - region: {HOME}
@@ -150,3 +150,56 @@ def test_a_first_model_that_does_not_exist_is_refused_and_nothing_is_created(
     ):
         grid.rounds(file)
     assert list(grid.plane.storage.sizes(S3Uri(grid.plane.deployment.manifest_bucket, ""))) == []
+
+
+SCRIPT = SPEC.replace("{hp.model: resnet8}", "{entry_point: train.py, source: ./source}")
+
+
+@pytest.fixture
+def script(file: Path) -> Path:
+    (file.parent / "source").mkdir()
+    (file.parent / "source/train.py").write_text("print()")
+    file.write_text(SCRIPT)
+    return file
+
+
+def test_rounds_of_scripts_average_the_weights_that_they_save(grid: tg.Grid, script: Path) -> None:
+    opened = open_rounds(grid.plane, script)
+    jobs = opened.rounds.grid
+    assert isinstance(jobs, GridRounds)
+    assert jobs.request(1, "").method == "weights"
+    sources = [line["source"] for line in opened.rounds.lines]
+    assert all(
+        source.partition("/sources/")[0].endswith(region) for source, region in zip(sources, REGIONS, strict=True)
+    )
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "expected"),
+    [
+        (
+            f"region: {OTHER}}}",
+            f"region: {OTHER}, data: s3://b/x}}",
+            "cells.yaml:10: merge.data: the merge of ",
+        ),
+        (f"region: {OTHER}}}", f"region: {OTHER}, image: other}}", "cells.yaml:10: merge: "),
+        ("rounds: 3", "rounds: 3\nstop: {patience: 1}", "cells.yaml:9: stop: the merge of scripts evaluates nothing"),
+        ("entry_point: train.py", "entry_point: other.py", "other.py"),
+    ],
+)
+def test_a_mistake_in_rounds_of_scripts_is_reported(
+    grid: tg.Grid, script: Path, good: str, bad: str, expected: str
+) -> None:
+    assert good in SCRIPT
+    script.write_text(SCRIPT.replace(good, bad, 1))
+    with pytest.raises(tg.UsageError) as error:
+        grid.rounds(script)
+    assert expected in str(error.value)
+    assert list(grid.plane.storage.sizes(S3Uri(grid.plane.deployment.manifest_bucket, ""))) == []
+
+
+def test_lines_with_and_without_a_script_are_refused(grid: tg.Grid, script: Path) -> None:
+    first = f"s3_uri: s3://{SAMPLE_BUCKETS[HOME]}/x\n"
+    script.write_text(SPEC.replace(first, f"{first}    source: ./source\n    entry_point: train.py\n", 1))
+    with pytest.raises(tg.UsageError, match=r"cells\.yaml:6: lines\.1: rounds train one network, but some "):
+        grid.rounds(script)

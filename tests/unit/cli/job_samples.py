@@ -216,6 +216,7 @@ def _rounds(replace: Replace) -> None:
         name="cells",
         epochs=2,
         rounds=2,
+        stop=None,
         merge=SimpleNamespace(region="eu-west-1"),
         outer=SimpleNamespace(kind="diloco"),
     )
