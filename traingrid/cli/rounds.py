@@ -10,6 +10,7 @@ import click
 
 from traingrid.api.control_plane import ControlPlane
 from traingrid.api.rounds import open_rounds
+from traingrid.api.rounds_estimate import rounds_estimate
 from traingrid.api.rounds_timeline import timeline
 from traingrid.cli.export import Output, output_option, sentence_printer
 from traingrid.cli.rounds_table import ROUNDS, best_sentences, model_phrase, print_rounds
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("spec", type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--plan", is_flag=True, help="Only print the rounds so far and the next one; upload nothing.")
+@click.option("--plan", is_flag=True, help="Only print the rounds so far, the next one and the cost; upload nothing.")
 @output_option(ROUNDS)
 @click.pass_obj
 def rounds(grid_file: Path, spec: Path, *, plan: bool, output: Output) -> None:
@@ -78,7 +79,8 @@ def _changes(plane: ControlPlane, echo: Callable[[str], None]) -> Callable[[Roun
 
 def _print_plan(plane: ControlPlane, opened: OpenRounds, output: Output, echo: Callable[[str], None]) -> None:
     state = opened.rounds.read()
-    print_rounds(opened.spec.name, timeline(plane, state), output)
+    views = timeline(plane, state)
+    print_rounds(opened.spec.name, views, output)
     spec, regions = opened.spec, len(opened.rounds.lines)
     number = len(state.models) + 1
     if spec.stop and has_stopped(state.models, spec.stop):
@@ -86,4 +88,6 @@ def _print_plan(plane: ControlPlane, opened: OpenRounds, output: Output, echo: C
     elif number <= spec.rounds:
         echo(f"Round {number} of {spec.rounds} trains {counted(spec.epochs, 'epoch')} in {counted(regions, 'Region')}.")
         echo(f"A merge in {spec.merge.region} follows: {spec.outer.kind}.")
+        for sentence in rounds_estimate(plane, opened, state, views).sentences():
+            echo(sentence)
     echo("Nothing was written. Run the rounds without --plan.")

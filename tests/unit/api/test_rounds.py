@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from tests.unit.rounds.conftest import FakeRounds
 from traingrid.api.control_plane import ControlPlane
 from traingrid.api.grid_rounds import GridRounds
 from traingrid.api.rounds import open_rounds
+from traingrid.api.rounds_estimate import rounds_estimate
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import TraingridError
@@ -203,3 +205,18 @@ def test_lines_with_and_without_a_script_are_refused(grid: tg.Grid, script: Path
     script.write_text(SPEC.replace(first, f"{first}    source: ./source\n    entry_point: train.py\n", 1))
     with pytest.raises(tg.UsageError, match=r"cells\.yaml:6: lines\.1: rounds train one network, but some "):
         grid.rounds(script)
+
+
+def test_the_estimate_before_the_first_round_has_the_runtime_of_the_lines_and_the_size_of_the_data(
+    grid: tg.Grid, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = {SAMPLE_BUCKETS[HOME]: 100, SAMPLE_BUCKETS[OTHER]: 50}
+    listing = SimpleNamespace(sizes=lambda prefix: iter([(f"{prefix.key}a", sizes[prefix.bucket])]))
+    monkeypatch.setattr("traingrid.api.rounds_estimate.Storage", lambda _region: listing)
+    extra = "hp.model: resnet8, estimated_runtime: 30m, instance_type: ml.m5.xlarge"
+    file.write_text(SPEC.replace("hp.model: resnet8", extra))
+    opened = open_rounds(grid.plane, file)
+    estimate = rounds_estimate(grid.plane, opened, opened.rounds.read(), [])
+    assert [training.seconds for training in estimate.trainings] == [1800.0, 1800.0]
+    assert [training.data_bytes for training in estimate.trainings] == [100, 50]
+    assert (estimate.rounds, estimate.merge.seconds, estimate.weights_bytes, estimate.copies) == (3, None, None, 5)
