@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-DEMOS = ("digits", "launchers", "torch_ddp", "catalog")
+DEMOS = ("digits", "launchers", "torch_ddp", "catalog", "rounds")
 _INTERRUPTED = 130
 """The exit code after Ctrl-C, as of `traingrid`; importing it would take time before `run` catches the key."""
 

@@ -16,7 +16,7 @@ _HOUR = 3600.0
 
 @dataclass(frozen=True, kw_only=True)
 class JobEstimate:
-    """A training or a merge of each round; None for what is not known.
+    """A training or a merge of each round; unknown values are None.
 
     Attributes:
         seconds: Its duration in one round.
@@ -36,8 +36,6 @@ class RoundsEstimate:
     """The rounds that follow.
 
     Attributes:
-        rounds: Their number.
-        trainings: The lines.
         weights_bytes: The size of a model's archive; None if there is none yet.
         begins_alone: True if the first of the rounds begins without a global model, which then is not copied.
     """
@@ -49,7 +47,7 @@ class RoundsEstimate:
     begins_alone: bool = True
 
     def sentences(self) -> Iterator[str]:
-        """Yield the estimate, with the next step for what is not known."""
+        """Yield the estimate, with the next step for unknown values."""
         yield f"Estimate for {counted(self.rounds, 'more round')}, at list prices on demand:"
         step = "not known; write estimated_runtime into the lines, or see again after a round"
         yield f"  trainings: {_hours(self.trainings, self.rounds) or step}"
