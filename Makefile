@@ -34,6 +34,9 @@ demo-torch-recipe: setup-control setup-torch  ## Train PyTorch without a script 
 demo-catalog: setup  ## Register four campaigns by upload, plan with one move, train, and print accuracy and dollars with SQL
 	.venv/bin/python -m examples catalog
 
+demo-rounds: setup  ## Train one model on four Regions with different digits in three rounds, and compare it with all data in one place
+	.venv/bin/python -m examples rounds $(if $(KEEP),--keep)
+
 ##@ Deploy into AWS, or a local AWS
 GRID ?= grid.yaml
 CDK := npx cdk
@@ -100,4 +103,4 @@ help-all:  ## Show all targets: parts of the tests, benchmarks, generated pages,
 # Parts of the tests, benchmarks, generated files and images, and the environments.
 include tests/lanes.mk bench/bench.mk setup/generated.mk setup/environments.mk
 
-.PHONY: check-fast clean conformance demo demo-catalog demo-launchers demo-torch demo-torch-recipe deploy deploy-again destroy docs format help help-all lint synth test test-all types
+.PHONY: check-fast clean conformance demo demo-catalog demo-launchers demo-rounds demo-torch demo-torch-recipe deploy deploy-again destroy docs format help help-all lint synth test test-all types

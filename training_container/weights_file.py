@@ -101,7 +101,7 @@ class WeightsFile:
 
     Attributes:
         tensors: The tensors by name, in their order in the file.
-        metadata: Texts by name.
+        metadata: The texts of `__metadata__`, which programs may define.
     """
 
     tensors: Tensors

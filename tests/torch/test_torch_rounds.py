@@ -78,7 +78,7 @@ def merged(folder: Path, models: list[Path], number: int, start: Path | None, ve
 
 
 def global_accuracy(hosts: TorchHosts) -> float:
-    return float(re.findall(r"global_accuracy=(\S+)", hosts.log(1))[0])
+    return float(re.findall(r"global_validation_top1=(\S+)", hosts.log(1))[0])
 
 
 def test_two_rounds_learn_the_digits_of_both_regions(regions: list[Path], tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_two_rounds_learn_the_digits_of_both_regions(regions: list[Path], tmp_pa
     records = [part["weight"] for part in json.loads((merge / "model/report.json").read_text())["merged_from"]]
     assert records == [720, 717]
     second = [trained(tmp_path / f"2-{region.name}", region, merge / "model") for region in regions]
-    local = [float(re.findall(r" accuracy=(\S+)", hosts.log(1))[-1]) for hosts in first]
+    local = [float(re.findall(r" validation_top1=(\S+)", hosts.log(1))[-1]) for hosts in first]
     after_one = {global_accuracy(hosts) for hosts in second}
     assert len(after_one) == 1  # both begin with the same weights
     models = [hosts.model for hosts in second]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from traingrid.manifest.json_lines import json_lines
@@ -25,6 +26,11 @@ def manifest_of(document: YamlDocument, lines: Sequence[Mapping[str, Any]]) -> b
         _job_count, _, json_line = json_lines([line]).partition("\n")  # the first line is the comment "# jobs: 1"
         content += b"\n" * blank_lines + json_line.encode()
     return content
+
+
+def lines_of(content: bytes) -> list[dict[str, Any]]:
+    """Return the base lines of a manifest that `manifest_of` has made."""
+    return [json.loads(line) for line in content.splitlines() if line.strip()]
 
 
 def problems_of(file: SpecFile[Any], errors: Iterable[LineError], other_key: str = "") -> Iterator[str]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from traingrid.api.base_lines import manifest_of, problems_of
+from traingrid.api.base_lines import lines_of, manifest_of, problems_of
 from traingrid.api.grid_rounds import GridRounds
 from traingrid.api.source_folders import packed
 from traingrid.api.steps import POLL_SECONDS, run_steps
@@ -112,7 +111,7 @@ def open_rounds(
     file = ROUNDS_FORMAT.open(spec, "rounds")
     content = manifest_of(file.document, [{**file.spec.recipe, **line} for line in file.spec.lines])
     packed_manifest = packed(file.path, plane.deployment, content)
-    rows = [json.loads(line) for line in packed_manifest.content.splitlines() if line.strip()]
+    rows = lines_of(packed_manifest.content)
     journal = rounds_journal(plane.storage, plane.deployment.manifest_bucket, file.spec.name)
     lines = _checked_lines(file, rows, plane.deployment, is_first=journal.first_entry() is None)
     is_script = bool(lines[0].settings.source)
@@ -182,6 +181,8 @@ def _program_problems(spec: RoundsSpec, lines: Sequence[Line], deployment: Deplo
         elif not is_script and not uses_own_trainer(line.settings, deployment.grid):
             text = "the image has no trainer of the grid, whose weights rounds average"
             yield ("lines", number), f"{text}. Write `source` and `entry_point`, or remove image."
+    if is_script and spec.stop:
+        yield ("stop",), "the merge of scripts evaluates nothing, so that no value can end the rounds. Remove it."
     for name in ("data", "statistics") if is_script else ():
         if name in spec.merge.model_fields_set:
             text = "the merge of scripts reads their weights only"

@@ -1,13 +1,12 @@
 """Sweep API: runs the sweep of a specification in a deployed grid, and returns its best trial."""
 
-import json
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
-from traingrid.api.base_lines import manifest_of, problems_of
+from traingrid.api.base_lines import lines_of, manifest_of, problems_of
 from traingrid.api.control_plane import ControlPlane
 from traingrid.api.source_folders import packed
 from traingrid.api.steps import POLL_SECONDS, run_steps
@@ -138,7 +137,7 @@ def open_sweep(
     grid = plane.deployment.grid
     for sentence in warning_sentences(enumerate((line_warnings(line, grid) for line in checked), 1)):
         warn(sentence)
-    lines = [json.loads(line) for line in packed_manifest.content.splitlines() if line.strip()]
+    lines: list[Mapping[str, Any]] = [*lines_of(packed_manifest.content)]
     bucket = plane.deployment.manifest_bucket
     sweep = Sweep(
         spec=file.spec,
@@ -180,7 +179,7 @@ def _check_lines(file: SpecFile[SweepSpec], plane: ControlPlane, content: bytes)
         f"{HYPERPARAMETER}{name}": (dimension.values() or [_lowest(dimension)])[0]
         for name, dimension in file.spec.space.items()
     }
-    rows = [json.loads(line) for line in content.splitlines() if line.strip()]
+    rows = lines_of(content)
     budget = {} if file.spec.budget_dollars is None else {"budget_dollars": file.spec.budget_dollars}
     changes: list[Mapping[str, Any]] = [{}]
     if file.spec.final:

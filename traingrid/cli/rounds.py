@@ -10,23 +10,24 @@ import click
 
 from traingrid.api.control_plane import ControlPlane
 from traingrid.api.rounds import open_rounds
+from traingrid.api.rounds_estimate import rounds_estimate
 from traingrid.api.rounds_timeline import timeline
 from traingrid.cli.export import Output, output_option, sentence_printer
 from traingrid.cli.rounds_table import ROUNDS, best_sentences, model_phrase, print_rounds
 from traingrid.errors import interrupted
+from traingrid.rounds.stopping import has_stopped, stop_sentence
 from traingrid.text import byte_size, counted, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from traingrid.api.rounds import OpenRounds
     from traingrid.rounds.rounds import RoundsProgress
-    from traingrid.rounds.timeline import RoundView
 
 
 @click.command()
 @click.argument("spec", type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--plan", is_flag=True, help="Only print the rounds so far and the next one; upload nothing.")
+@click.option("--plan", is_flag=True, help="Only print the rounds so far, the next one and the cost; upload nothing.")
 @output_option(ROUNDS)
 @click.pass_obj
 def rounds(grid_file: Path, spec: Path, *, plan: bool, output: Output) -> None:
@@ -39,16 +40,19 @@ def rounds(grid_file: Path, spec: Path, *, plan: bool, output: Output) -> None:
     plane = ControlPlane.of(grid_file)
     opened = open_rounds(plane, spec, echo, partial(click.echo, err=True))
     if plan:
-        _print_plan(opened, timeline(plane, opened.rounds.read()), output, echo)
+        _print_plan(plane, opened, output, echo)
         return
     try:
         opened.run(_changes(plane, echo))
     except KeyboardInterrupt:
         step = f"Continue the rounds: traingrid rounds {spec}. Cancel its jobs: traingrid cancel SUBMISSION."
         raise interrupted(step, "Interrupted. Submitted jobs continue.") from None
-    views = timeline(plane, opened.rounds.read())
+    state = opened.rounds.read()
+    views = timeline(plane, state)
     print_rounds(opened.spec.name, views, output)
     echo(f"{byte_size(sum(view.bytes_across for view in views))} of weights crossed a border between Regions.")
+    if opened.spec.stop and has_stopped(state.models, opened.spec.stop):
+        echo(stop_sentence(state.models, opened.spec.stop))
     for sentence in best_sentences(opened.spec.name, views):
         echo(sentence)
 
@@ -73,11 +77,17 @@ def _changes(plane: ControlPlane, echo: Callable[[str], None]) -> Callable[[Roun
     return report
 
 
-def _print_plan(opened: OpenRounds, views: Sequence[RoundView], output: Output, echo: Callable[[str], None]) -> None:
+def _print_plan(plane: ControlPlane, opened: OpenRounds, output: Output, echo: Callable[[str], None]) -> None:
+    state = opened.rounds.read()
+    views = timeline(plane, state)
     print_rounds(opened.spec.name, views, output)
     spec, regions = opened.spec, len(opened.rounds.lines)
-    number = sum(bool(view.model) for view in views) + 1
-    if number <= spec.rounds:
+    number = len(state.models) + 1
+    if spec.stop and has_stopped(state.models, spec.stop):
+        echo(stop_sentence(state.models, spec.stop))
+    elif number <= spec.rounds:
         echo(f"Round {number} of {spec.rounds} trains {counted(spec.epochs, 'epoch')} in {counted(regions, 'Region')}.")
         echo(f"A merge in {spec.merge.region} follows: {spec.outer.kind}.")
+        for sentence in rounds_estimate(plane, opened, state, views).sentences():
+            echo(sentence)
     echo("Nothing was written. Run the rounds without --plan.")

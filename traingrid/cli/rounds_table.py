@@ -63,7 +63,7 @@ ROUNDS: Schema[RoundView] = Schema(
     Column(
         "jobs",
         "object of objects: The training of each Region: job, state, seconds, top1 (of its model on the data of the "
-        "merge), own_top1 (on that of its Region), bytes_across, dollars and left_out.",
+        "merge), own_top1 (on that of its Region), global_top1, bytes_across, dollars and left_out.",
         value=_jobs,
     ),
 )

@@ -20,6 +20,7 @@ from traingrid.manifest.json_lines import json_lines
 from traingrid.rounds.absence import is_open, left_out, merge_error, missing_error, reason, too_few_error
 from traingrid.rounds.journal import GlobalModel, RoundLines
 from traingrid.rounds.state import Round, RoundsState, state_of
+from traingrid.rounds.stopping import has_stopped
 from traingrid.submission.journal import Begun, JournalMovedError, Rejected, Submitted, check_identity, until_recorded
 from traingrid.submission.journaled_jobs import ManifestRejectedError
 
@@ -42,7 +43,7 @@ class RoundsProgress:
 
     Attributes:
         jobs: The jobs of the current round, or the job of its merge; none if all rounds have ended.
-        ended: True if all rounds have a global model.
+        ended: True if all rounds have a global model, or the rule `stop` has ended them.
     """
 
     state: RoundsState
@@ -91,6 +92,10 @@ class Rounds:
             check_identity(self.spec.identity(self.lines), self._state.spec, work, step)
         return self._state
 
+    def is_over(self, state: RoundsState) -> bool:
+        """Return True if no round follows the last global model."""
+        return len(state.models) >= self.spec.rounds or has_stopped(state.models, self.spec.stop)
+
     def step(self) -> RoundsProgress:
         """Submit the next lines or the next merge if they are due, and return the progress.
 
@@ -119,7 +124,7 @@ class Rounds:
     def _step(self) -> RoundsProgress:
         self._refresh()
         part = self._state.current
-        if part is None and len(self._state.models) < self.spec.rounds:
+        if part is None and not self.is_over(self._state):
             part = self._begin_round(len(self._state.rounds) + 1)
         if part is None:
             return RoundsProgress(state=self._state, jobs=(), ended=True)

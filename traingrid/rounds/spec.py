@@ -70,6 +70,20 @@ class Missing(SpecPart):
     then: Literal["stop", "continue"] = "stop"
 
 
+class Stop(SpecPart):
+    """The rule by which the rounds end before their maximum number.
+
+    Attributes:
+        metric: A metric of the global models; of a loss, lower values are better.
+        patience: The number of rounds without an improvement after which no round follows.
+        min_delta: The least improvement that counts, over the best value before.
+    """
+
+    metric: Literal["validation_top1", "validation_top5", "validation_loss"] = "validation_top1"
+    patience: Annotated[int, Field(ge=1, le=MAX_ROUNDS)] = 2
+    min_delta: Annotated[float, Field(ge=0)] = 0.0
+
+
 class RoundsSpec(SpecPart):
     """A series of rounds.
 
@@ -78,7 +92,8 @@ class RoundsSpec(SpecPart):
         lines: A line for each Region, with the fields of a manifest.
         recipe: Fields of all lines, such as `hp.learning_rate`.
         epochs: The epochs of a Region in each round.
-        rounds: The number of rounds.
+        rounds: The number of rounds; with `stop`, the maximum.
+        stop: The rule by which they end earlier; None for none.
         seed: The seed of the first weights and of the first round's order of records.
         init_from: The job with whose model the first round begins, SUBMISSION/INDEX; empty for random weights.
     """
@@ -90,6 +105,7 @@ class RoundsSpec(SpecPart):
     rounds: Annotated[int, Field(ge=1, le=MAX_ROUNDS)]
     outer: Outer = Outer()
     merge: MergePlace
+    stop: Stop | None = None
     missing: Missing = Missing()
     seed: Annotated[int, Field(ge=0, lt=2**31 - MAX_ROUNDS)] = 0
     init_from: str = ""

@@ -6,7 +6,7 @@ from typing import Any
 from traingrid.job.initial_model import InitialModel
 from traingrid.manifest.fields import FIELDS, MAPPINGS
 from traingrid.manifest.spec_file import Problem, SpecFormat, base_line_problems
-from traingrid.rounds.spec import MergePlace, Missing, Outer, RoundsSpec
+from traingrid.rounds.spec import MergePlace, Missing, Outer, RoundsSpec, Stop
 
 _EXAMPLES = {
     "name": "name: cells",
@@ -24,6 +24,10 @@ _EXAMPLES = {
     "image": "image: torch",
     "statistics": "statistics: average",
     "missing": "missing: {wait: 6h, then: continue}",
+    "stop": "stop: {metric: validation_top1, patience: 2}",
+    "metric": "metric: validation_top1",
+    "patience": "patience: 2",
+    "min_delta": "min_delta: 0.001",
     "wait": "wait: 6h",
     "then": "then: continue",
     "seed": "seed: 0",
@@ -74,7 +78,7 @@ ROUNDS_FORMAT = SpecFormat(
     model=RoundsSpec,
     noun="a rounds specification",
     page="docs/rounds.md",
-    parts={"outer": Outer, "merge": MergePlace, "missing": Missing},
+    parts={"outer": Outer, "merge": MergePlace, "stop": Stop, "missing": Missing},
     examples=_EXAMPLES,
     rules=_broken_rules,
 )

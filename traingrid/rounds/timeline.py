@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import TYPE_CHECKING, Protocol
 
 from traingrid.rounds.borders import crossings
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from traingrid.rounds.state import Round, RoundsState
 
 TOP1 = "validation_top1"
+GLOBAL_TOP1 = "global_validation_top1"
+"""The metric with which a script reports the validation_top1 of the global model with which its round begins."""
 _LOSS, _BEST, _OF_PART = "validation_loss", "best_part_top1", "part_{number}_top1"
 """The metrics of a merge (training_container/merge/evaluation.py)."""
 _PENDING = "Pending"
@@ -56,6 +59,7 @@ class RegionPart:
         seconds: The seconds of its training so far.
         top1: The validation_top1 of its model on the data of the merge.
         own_top1: The last one that the training has reported, on the data of its Region.
+        global_top1: That of the global model with which the training began, as a script has reported it, on the same.
         bytes_across: The bytes of weights that crossed a border for it, in both directions.
         dollars: The cost of its instances so far; None if the price is not known.
         left_out: Why its model was not merged; empty if it was, or may be.
@@ -67,6 +71,7 @@ class RegionPart:
     seconds: float = 0.0
     top1: float | None = None
     own_top1: float | None = None
+    global_top1: float | None = None
     bytes_across: int = 0
     dollars: float | None = None
     left_out: str = ""
@@ -81,9 +86,8 @@ class RoundView:
         submission: The submission of its lines.
         merge: The submission of its merge; empty before that.
         model: The job of its global model, SUBMISSION/INDEX; empty before it has one.
-        model_region: The Region of that job.
-        top1: The validation_top1 of the global model.
-        loss: Its validation_loss.
+        top1: The validation_top1 of the global model: that of the merge, or the mean of those that scripts of the next
+            round report.
         best_region_top1: The validation_top1 of the best Region's model, on the same data.
         parts: The trainings of the Regions, in the order of the lines.
         merging: The merge; None before it is submitted.
@@ -97,7 +101,6 @@ class RoundView:
     submission: str
     merge: str
     model: str
-    model_region: str
     top1: float | None
     loss: float | None
     best_region_top1: float | None
@@ -113,7 +116,14 @@ def round_views(state: RoundsState, observer: Observer) -> list[RoundView]:
     crossings_by_round: dict[int, list[Crossing]] = {number: [] for number in state.rounds}
     for crossing in crossings(state):
         crossings_by_round[crossing.round].append(crossing)
-    return [_view(part, crossings_by_round[number], observer) for number, part in state.rounds.items()]
+    views = [_view(part, crossings_by_round[number], observer) for number, part in state.rounds.items()]
+    return [_with_reported(view, following) for view, following in zip(views, [*views[1:], None], strict=True)]
+
+
+def _with_reported(view: RoundView, following: RoundView | None) -> RoundView:
+    """Return a round; of a merge without an evaluation, with the mean of the values that the next round reports."""
+    values = [part.global_top1 for part in following.parts if part.global_top1 is not None] if following else []
+    return replace(view, top1=fmean(values)) if values and view.model and view.top1 is None else view
 
 
 def best_round(views: Iterable[RoundView]) -> RoundView | None:
@@ -150,7 +160,6 @@ def _view(part: Round, crossed: list[Crossing], observer: Observer) -> RoundView
         submission=part.submission,
         merge=part.merge_submission,
         model=model.model if model else "",
-        model_region=model.region if model else "",
         top1=metrics.get(TOP1),
         loss=metrics.get(_LOSS),
         best_region_top1=metrics.get(_BEST),
@@ -178,6 +187,7 @@ def _region_parts(part: Round, crossed: list[Crossing], observer: Observer) -> I
             seconds=job.seconds if job else 0.0,
             top1=top1s.get(index),
             own_top1=job.metrics.get(TOP1) if job else None,
+            global_top1=job.metrics.get(GLOBAL_TOP1) if job else None,
             bytes_across=bytes_by_region.pop(region, 0),  # the jobs of a Region share a copy of the global model
             dollars=job.dollars if job else None,
             left_out=reasons.get(index, ""),

@@ -137,7 +137,7 @@ def _values(
             text = f"The weight {different[0]} is not in the models of both {model.part} and {models[0].part}"
             raise MergeError(f"{text}. Train the same network in all Regions.")
         for name, tensor in template.items():
-            own, expected = (f"{given.type} {list(given.array.shape)}" for given in (tensors[name], tensor))
+            own, expected = (f"{part.type} {list(part.array.shape)}" for part in (tensors[name], tensor))
             if own != expected:
                 raise MergeError(
                     f"The weight {name} of {model.part} is {own}, and that of {models[0].part} {expected}. Train the "

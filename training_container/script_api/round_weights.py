@@ -39,7 +39,7 @@ class RoundWeightsError(ValueError):
 
 
 @dataclass(frozen=True)
-class _Begun:
+class _Start:
     """The weights with which this training began; `is_first` is True if they are those of the script."""
 
     tensors: Tensors
@@ -47,7 +47,7 @@ class _Begun:
     is_first: bool
 
 
-_begun: list[_Begun] = []
+_starts: list[_Start] = []
 """The last call of `begin` in this process."""
 
 
@@ -68,7 +68,7 @@ def begin(weights: Mapping[str, _Value], folders: Folders | None = None) -> dict
     own = {name: _tensor(name, value) for name, value in weights.items()}
     model = initial_model.folder(folders)
     tensors = _copied(own) if model is None else _global_weights(model / WEIGHTS, own)
-    _begun[:] = [_Begun(tensors, weights_file.digest(tensors), is_first=model is None)]
+    _starts[:] = [_Start(tensors, weights_file.digest(tensors), is_first=model is None)]
     return dict(weights) if model is None else {name: _like(value, tensors[name]) for name, value in weights.items()}
 
 
@@ -86,11 +86,11 @@ def save(
     Raises:
         RoundWeightsError: `begin` was not called, names or shapes have changed, or there are no records.
     """
-    if not _begun:
+    if not _starts:
         raise RoundWeightsError("Call round_weights.begin(...) before the training and save(...) after it.")
     if records <= 0:
         raise RoundWeightsError(f"records is {records}; it must be the number of training records, at least 1.")
-    start = _begun[0]
+    start = _starts[0]
     tensors = {name: _tensor(name, value) for name, value in weights.items()}
     _check_equal(tensors, start.tensors, "the weights to save", "those of begin(...)")
     names = [name for name in averaged if name in tensors]
@@ -129,9 +129,9 @@ def _check_equal(tensors: Tensors, expected: Tensors, noun: str, expected_noun: 
         owner = noun if different[0] in tensors else expected_noun
         raise RoundWeightsError(f"Only {owner} has the weight {different[0]}: it is another network.")
     for name, tensor in tensors.items():
-        own, other = (f"{part.type} {list(part.array.shape)}" for part in (tensor, expected[name]))
-        if own != other:
-            raise RoundWeightsError(f"The weight {name} of {noun} is {own}, and that of {expected_noun} {other}.")
+        own, needed = (f"{part.type} {list(part.array.shape)}" for part in (tensor, expected[name]))
+        if own != needed:
+            raise RoundWeightsError(f"The weight {name} of {noun} is {own}, and that of {expected_noun} {needed}.")
 
 
 def _tensor(name: str, value: Any) -> Tensor:

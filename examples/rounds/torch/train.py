@@ -39,7 +39,7 @@ def main() -> None:
     model = nn.Sequential(nn.Flatten(), nn.Linear(64, 64), nn.BatchNorm1d(64), nn.ReLU(), nn.Linear(64, 10))
     model.load_state_dict(round_weights.begin(model.state_dict()))
     train, held_out = digits("TRAIN"), digits("VALIDATION")
-    metrics.report(global_accuracy=accuracy(model, held_out))
+    metrics.report(global_validation_top1=accuracy(model, held_out))  # of the last global model
     optimizer = torch.optim.SGD(model.parameters(), lr=options.learning_rate, momentum=0.9)
     for epoch in range(1, options.epochs + 1):
         model.train()
@@ -48,7 +48,7 @@ def main() -> None:
             loss = nn.functional.cross_entropy(model(images), labels)
             loss.backward()
             optimizer.step()
-        metrics.report(epoch=epoch, loss=loss.item(), accuracy=accuracy(model, held_out))
+        metrics.report(epoch=epoch, loss=loss.item(), validation_top1=accuracy(model, held_out))
     round_weights.save(model.state_dict(), records=len(train), averaged=dict(model.named_buffers()))
 
 

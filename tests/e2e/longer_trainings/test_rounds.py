@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ import yaml
 from click.testing import CliRunner
 
 import traingrid as tg
+from examples.rounds.split_classes import digit_of, records
 from localcloud.credentials.environments import user_environment
 from localcloud.server.local_cloud import LocalCloud
 from tests.e2e.submissions import DIGITS, PATIENCE_SECONDS, REGIONS
@@ -31,8 +31,6 @@ from traingrid.rounds.journal import rounds_journal
 from traingrid.rounds.state import RoundsState, state_of
 
 HOME, OTHER = REGIONS
-LABEL = b"image/class/label\x12\x05\x1a\x03\x0a\x01"
-"""The beginning of the label in a record of TensorFlow's Example, whose next byte is the digit."""
 COMMAND = """\
 from functools import partialmethod
 from traingrid.api.rounds import OpenRounds
@@ -43,22 +41,13 @@ main()
 """`traingrid`, with shorter waits between the steps of rounds."""
 
 
-def records(path: Path) -> Iterator[bytes]:
-    """Yield the records of a TFRecord file with their frames: a length, its checksum, the data, its checksum."""
-    content, start = path.read_bytes(), 0
-    while start < len(content):
-        end = start + 16 + int.from_bytes(content[start : start + 8], "little")
-        yield content[start:end]
-        start = end
-
-
 def write_digits(folder: Path, digits: range) -> Path:
     """Write the scans of some digits of all campaigns to train on, and the validation data of all digits."""
     for campaign in range(1, 5):
         for path in sorted((DIGITS / f"campaign-{campaign}" / "train").iterdir()):
             target = folder / "train" / f"{campaign}-{path.name}"
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(b"".join(each for each in records(path) if each.split(LABEL)[1][0] in digits))
+            target.write_bytes(b"".join(record for record in records(path) if digit_of(record) in digits))
     (folder / "validation").mkdir()
     for path in (DIGITS / "campaign-1" / "validation").iterdir():
         (folder / "validation" / path.name).write_bytes(path.read_bytes())
@@ -176,3 +165,17 @@ def test_the_audit_lists_the_same_copies(result: RoundsResult, cloud: LocalCloud
     assert sorted(listed) == sorted(
         (each.uri.removesuffix("/model.tar.gz"), each.bytes, each.to_region) for each in crossed
     )
+
+
+def test_no_training_reads_another_region_and_no_copy_is_of_data(result: RoundsResult, cloud: LocalCloud) -> None:
+    for entry in cloud.record.entries("sagemaker", "CreateTrainingJob"):
+        channels = [channel["DataSource"]["S3DataSource"] for channel in entry["parameters"]["InputDataConfig"]]
+        buckets = {S3Uri.parse(source["S3Uri"]).bucket for source in channels}
+        assert all(bucket.endswith(f"-{entry['region']}") for bucket in buckets), entry["parameters"]
+    copies = [
+        str(entry["parameters"]["CopySource"])
+        for action in ("CopyObject", "UploadPartCopy")
+        for entry in cloud.record.entries("s3", action)
+    ]
+    assert copies
+    assert all("/output/model.tar.gz" in source or "/output/output.tar.gz" in source for source in copies), copies

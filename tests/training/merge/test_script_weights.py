@@ -49,7 +49,7 @@ class Regions:
 
 @pytest.fixture
 def regions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Regions:
-    monkeypatch.setattr(round_weights, "_begun", [])
+    monkeypatch.setattr(round_weights, "_starts", [])
     return Regions(tmp_path)
 
 

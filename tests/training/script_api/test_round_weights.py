@@ -21,7 +21,7 @@ Global = Callable[..., Folders]
 
 @pytest.fixture
 def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folders:
-    monkeypatch.setattr(round_weights, "_begun", [])
+    monkeypatch.setattr(round_weights, "_starts", [])
     return Folders(base=tmp_path)
 
 

@@ -398,3 +398,23 @@ def test_fedavg_reads_only_the_models(grid: tg.Grid) -> None:
     prepared = prepare_merge(grid.plane, SUBMISSION, [1, 2], tg.MergeRequest(region="us-east-1", step=step))
     assert len(prepared.copies) == 2
     assert "train" in prepared.job.inputs
+
+
+def test_weights_of_scripts_are_merged_without_data_and_without_mpi(grid: tg.Grid) -> None:
+    request = tg.MergeRequest(method="weights")
+    with pytest.raises(tg.UsageError, match=r"Job 0 did not train a script, whose weights this method averages\. Use "):
+        prepare_merge(grid.plane, SUBMISSION, [0, 2], request)
+    jobs = grid.plane.last_submitted_jobs(SUBMISSION)
+    for index in (0, 2):
+        jobs[index] = jobs[index].model_copy(update={"source": "s3://b/s.tar.gz", "entry_point": "train.py"})
+    job = prepare_merge(grid.plane, SUBMISSION, [0, 2], request).job
+    assert (job.launcher, list(job.inputs), job.hyperparameters["merge_method"]) == ("none", ["models"], "weights")
+    with pytest.raises(tg.UsageError, match="The method weights does not read the option --data"):
+        prepare_merge(grid.plane, SUBMISSION, [0, 2], tg.MergeRequest(method="weights", data="s3://b/x"))
+
+
+def test_the_merge_of_a_round_has_its_manifest_in_the_folder_of_the_rounds(grid: tg.Grid) -> None:
+    options = {"weight_by": "records", "statistics": "average", "learning_rate": 1.0, "momentum": 0.0}
+    step = RoundStep(rounds="cells", number=2, **options)  # type: ignore[arg-type]  # texts and numbers
+    key = prepare_merge(grid.plane, SUBMISSION, [0, 2], tg.MergeRequest(step=step)).key
+    assert key.startswith("rounds/cells/merge-002-")

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,13 +13,14 @@ from tests.unit.rounds.conftest import FakeRounds
 from traingrid.api.control_plane import ControlPlane
 from traingrid.api.grid_rounds import GridRounds
 from traingrid.api.rounds import open_rounds
+from traingrid.api.rounds_estimate import rounds_estimate
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import TraingridError
 from traingrid.grid.deployment import Deployment
 from traingrid.ledger.ledger import Ledger
 
-HOME, OTHER = "us-east-1", "eu-west-1"
+HOME, OTHER = REGIONS = "us-east-1", "eu-west-1"
 SPEC = f"""\
 lines:
   - region: {HOME}
@@ -150,3 +152,71 @@ def test_a_first_model_that_does_not_exist_is_refused_and_nothing_is_created(
     ):
         grid.rounds(file)
     assert list(grid.plane.storage.sizes(S3Uri(grid.plane.deployment.manifest_bucket, ""))) == []
+
+
+SCRIPT = SPEC.replace("{hp.model: resnet8}", "{entry_point: train.py, source: ./source}")
+
+
+@pytest.fixture
+def script(file: Path) -> Path:
+    (file.parent / "source").mkdir()
+    (file.parent / "source/train.py").write_text("print()")
+    file.write_text(SCRIPT)
+    return file
+
+
+def test_rounds_of_scripts_average_the_weights_that_they_save(grid: tg.Grid, script: Path) -> None:
+    opened = open_rounds(grid.plane, script)
+    jobs = opened.rounds.grid
+    assert isinstance(jobs, GridRounds)
+    assert jobs.request(1, "").method == "weights"
+    sources = [line["source"] for line in opened.rounds.lines]
+    assert all(
+        source.partition("/sources/")[0].endswith(region) for source, region in zip(sources, REGIONS, strict=True)
+    )
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "expected"),
+    [
+        (
+            f"region: {OTHER}}}",
+            f"region: {OTHER}, data: s3://b/x}}",
+            "cells.yaml:10: merge.data: the merge of ",
+        ),
+        (f"region: {OTHER}}}", f"region: {OTHER}, image: other}}", "cells.yaml:10: merge: "),
+        ("rounds: 3", "rounds: 3\nstop: {patience: 1}", "cells.yaml:9: stop: the merge of scripts evaluates nothing"),
+        ("entry_point: train.py", "entry_point: other.py", "other.py"),
+    ],
+)
+def test_a_mistake_in_rounds_of_scripts_is_reported(
+    grid: tg.Grid, script: Path, good: str, bad: str, expected: str
+) -> None:
+    assert good in SCRIPT
+    script.write_text(SCRIPT.replace(good, bad, 1))
+    with pytest.raises(tg.UsageError) as error:
+        grid.rounds(script)
+    assert expected in str(error.value)
+    assert list(grid.plane.storage.sizes(S3Uri(grid.plane.deployment.manifest_bucket, ""))) == []
+
+
+def test_lines_with_and_without_a_script_are_refused(grid: tg.Grid, script: Path) -> None:
+    first = f"s3_uri: s3://{SAMPLE_BUCKETS[HOME]}/x\n"
+    script.write_text(SPEC.replace(first, f"{first}    source: ./source\n    entry_point: train.py\n", 1))
+    with pytest.raises(tg.UsageError, match=r"cells\.yaml:6: lines\.1: rounds train one network, but some "):
+        grid.rounds(script)
+
+
+def test_the_estimate_before_the_first_round_has_the_runtime_of_the_lines_and_the_size_of_the_data(
+    grid: tg.Grid, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = {SAMPLE_BUCKETS[HOME]: 100, SAMPLE_BUCKETS[OTHER]: 50}
+    listing = SimpleNamespace(sizes=lambda prefix: iter([(f"{prefix.key}a", sizes[prefix.bucket])]))
+    monkeypatch.setattr("traingrid.api.rounds_estimate.Storage", lambda _region: listing)
+    extra = "hp.model: resnet8, estimated_runtime: 30m, instance_type: ml.m5.xlarge"
+    file.write_text(SPEC.replace("hp.model: resnet8", extra))
+    opened = open_rounds(grid.plane, file)
+    estimate = rounds_estimate(grid.plane, opened, opened.rounds.read(), [])
+    assert [training.seconds for training in estimate.trainings] == [1800.0, 1800.0]
+    assert [training.data_bytes for training in estimate.trainings] == [100, 50]
+    assert (estimate.rounds, estimate.merge.seconds, estimate.weights_bytes, estimate.copies) == (3, None, None, 5)

@@ -21,6 +21,7 @@ from traingrid.planner.choices import Pool
 from traingrid.planner.durations import Duration
 from traingrid.planner.plan import Assignment, Plan
 from traingrid.planner.training_places import TrainingPlace
+from traingrid.rounds.estimate import JobEstimate, RoundsEstimate
 from traingrid.rounds.journal import Contribution, GlobalModel, LeftOut, RoundLines, RoundMerge
 from traingrid.rounds.state import Round, RoundsState
 from traingrid.submission.listing import ListedSubmission
@@ -216,6 +217,7 @@ def _rounds(replace: Replace) -> None:
         name="cells",
         epochs=2,
         rounds=2,
+        stop=None,
         merge=SimpleNamespace(region="eu-west-1"),
         outer=SimpleNamespace(kind="diloco"),
     )
@@ -226,6 +228,15 @@ def _rounds(replace: Replace) -> None:
     )
     replace("traingrid.cli.rounds.open_rounds", returns(opened))
     replace("traingrid.cli.status.rounds_state", returns(state))
+    trainings = [
+        JobEstimate(region=region, seconds=1800.0, hourly_dollars=2.0, data_bytes=10**9 * size)
+        for size, region in enumerate(regions, 1)
+    ]
+    merge_estimate = JobEstimate(region="eu-west-1")
+    estimate = RoundsEstimate(
+        rounds=1, trainings=trainings, merge=merge_estimate, begins_alone=False, weights_bytes=10**8
+    )
+    replace("traingrid.cli.rounds.rounds_estimate", returns(estimate))
     jobs = [sample_job("us-east-1", index).model_copy(update={"dollars_per_hour": 3.6}) for index in range(3)]
     replace_plane(replace, status=returns(STATUS), last_submitted_jobs=returns(dict(enumerate(jobs))))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[3]
 _RAW = re.compile(r"\bjson\.loads?\(|\bJSONDecoder\(|\bfrom json import\b")
 OWN_TEXT = {
-    "traingrid/api/sweep.py": "lines that this process has written as JSON",
+    "traingrid/api/base_lines.py": "lines that this process has written as JSON",
     "traingrid/grid/deployment.py": "the environment of our own functions and containers",
     "traingrid/grid/framework_images.py": "the environment of our own functions and containers",
     "traingrid/grid/on_dataset.py": "a value that this process has written as JSON",

@@ -37,6 +37,11 @@ def test_a_file_that_is_no_mapping_is_refused(tmp_path: Path) -> None:
         read(tmp_path, "- 1\n")
 
 
+def test_the_example_of_a_script_is_valid() -> None:
+    spec = ROUNDS_FORMAT.read(Path("examples/rounds/torch.yaml")).spec
+    assert spec.recipe["entry_point"] == "train.py"
+
+
 def test_the_example_is_valid() -> None:
     spec = ROUNDS_FORMAT.read(Path("examples/rounds/digits.yaml")).spec
     assert (len(spec.lines), spec.rounds, spec.missing.wait) == (4, 4, 3600)

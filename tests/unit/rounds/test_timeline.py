@@ -1,6 +1,6 @@
 """Timeline: validation, bytes and cost of each Region in each round."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import pytest
@@ -16,11 +16,12 @@ GIGABYTE = 10**9
 class Observed:
     """Jobs that have all trained for a minute, for a dollar."""
 
-    def __init__(self, dollars: float | None = 1.0) -> None:
-        self.dollars = dollars
+    def __init__(self, dollars: float | None = 1.0, reported: Mapping[str, float] = {}) -> None:
+        self.dollars, self.reported = dollars, reported
 
     def job(self, _submission: str, _index: int) -> ObservedJob | None:
-        return ObservedJob(state="Completed", seconds=60.0, metrics={"validation_top1": 0.9}, dollars=self.dollars)
+        metrics = {"validation_top1": 0.9, **self.reported}
+        return ObservedJob(state="Completed", seconds=60.0, metrics=metrics, dollars=self.dollars)
 
     def transfer_dollars(self, crossing: Crossing) -> float | None:
         return crossing.bytes / GIGABYTE if crossing.from_region == "us-east-1" else None
@@ -53,6 +54,12 @@ def test_the_best_round_is_the_first_of_equal_ones(grid: FakeRounds) -> None:
         f"traingrid download {best.merge} 0",
         f"traingrid register {best.merge} 0 --group my-cells-v2",
     ]
+
+
+def test_scripts_report_the_validation_of_the_last_global_model(grid: FakeRounds) -> None:
+    grid.outcome = lambda job: replace(job, metrics={})
+    rounds = views(grid, Observed(reported={"global_validation_top1": 0.625}))
+    assert [view.top1 for view in rounds] == [0.625, 0.625, None]
 
 
 def test_a_region_that_is_left_out_has_no_validation(grid: FakeRounds) -> None:
