@@ -132,13 +132,27 @@ class SpotPolicy:
         """Return a place, that with the name with its transfer, or None if the job cannot use that one now."""
         if place.name != name:
             return place
-        if self.capacity.is_missing(place.name, spot=True):
+        if self.capacity.is_missing(name, spot=True, unless_due=True):
             return None
         transfer = self._transfers.get(name) or self.find_transfer(name)
         if transfer is None:
             return None
         self._transfers[name] = transfer
         return replace(place, transfer_seconds=transfer.seconds, transfer_dollars=transfer.dollars)
+
+
+def job_until_deadline(job: Job, item: JobItem) -> Job:
+    """Return the same job with a limit that ends the training job by its deadline, also without a child.
+
+    The limit follows from the ledger, so every child sends the same request. It "must be equal to or greater than
+    MaxRuntimeInSeconds" (MaxWaitTimeInSeconds in
+    https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_StoppingCondition.html), which may end later.
+    """
+    if not may_leave_spot(job):
+        return job
+    seconds = epoch_seconds(job.finish_by) - epoch_seconds(item.opened_at)
+    limit = min(job.max_wait_seconds, max(job.max_runtime_seconds, seconds))
+    return job.model_copy(update={"max_wait_seconds": limit})
 
 
 def situation_of(job: Job, item: JobItem, now: float, *, runs: bool = False) -> Situation:
