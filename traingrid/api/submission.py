@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -229,24 +229,29 @@ class Submission:
         target = CancelTarget(submission=self.id, index=index, region=region, by=plane.caller(), reason=reason)
         return plane.canceller.cancel(target)
 
-    def retry(self, manifest: str | os.PathLike[str] | None = None, index: int | None = None) -> Retried:
+    def retry(
+        self, manifest: str | os.PathLike[str] | None = None, index: int | None = None, *, region: str = ""
+    ) -> Retried:
         """Retry failed and stopped jobs, each with a new attempt.
 
         Args:
             manifest: The path of the submission's manifest with some lines fixed. Only jobs whose lines have changed
                 are retried then, with the new lines. By default all failed and stopped jobs are retried.
             index: The index of the only job to retry.
+            region: The Region of the lines in which the jobs train next, from their newest checkpoint. By default the
+                last one, or after a failure of capacity the next one.
 
         Returns:
             The retried jobs, and the reasons why others were not.
 
         Raises:
             TraingridError: The submission does not exist, the manifest is invalid, or AWS does not answer.
-            UsageError: The job does not exist, or has not failed or stopped, or both `manifest` and `index` are given.
+            UsageError: The job does not exist, or has not failed or stopped, or both `manifest` and `index` are given,
+                or no job to retry has its data in `region`.
         """
         if manifest is not None and index is not None:
             raise UsageError("A manifest and an index were both given.", "Give one of them, or neither for all jobs.")
-        retrier, by = self.grid.plane.retrier, self.grid.plane.caller()
+        retrier, by = replace(self.grid.plane.retrier, region=region), self.grid.plane.caller()
         deployment = self.grid.plane.deployment
         lines, sources = None, None
         if manifest is not None:

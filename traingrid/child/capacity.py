@@ -96,18 +96,20 @@ class Capacity:
         turn = FIRST_SECONDS * (earlier_failures + random.random())  # noqa: S311  # not used for cryptography
         return min(left + turn, backoff_seconds(_MANY_TRIES, PAUSE_CAP))
 
-    def is_missing(self, region: str, *, spot: bool) -> bool:
+    def is_missing(self, region: str, *, spot: bool, unless_due: bool = False) -> bool:
         """Return True if another job has found no capacity in a Region; without an answer there may be some.
 
         Args:
             spot: Whether the instances are spot instances.
+            unless_due: Return False if it is time that a job tests if there is capacity again.
         """
         if not self._is_shared:
             return False
         shortage, _ = self._read_shortage(replace(self._pool_in(region), spot=spot))
         if shortage is None or shortage.probe == self.attempt.name:
             return False
-        return not shortage.is_over(self.attempt.clock.wall())
+        now = self.attempt.clock.wall()
+        return not (shortage.is_over(now) or (unless_due and shortage.is_due(now)))
 
     def missing(self) -> None:
         """Record that the attempt's training job found no capacity."""

@@ -15,7 +15,17 @@ from traingrid.child.spot_history import request_age, spot_place, use_of
 from traingrid.job.backend_traits import DEFAULT_BACKEND
 from traingrid.job.candidates import candidates_of
 from traingrid.job.failures import DEADLINE, RETURN_TO_SPOT, SPOT_ELSEWHERE
-from traingrid.job.spot_decision import Choice, Decision, Instances, Situation, SpotPlace, decision, sentence
+from traingrid.job.spot_decision import (
+    LOOK_SECONDS,
+    RESTART_SECONDS,
+    Choice,
+    Decision,
+    Instances,
+    Situation,
+    SpotPlace,
+    decision,
+    sentence,
+)
 from traingrid.ledger.timestamps import epoch_seconds
 
 if TYPE_CHECKING:
@@ -26,14 +36,9 @@ if TYPE_CHECKING:
     from traingrid.job.job import Job
     from traingrid.ledger.items import JobItem
 
-RESTART_SECONDS = 720
-"""The assumed seconds from the end of one training job to the first step of the next: its stop, the request, the start
-of instances, image and data. It is not measured in AWS."""
 _UNKNOWN_DOLLARS = 1.0
 """The price of an instance-hour on demand, if a line has no prices. It only matters for whether the transfer of a
 checkpoint pays."""
-LOOK_SECONDS = 60.0
-"""The longest time between two decisions of a child (`traingrid.backoff.look_seconds`)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,13 +137,27 @@ class SpotPolicy:
         """Return a place, that with the name with its transfer, or None if the job cannot use that one now."""
         if place.name != name:
             return place
-        if self.capacity.is_missing(place.name, spot=True):
+        if self.capacity.is_missing(name, spot=True, unless_due=True):
             return None
         transfer = self._transfers.get(name) or self.find_transfer(name)
         if transfer is None:
             return None
         self._transfers[name] = transfer
         return replace(place, transfer_seconds=transfer.seconds, transfer_dollars=transfer.dollars)
+
+
+def job_until_deadline(job: Job, item: JobItem) -> Job:
+    """Return the same job with a limit that ends the training job by its deadline, also without a child.
+
+    The limit follows from the ledger, so every child sends the same request. It "must be equal to or greater than
+    MaxRuntimeInSeconds" (MaxWaitTimeInSeconds in
+    https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_StoppingCondition.html), which may end later.
+    """
+    if not may_leave_spot(job):
+        return job
+    seconds = epoch_seconds(job.finish_by) - epoch_seconds(item.opened_at)
+    limit = min(job.max_wait_seconds, max(job.max_runtime_seconds, seconds))
+    return job.model_copy(update={"max_wait_seconds": limit})
 
 
 def situation_of(job: Job, item: JobItem, now: float, *, runs: bool = False) -> Situation:
@@ -171,22 +190,21 @@ def work_of(job: Job, item: JobItem, *, runs: bool = False) -> Work:
     """Return the work of a job, from the epochs that the ledger records.
 
     A training that does not report epochs, or keeps no checkpoints, may have to begin again after an interruption, so
-    it needs its whole duration twice. Attempts in other Regions count if their checkpoints were copied. The built-in
-    trainer reports completed epochs; a script may report the one that it begins, so the last one does not count.
+    it needs its whole duration twice. Attempts in other Regions count if their checkpoints were copied. The last epoch
+    of a script does not count, because it may be one that begins.
 
     Args:
         runs: Whether its training job has its instances.
     """
     duration = float(job.estimated_runtime_seconds or job.max_runtime_seconds)
-    if not (job.epochs and job.checkpoints and "epoch" in job.metrics):
+    lost = job.epochs_at_risk
+    if not lost:
         return Work(left=duration, lost=duration)
     last_epoch, pace = _last_epoch(job, item)
     uncertain_epochs = 1 if job.source else 0
     trained = min(max(int(min(last_epoch, job.epochs)) - uncertain_epochs, 0), job.epochs)
-    between_checkpoints = min(max(job.natural_hyperparameter("checkpoint_every"), 1), job.epochs)
-    lost = between_checkpoints + uncertain_epochs
     if runs and not item.on_demand and "epoch" in item.progress:
-        lost = trained % between_checkpoints
+        lost = trained % (lost - uncertain_epochs)
     seconds = pace or duration / job.epochs
     return Work(left=(job.epochs - trained) * seconds, lost=lost * seconds)
 

@@ -24,7 +24,7 @@ from traingrid.child.deadline import InstanceChange, leave_spot
 from traingrid.child.launch import CREATING, Launched, launch
 from traingrid.child.next_attempt import NextAttempt, attempt_after, pace
 from traingrid.child.polling_pace import PollingPace
-from traingrid.child.spot_policy import SpotPolicy, Transfer, may_leave_spot
+from traingrid.child.spot_policy import SpotPolicy, Transfer, job_until_deadline, may_leave_spot
 from traingrid.child.watch import Watch
 from traingrid.job.backend_traits import backend_field
 from traingrid.job.candidates import Candidate, candidates_of, sentence_part
@@ -197,7 +197,7 @@ class Supervisor:
             grid=self.grid,
             submission=self.submission,
             number=item.attempt,
-            job=job_on_demand(job) if item.on_demand else job,
+            job=job_on_demand(job) if item.on_demand else job_until_deadline(job, item),
             batch_child=self.batch_child,
             array_file=self.array_file,
             backend=self._backends[item.candidate],

@@ -168,6 +168,17 @@ class Job(BaseModel):
         """The hyperparameter `epochs`, which trainers commonly have; 0 if it is missing or not a natural number."""
         return self.natural_hyperparameter("epochs")
 
+    @property
+    def epochs_at_risk(self) -> int:
+        """The epochs that an interruption can undo: those between two checkpoints.
+
+        0 if they are not known, because the training has no epochs, does not report them, or keeps no checkpoints. The
+        built-in trainer reports completed epochs; a script may report the one that it begins.
+        """
+        if not (self.epochs and self.checkpoints and "epoch" in self.metrics):
+            return 0
+        return min(max(self.natural_hyperparameter("checkpoint_every"), 1), self.epochs) + bool(self.source)
+
     def natural_hyperparameter(self, name: str) -> int:
         """Return the value of a hyperparameter; 0 if it is missing or not a natural number."""
         match = re.fullmatch(r"([0-9]{1,9})(\.0*)?", self.hyperparameters.get(name, ""))

@@ -17,6 +17,11 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
+RESTART_SECONDS = 720
+"""The assumed seconds from the end of one training job to the first step of the next: its stop, the request, the start
+of instances, image and data. It is not measured in AWS."""
+LOOK_SECONDS = 60.0
+"""The longest time between two decisions of a child (`traingrid.backoff.look_seconds`)."""
 _PRIOR_SHARE, _PRIOR_SECONDS = 0.8, 12 * 3600.0
 """The assumed share of the time with spot capacity in a Region, before anything is known, and the weight of that."""
 _MAX_SHARE = 0.97

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from traingrid.job.initial_model import InitialModel
     from traingrid.job.job import Launcher, ObjectKind, Streams
 
+MAX_WAIT_LIMIT = 2 * MAX_RUNTIME_LIMIT
+"""Maximum seconds of waiting and running of a spot training job; SageMaker documents no limit."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LineSettings:
@@ -91,8 +94,8 @@ class LineSettings:
         "of one training job together: with `retries`, SageMaker repeats it after its own internal errors",
     )
     max_wait: int | None = optional(
-        duration(2 * MAX_RUNTIME_LIMIT),
-        "with spot: waiting and running together, by default `max_runtime` and a day",
+        duration(MAX_WAIT_LIMIT),
+        "with spot: waiting and running together, by default until `finish_by`, without it `max_runtime` and a day",
     )
     keep_alive: int | None = optional(
         duration(MAX_KEEP_ALIVE),

@@ -11,7 +11,7 @@ from traingrid.job.channels import channels, is_streamed
 from traingrid.job.job import Job, JobReplica
 from traingrid.job.launchers import processes_per_host
 from traingrid.job.metrics import metric_regex
-from traingrid.manifest.fields import NO_SETTINGS
+from traingrid.manifest.fields import MAX_WAIT_LIMIT, NO_SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,7 +31,7 @@ CAPACITY_WAIT_SECONDS = 1800
 """How long a line with several candidates, one of them on EKS, waits for capacity unless it sets `capacity_wait`.
 
 SageMaker ends a training job without capacity by itself; Kubernetes lets it wait without limit."""
-# Spot: how much longer than max_runtime a job may wait for capacity, unless its line sets max_wait.
+# Spot: how much longer than max_runtime a job may wait for capacity, unless its line sets max_wait or finish_by.
 _WAIT_SECONDS = 24 * 3600
 
 
@@ -110,7 +110,7 @@ def job_of_line(line: Line, index: int, deployment: Deployment, submission: str)
     backends = [name for site in sites.values() for name in site["backends"]]
     own_site = sites.pop(line.region)
     attributes: dict[str, Any] = {
-        "max_wait_seconds": (settings.max_wait or defaults.max_runtime + _WAIT_SECONDS) if settings.spot else 0,
+        "max_wait_seconds": _max_wait(settings, defaults) if settings.spot else 0,
         "capacity_wait_seconds": settings.capacity_wait or _capacity_wait(backends),
         **settings.job_attributes(),
         **own_site,
@@ -224,6 +224,13 @@ def backends_of(line: Line, region: str, grid: GridSettings) -> tuple[BackendNam
     return (
         backends if region == line.region else tuple(name for name in backends if name in settings_of_region.backends)
     )
+
+
+def _max_wait(settings: LineSettings, defaults: JobDefaults) -> int:
+    """Return the maximum seconds of waiting and running; with a deadline, a child reduces the limit to it."""
+    if settings.finish_by and defaults.launch == "direct" and not settings.max_wait:
+        return MAX_WAIT_LIMIT
+    return settings.max_wait or defaults.max_runtime + _WAIT_SECONDS
 
 
 def _capacity_wait(backends: Sequence[BackendName]) -> int:

@@ -16,6 +16,7 @@ from traingrid.manifest.line import job_of_line
 from traingrid.planner.choices import Demand, PlanLimits, Pool
 from traingrid.planner.durations import GUESS, LINE, MAX_RUNTIME, Duration, Durations
 from traingrid.planner.pool_keys import ON_DEMAND, SPOT
+from traingrid.planner.spot_estimate import blended, spot_share
 from traingrid.planner.training_places import training_places
 
 if TYPE_CHECKING:
@@ -93,6 +94,26 @@ class PlannableLine:
             return (self.plans[region],)
         return (ON_DEMAND, SPOT) if self.job.spot else (ON_DEMAND,)
 
+    @property
+    def redone(self) -> float:
+        """The part of the training that an interruption of spot instances can undo; 1 if that is not known."""
+        return min(self.job.epochs_at_risk / self.job.epochs, 1.0) if self.job.epochs_at_risk else 1.0
+
+    def spot_share(self, instance_type: str) -> float:
+        """Return the share of the training that is expected on spot instances; 0 if they leave too little time."""
+        return spot_share(self.durations[instance_type].hours, self.deadline, self.redone)
+
+    def compute(self, key: PoolKey, facts: Facts) -> float | None:
+        """Return the expected dollars of all instances in a pool; None without a price, or time until the deadline."""
+        region, instance_type, option = key
+        hours, price = self.durations[instance_type].hours, facts.prices.get(key)
+        share = self.spot_share(instance_type) if option == SPOT else 1.0
+        if price is None or hours > self.deadline or not share:
+            return None
+        on_demand = facts.prices.get((region, instance_type, ON_DEMAND))
+        dollars = blended(share, price.dollars, on_demand.dollars if on_demand else 0.0)
+        return self.job.instance_count * hours * dollars
+
     def demand(self) -> Demand:
         """Return the job as the solver needs it."""
         return Demand(
@@ -100,6 +121,7 @@ class PlannableLine:
             hours={name: duration.hours for name, duration in self.durations.items()},
             data={region: place.dollars for region, place in self.places.by_region.items()},
             spot=self.job.spot,
+            redone=self.redone,
             plans=self.plans,
             deadline=self.deadline,
         )
@@ -159,7 +181,7 @@ def pools_of(candidates: Sequence[PlannableLine], facts: Facts, now: datetime) -
 
 
 def _pool(key: PoolKey, facts: Facts, now: datetime) -> Pool:
-    plan = facts.plans.get(key)
+    plan, on_demand = facts.plans.get(key), facts.prices.get((key[0], key[1], ON_DEMAND))
     starts = (plan.starts_at - now).total_seconds() / _SECONDS if plan and plan.starts_at else 0.0
     ends = (plan.ends_at - now).total_seconds() / _SECONDS - ENDS_BEFORE_PLAN if plan and plan.ends_at else math.inf
     return Pool(
@@ -168,6 +190,7 @@ def _pool(key: PoolKey, facts: Facts, now: datetime) -> Pool:
         option=key[2],
         instances=facts.instances[key],
         dollars=facts.prices[key].dollars,
+        on_demand_dollars=on_demand.dollars if on_demand and key[2] == SPOT else 0.0,
         starts=max(0.0, starts),
         until=ends,
     )

@@ -9,13 +9,11 @@ from numpy.typing import NDArray
 
 from traingrid.planner.pool_keys import SPOT, is_paid
 from traingrid.planner.problem import UNPLACED, PlacementProblem
+from traingrid.planner.spot_estimate import spot_shares
 
 PENALTY_FACTOR = 10.0
 """An unplaced job costs this many times its most expensive choice, so that jobs are unplaced only if they must be."""
 MIN_PENALTY = 100.0
-SPOT_ATTEMPTS = 2.0
-"""A job may use spot instances if it could train this many times before its deadline: an interrupted job can then still
-train on demand from the start."""
 MAX_WINDOWS = 12
 """The maximum number of windows; earlier ones are merged, which assigns a job to a window before its deadline."""
 
@@ -28,6 +26,7 @@ class Pool:
         option: `ON_DEMAND`, `SPOT`, or the ARN of a training plan.
         instances: The number of instances that may run at once.
         dollars: The price of an instance-hour in dollars.
+        on_demand_dollars: For spot instances: the price on demand in the same Region; 0 if it is not known.
         starts: The hours from now after which the instances are available.
         until: The hours from now until which they are available.
     """
@@ -37,6 +36,7 @@ class Pool:
     option: str
     instances: int
     dollars: float
+    on_demand_dollars: float = 0.0
     starts: float = 0.0
     until: float = math.inf
 
@@ -54,6 +54,7 @@ class Demand:
         hours: The hours of training on each allowed instance type.
         data: The dollars that each allowed Region costs for transfer and storage; 0 where the data is.
         spot: True if spot instances are allowed.
+        redone: The part of its training that an interruption of spot instances can undo.
         plans: The ARN of the training plan that the job must use, by Region.
         deadline: The hours from now after which the job must have ended; infinite for the end of the plan.
     """
@@ -62,6 +63,7 @@ class Demand:
     hours: Mapping[str, float]
     data: Mapping[str, float]
     spot: bool = False
+    redone: float = 1.0
     plans: Mapping[str, str] = field(default_factory=dict)
     deadline: float = math.inf
 
@@ -127,7 +129,8 @@ class _Pools:
         self._index_by_type = {name: index for index, name in enumerate(types)}
         self._region_index = np.array([self._index_by_region[pool.region] for pool in pools], dtype=np.int64)
         self._type_index = np.array([self._index_by_type[pool.instance_type] for pool in pools], dtype=np.int64)
-        self._attempts = np.array([SPOT_ATTEMPTS if pool.option == SPOT else 1.0 for pool in pools])
+        self._is_spot = np.array([pool.option == SPOT for pool in pools], dtype=bool)
+        self._on_demand_price = np.array([pool.on_demand_dollars for pool in pools], dtype=float)
         self._instances = np.array([pool.instances for pool in pools], dtype=np.int64)
         self._starts = np.array([pool.starts for pool in pools])
         self._until = np.array([pool.until for pool in pools])
@@ -148,14 +151,20 @@ class _Pools:
         data = _values_by_index(demand.data, self._index_by_region)[self._region_index]
         hours = _values_by_index(demand.hours, self._index_by_type)[self._type_index]
         time = np.minimum(deadline, self._until) - self._starts
-        allowed = (hours * self._attempts <= time) & np.isfinite(data) & (self._instances >= demand.instances)
+        shares = spot_shares(hours, time, demand.redone) if demand.spot else np.zeros(len(self._pools))
+        allowed = (
+            (hours <= time)
+            & (~self._is_spot | (shares > 0))
+            & np.isfinite(data)
+            & (self._instances >= demand.instances)
+        )
         allowed &= self._is_allowed_by_plans(demand)
         allowed &= demand.instances * self._accelerators <= self._most_accelerators
-        if not demand.spot:
-            allowed &= self._attempts == 1.0
         pool = np.flatnonzero(allowed)
         used = demand.instances * hours[pool]
-        dollars = used * self._price[pool] + data[pool]
+        blended = self._price + (1 - shares) * (self._on_demand_price - self._price)
+        price = np.where(self._is_spot & (self._on_demand_price > 0), blended, self._price)
+        dollars = used * price[pool] + data[pool]
         penalty = max(MIN_PENALTY, PENALTY_FACTOR * float(dollars.max(initial=0.0)))
         columns = (dollars, dollars, used, used * self._accelerators[pool])
         first = (penalty, 0.0, 0.0, 0.0)

@@ -140,7 +140,7 @@ def _assignment(candidate: PlannableLine, pool: Pool, facts: Facts) -> Assignmen
         pool=pool,
         place=place,
         duration=duration,
-        compute=candidate.job.instance_count * duration.hours * pool.dollars,
+        compute=candidate.compute(pool.key, facts) or 0.0,
         verdict=verdict(candidate, pool, facts),
     )
 

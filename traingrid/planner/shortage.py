@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from traingrid.planner.choices import SPOT_ATTEMPTS
 from traingrid.planner.pool_keys import SPOT, is_paid, plan_text, pool_text
 from traingrid.text import counted
 
@@ -147,8 +146,8 @@ def _choices(candidate: PlannableLine, facts: Facts) -> list[_NearestChoice]:
     """Return the line's choices before its deadline from the cheapest, whether they have room or not."""
     choices = []
     for key in candidate.pool_keys:
-        hours, attempts = candidate.durations[key[1]].hours, SPOT_ATTEMPTS if key[2] == SPOT else 1.0
-        if key in facts.prices and hours * attempts <= candidate.deadline:
-            compute = candidate.job.instance_count * hours * facts.prices[key].dollars
+        compute = candidate.compute(key, facts)
+        if compute is not None:
+            hours = candidate.durations[key[1]].hours
             choices.append(_NearestChoice(compute + candidate.places.by_region[key[0]].dollars, key, hours))
     return sorted(choices)

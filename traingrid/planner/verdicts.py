@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from traingrid.deploy.prices import GIGABYTE
-from traingrid.planner.pool_keys import is_paid, plan_text
+from traingrid.planner.pool_keys import SPOT, is_paid, plan_text
 from traingrid.text import byte_size
 
 if TYPE_CHECKING:
@@ -28,16 +28,22 @@ def verdict(candidate: PlannableLine, pool: Pool, facts: Facts) -> str:
     """
     if is_paid(pool.option):
         return f"trains on the {plan_text(pool.option)}: its hours are already paid"
-    compute = candidate.job.instance_count * candidate.durations[pool.instance_type].hours * pool.dollars
+    compute = candidate.compute(pool.key, facts) or 0.0
     place = candidate.places.by_region[pool.region]
     chosen = _Option(compute + place.dollars, compute, place)
-    options = _best_by_region(candidate, facts)
+    text = _reason(candidate, chosen, _best_by_region(candidate, facts))
+    if pool.option != SPOT:
+        return text
+    share = candidate.spot_share(pool.instance_type)
+    return f"{text}; its price expects spot instances for {100 * share:.0f} % of the training"
+
+
+def _reason(candidate: PlannableLine, chosen: _Option, options: list[_Option]) -> str:
+    place, own_region = chosen.place, candidate.line.region
     if place.is_move:
         return _moved(chosen, [option for option in options if not option.place.is_move])
-    if place.region != candidate.line.region:
-        return _replica(
-            chosen, next((option for option in options if option.place.region == candidate.line.region), None)
-        )
+    if place.region != own_region:
+        return _replica(chosen, next((option for option in options if option.place.region == own_region), None))
     return _stayed(candidate, chosen, [option for option in options if option.place.region != place.region])
 
 
@@ -51,9 +57,8 @@ def _best_by_region(candidate: PlannableLine, facts: Facts) -> list[_Option]:
     """Return the cheapest choice in each Region by list prices, before its deadline, whether it has room or not."""
     computes: dict[str, float] = {}
     for key in candidate.pool_keys:
-        region, hours = key[0], candidate.durations[key[1]].hours
-        if key in facts.prices and hours <= candidate.deadline:
-            compute = candidate.job.instance_count * hours * facts.prices[key].dollars
+        region, compute = key[0], candidate.compute(key, facts)
+        if compute is not None:
             computes[region] = min(compute, computes.get(region, compute))
     places = candidate.places.by_region
     options = [

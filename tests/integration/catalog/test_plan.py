@@ -245,6 +245,9 @@ def test_spot_is_used_if_a_line_allows_it_and_its_deadline_leaves_time(folder: P
     assert {line["job"]["estimated_runtime"] for line in jobs(folder)} == {"1h"}
     prices = [(line["job"]["dollars_per_hour"], line["job"].get("spot_dollars_per_hour")) for line in jobs(folder)]
     assert prices == [(28.0, 9.0), (28.0, None), (28.0, None)]
+    first = jobs(folder)[0]
+    assert first["job"]["estimated_dollars"] == pytest.approx(0.98 * 9 + 0.02 * 28)
+    assert first["verdict"].endswith("; its price expects spot instances for 98 % of the training")
     assert f"old price: {P3} (spot) in us-east-1 is of {OLD}, 45 days ago" in output
 
 

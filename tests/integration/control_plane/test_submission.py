@@ -18,6 +18,7 @@ from traingrid.audit.read_snapshot import read_world
 from traingrid.aws.batch import Batch
 from traingrid.cli import retry as retry_command
 from traingrid.cli.main import cli
+from traingrid.errors import UsageError
 from traingrid.job.facts import JobFacts
 from traingrid.job.state import FINAL_STATES, JobState
 from traingrid.ledger.damage import intact
@@ -77,6 +78,8 @@ def test_a_retry_runs_failed_jobs_and_leaves_completed_ones(
 ) -> None:
     submission = account.accept(manifest(account, (HOME, "0"), (OTHER, "never"), (HOME, "never")))
     assert ended(account, submission, 3) == ["Completed", "Failed", "Failed"]
+    with pytest.raises(UsageError, match=f"No job to retry has its data in {OTHER}"):
+        tg.Grid(plane).submission(submission).retry(index=2, region=OTHER)
     retried = retrier.retry(submission, "Ada")
     assert (retried.indices, retried.left) == ([1, 2], {})
     again: AttemptFacts = {"region": HOME, "state": JobState.FAILED}

@@ -418,3 +418,23 @@ def test_a_job_on_demand_stays_without_time_or_before_its_first_epoch(job: Job, 
     trains = replace(item, progress={"epoch": 2.0}, training_started_at=FIRST_MOMENT)
     change = policy_of(line, ledger, FakeTime(3 * HOUR)).change(trains, runs=True)
     assert bool(change) is (hours == 1000)
+
+
+@pytest.mark.parametrize(
+    ("hours", "changes", "max_wait"),
+    [
+        (30, {}, 30),
+        (200, {}, 48),  # of the line
+        (30, {"max_runtime_seconds": 40 * HOUR}, 40),
+        (30, {"finish_by": ""}, 48),
+        (30, {"launch": "queued"}, 48),
+    ],
+)
+def test_a_spot_training_job_waits_until_the_deadline_of_its_line(
+    job: Job, ledger: Ledger, hours: float, changes: dict[str, object], max_wait: float
+) -> None:
+    """SageMaker allows no less than the runtime."""
+    line = spot(job, hours, **{"max_runtime_seconds": 2 * HOUR, **changes})
+    item = replace(opened(line, ledger), opened_at=timestamp(FIRST_MOMENT))
+    attempt = supervisor(line, FakeBackend(TRAINING), ledger)._attempt(item)
+    assert attempt.job.max_wait_seconds == max_wait * HOUR

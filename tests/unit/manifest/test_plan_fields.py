@@ -52,6 +52,24 @@ def test_csv_has_the_same_fields(deployment: Deployment) -> None:
     assert (job.residency, job.finish_by, job.estimated_dollars) == (("eu", "us"), "2026-12-01T00:00:00Z", 7.25)
 
 
+@pytest.mark.parametrize(
+    ("fields", "max_wait"),
+    [
+        ({}, 36),
+        ({"finish_by": "2026-12-01"}, 56 * 24),
+        ({"finish_by": "2026-12-01", "max_wait": "20h"}, 20),
+        ({"finish_by": "2026-12-01", "spot": False}, 0),
+    ],
+)
+def test_a_spot_job_with_a_deadline_has_no_other_limit_of_its_wait(
+    deployment: Deployment, fields: dict[str, Any], max_wait: int
+) -> None:
+    """Its child reduces the limit to the deadline (tests/unit/child/test_deadline.py)."""
+    line = {**LINE, "spot": True, "max_runtime": "12h", **fields}
+    (job,) = jobs_of_lines(parse(json.dumps(line).encode(), deployment), deployment, "0" * 8)
+    assert job.max_wait_seconds == max_wait * 3600
+
+
 @pytest.mark.parametrize("residency", [["us"], "us-east-1 us-west-2"])
 def test_a_region_outside_of_the_residency_is_refused(deployment: Deployment, residency: object) -> None:
     (error,) = errors(deployment, {"residency": residency})
