@@ -52,6 +52,7 @@ JOB: dict[str, Any] = {
     "reason": "none",
     "stopped_for": "",
     "artifact": "s3://b/m",
+    "has_no_model": False,
     "progress": {"loss": 1.5},
     "metrics": {"loss": 1},
     "epochs": 3,
