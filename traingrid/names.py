@@ -28,8 +28,8 @@ ROUNDS_PREFIX = "rounds/"
 
 IMAGE_PROGRAM = "sagemaker_image_program"
 """The hyperparameter that chooses a program of the training image (training_container/contract/launch_options.py)."""
-MERGE_PROGRAM, MERGE_METHOD = "merge", "merge_method"
-"""The program that merges models, and the hyperparameter with its method (training_container/merge/options.py)."""
+TRAINER_PROGRAM, MERGE_PROGRAM, MERGE_METHOD = "trainer", "merge", "merge_method"
+"""The default program, the one that merges models, and the hyperparameter with its method (merge/options.py there)."""
 MERGE_PREFIX = "merges/"
 """The prefix in a Region's data bucket of the copies of models to merge, and below `MANIFEST_PREFIX` of the manifests
 of merges."""

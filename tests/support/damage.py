@@ -55,6 +55,7 @@ JOB: dict[str, Any] = {
     "stopped_for": "",
     "next_region": "",
     "artifact": "s3://b/m",
+    "has_no_model": False,
     "progress": {"loss": 1.5},
     "metrics": {"loss": 1},
     "epochs": 3,

@@ -14,10 +14,10 @@ from traingrid import names
 from traingrid.aws.clients import client
 from traingrid.aws.error_codes import PERMISSION_CODES
 from traingrid.aws.s3 import Storage
-from traingrid.aws.s3_uri import S3Uri
+from traingrid.aws.s3_uri import S3Uri, prefix_of
 from traingrid.errors import TraingridError, UsageError
 from traingrid.job.backend_traits import TRAITS
-from traingrid.job.data_layout import LayoutError, layout_of
+from traingrid.job.data_layout import OWN_PROGRAM, LayoutError, file_of_other_format, layout_of
 from traingrid.threads import map_in_order
 from traingrid.transfers.model_download import DownloadedModel, ModelDownload, other_parts
 
@@ -69,13 +69,18 @@ def upload_folder(
 
 def channels_sentence(deployment: Deployment, region: str, folder: S3Uri) -> str:
     """Return a sentence about the channels that a line on a folder would have, or about the reason that it has none."""
+    objects = Storage(region, role=deployment.acting_role_in(region))
     try:
-        objects = Storage(region, role=deployment.acting_role_in(region))
-        return f"A line on this folder has the {layout_of(objects, folder, deployment.grid.job.channels)}."
+        layout = layout_of(objects, folder, deployment.grid.job.channels)
+        files = [file_of_other_format(objects, prefix_of(f"{folder}/{part}")) for part in layout.parts.values()]
     except LayoutError as error:
         return f"A line on this folder would fail: {error}"
     except ClientError as error:
         return f"The channels of this folder are not known, because it cannot be listed: {error}"
+    sentence = f"A line on this folder has the {layout}."
+    if file := next(filter(None, files), None):
+        sentence += f" The image's own trainer does not read {file.key.rpartition('/')[2]}. {OWN_PROGRAM}"
+    return sentence
 
 
 def other_objects(deployment: Deployment, region: str, uploaded: Iterable[str], target: S3Uri) -> list[str]:

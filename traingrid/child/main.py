@@ -27,6 +27,7 @@ from traingrid.child.cost import dollars
 from traingrid.child.cost import sentence as cost_sentence
 from traingrid.child.environment import Child, find_job, with_stored_jobs
 from traingrid.child.folder_channels import with_folder_channels
+from traingrid.child.missing_model import record_missing_model
 from traingrid.child.patient_backend import PatientBackend
 from traingrid.child.polling_pace import PollingPace
 from traingrid.child.sigterm import AGAIN_SECONDS, Sigterm
@@ -85,6 +86,7 @@ def _run(environment: Mapping[str, str], sigterm: Sigterm) -> int:
         try:
             supervisor = _supervisor(child, deployment)
             item = supervisor.run()
+            record_missing_model(item, deployment, supervisor.ledger)
             _prune_checkpoints(item, deployment, child)
             return exit_code(item, supervisor.array_file)
         finally:

@@ -286,8 +286,8 @@ def _ending(item: JobItem) -> str:
         text += f" after {item.training_seconds} s of training"
     if item.reason:
         text += f": {item.reason}"
-    if item.artifact:
-        text += f", model in {item.artifact}"
+    if item.model:
+        text += f", model in {item.model}"
     failure = FAILURES.get(item.failure)
     if failure:
         text += f" {failure.sentence} {failure.next_step}"

@@ -20,10 +20,11 @@ import itertools
 import json
 import re
 from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from traingrid import names
-from traingrid.aws.s3_uri import S3Uri
+from traingrid.aws.s3_uri import S3Uri, prefix_of
 from traingrid.errors import UsageError
 from traingrid.job.channels import manifest_uri
 from traingrid.strict_json import JsonError, json_object
@@ -59,6 +60,17 @@ _AGREED = "channels"
 _SHOWN_FOLDERS = 3
 _KIND = re.compile(r"(train|validation|valid|val|test)(?![A-Za-z])(?!.*[A-Za-z].*/)", re.IGNORECASE)
 """As in training_container/trainer/data/shards.py: the trainer checks files, but the names of streams it cannot see."""
+_OTHER_FORMATS = frozenset(
+    {
+        *(".csv", ".tsv", ".txt", ".md", ".json", ".jsonl", ".ndjson", ".yaml", ".yml", ".xml", ".parquet", ".arrow"),
+        *(".feather", ".npy", ".npz", ".pt", ".pth", ".safetensors", ".h5", ".hdf5", ".pkl", ".pickle", ".zip", ".tar"),
+        *(".gz", ".tgz", ".bz2", ".xz", ".zst", ".wav", ".flac", ".mp3", ".mp4", ".tif", ".tiff", ".dcm", ".nii"),
+    }
+)
+"""Suffixes of files that are neither TFRecords, which have any name, nor images that the built-in trainer decodes."""
+_OTHER_FORMAT = "is neither a TFRecord file nor an image, and the image's own trainer reads only these."
+OWN_PROGRAM = "Add source and entry_point with a script that reads it to the line, or upload TFRecords."
+"""The next step for data that the built-in trainer does not read."""
 _INPUTS = "or write inputs in place of s3_uri, with the URI of each channel."
 
 
@@ -224,7 +236,7 @@ def check_streams(objects: Listing, job: Job, inputs: Inputs) -> None:
     """
     if not streams_folder(job, inputs):
         return
-    root, name_by_purpose = S3Uri(*inputs["train"].uri.removeprefix("s3://").split("/", 1)), dict[bool, str]()
+    root, name_by_purpose = prefix_of(inputs["train"].uri), dict[bool, str]()
     for entry in _entries(objects, root):
         name = entry.removeprefix(root.key)
         if (kind := _KIND.match(name)) and names.is_data(name.rstrip("/")):
@@ -234,6 +246,36 @@ def check_streams(objects: Listing, job: Job, inputs: Inputs) -> None:
         text = f"The channel train would stream all of {root}, such as {names_text}."
         step = "Name the files train-* and validation-*, and write s3_uri with this folder in place of inputs."
         raise LayoutError(text, step)
+
+
+def check_formats(objects: Listing, job: Job, inputs: Inputs) -> None:
+    """Check that the built-in trainer gets no files of a format that it does not read, by the first name of a channel.
+
+    Args:
+        objects: S3 in the job's Region.
+        inputs: The channels of its training job.
+
+    Raises:
+        LayoutError: A channel begins with such a file.
+        ClientError: S3 refused a call.
+    """
+    program = job.hyperparameters.get(names.IMAGE_PROGRAM, names.TRAINER_PROGRAM)
+    if job.source or not job.metric_history or program != names.TRAINER_PROGRAM:  # no trainer of the grid's image
+        return
+    for channel in inputs.values():
+        listed = channel.uri and not channel.lists_objects
+        if listed and (file := file_of_other_format(objects, prefix_of(channel.uri))):
+            raise LayoutError(f"{file} {_OTHER_FORMAT}", OWN_PROGRAM)
+
+
+def file_of_other_format(objects: Listing, prefix: S3Uri) -> S3Uri | None:
+    """Return the first file of a channel if its name is that of a format that the built-in trainer does not read.
+
+    Args:
+        prefix: The beginning of the channel's keys.
+    """
+    key = _first_file(objects, prefix)
+    return S3Uri(prefix.bucket, key) if key and PurePosixPath(key).suffix.lower() in _OTHER_FORMATS else None
 
 
 def streams_folder(job: Job, inputs: Inputs) -> bool:
@@ -272,11 +314,17 @@ def _check_prefixes(root: S3Uri, matches: Mapping[str, Sequence[str]]) -> None:
 
 def _has_data(objects: Listing, folder: S3Uri) -> bool:
     """Return True if a folder, whose key ends with a slash, or one below it has a file that is data."""
-    for entry in _entries(objects, folder):
-        name = entry[len(folder.key) :].rstrip("/")
-        if names.is_data(name) and (not entry.endswith("/") or _has_data(objects, S3Uri(folder.bucket, entry))):
-            return True
-    return False
+    return bool(_first_file(objects, folder))
+
+
+def _first_file(objects: Listing, prefix: S3Uri) -> str:
+    """Return the key of the first file that is data below a prefix; empty if there is none."""
+    for entry in _entries(objects, prefix):
+        if names.is_data(entry[len(prefix.key) :].rstrip("/")):
+            key = _first_file(objects, S3Uri(prefix.bucket, entry)) if entry.endswith("/") else entry
+            if key:
+                return key
+    return ""
 
 
 def _matches(objects: Listing, root: S3Uri, name: str) -> list[str]:

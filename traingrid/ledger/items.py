@@ -78,6 +78,7 @@ _JOB_TYPES = {
     **dict.fromkeys(("hourly_dollars", "running_hourly_dollars"), DOLLARS),
     **dict.fromkeys(("progress", "metrics"), METRICS),
     "regions": TEXTS,
+    "has_no_model": FLAG,
 }
 _REQUIRED = ("submission", "item", "attempt", "state", "name", "region", "opened_at")
 
@@ -232,7 +233,8 @@ class JobItem:
         stopped_for: The name of the failure class for which traingrid stops the training job, one of `EARLY_STOPS`;
             empty if it does not.
         next_region: The Region of the next attempt, if it is decided with `stopped_for`; otherwise empty.
-        artifact: The S3 URI of the model, once it exists.
+        artifact: The S3 URI of the model, once the job has ended.
+        has_no_model: Whether nothing is at this URI, because the program wrote no model.
         progress: The last values of the metrics while the job trains.
         epoch_seconds: The seconds that an epoch takes, measured while the job trains; 0 if they are not known.
         metrics: The last values of the metrics, once the job has ended.
@@ -277,6 +279,7 @@ class JobItem:
     stopped_for: str = ""
     next_region: str = ""
     artifact: str = ""
+    has_no_model: bool = False
     progress: Mapping[str, float] = field(default_factory=dict)
     epoch_seconds: float = 0.0
     metrics: Mapping[str, float] = field(default_factory=dict)
@@ -334,6 +337,7 @@ class JobItem:
             stopped_for=get("stopped_for", ""),
             next_region=get("next_region", ""),
             artifact=get("artifact", ""),
+            has_no_model=get("has_no_model", False),
             progress=get("progress", {}),
             epoch_seconds=get("epoch_seconds", 0.0),
             metrics=get("metrics", {}),
@@ -411,6 +415,11 @@ class JobItem:
     def fields(self, names: Iterable[str]) -> dict[str, Any]:
         """Return the given fields and their values, without those that are not stored."""
         return {name: getattr(self, name) for name in names if name in self.stored}
+
+    @property
+    def model(self) -> str:
+        """The S3 URI of the model; empty if there is none."""
+        return "" if self.has_no_model else self.artifact
 
     @property
     def checkpoint_facts(self) -> CheckpointFacts:

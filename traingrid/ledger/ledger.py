@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from traingrid.ledger.shortages import CapacityPool
     from traingrid.ledger.submission_item import Array
 
+NO_MODEL = "The program wrote nothing to its model folder (SM_MODEL_DIR), so there is no model."
 LedgerItem = JobItem | SubmissionItem | Cancel
 """An item that `Ledger.everything` yields, unless it is damaged."""
 _OTHER_ITEMS = (GRID, DATASETS, MOVES, REJECTIONS, SHORTAGES, OPEN_SUBMISSIONS)
@@ -57,7 +58,8 @@ _UNREQUESTED = "( attribute_not_exists(training_job) OR ( attribute_not_exists(o
 _UNREQUESTED += " AND attribute_not_exists(training_job_arn) AND #state IN (:unlaunched0, :unlaunched1) ) )"
 # The fields that belong to one attempt, and are removed when the next one begins.
 _OF_AN_ATTEMPT = (
-    *("phase", "failure", "training_job", "training_job_arn", "artifact", "metrics", "progress", "progress_at"),
+    *("phase", "failure", "training_job", "training_job_arn", "artifact", "has_no_model", "metrics", "progress"),
+    "progress_at",
     *("epochs", "epoch_seconds", "training_started_at", "training_seconds", "billable_seconds", "fingerprint"),
     *("service_job", "residency", "stopped_for", "next_region", "phase_at", "requested_at", "open_requests"),
     *CHECKPOINT_FIELDS,
@@ -426,6 +428,16 @@ class Ledger:
         if epoch_seconds:
             changes["epoch_seconds"] = epoch_seconds
         return self._table.update(key.table_key, changes, "#attempt = :attempt", {":attempt": key.attempt})
+
+    def record_missing_model(self, key: JobKey) -> bool:
+        """Record that a completed attempt has written no model, after its end, because that does not change it.
+
+        Returns:
+            False, without a change, if the attempt is not completed, or the job is at another attempt.
+        """
+        changes, values = {"has_no_model": True, "reason": NO_MODEL}, {":attempt": key.attempt}
+        condition = "#attempt = :attempt AND #state = :completed"
+        return self._table.update(key.table_key, changes, condition, values | {":completed": JobState.COMPLETED})
 
     def next_attempt(  # noqa: PLR0913  # one keyword for each independent option
         self,

@@ -11,7 +11,15 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
-from traingrid.job.data_layout import Layout, LayoutError, check_mounts, check_streams, folder_of, layout_of
+from traingrid.job.data_layout import (
+    Layout,
+    LayoutError,
+    check_formats,
+    check_mounts,
+    check_streams,
+    folder_of,
+    layout_of,
+)
 from traingrid.job.job import job_in_region
 from traingrid.manifest.errors import LineError
 from traingrid.manifest.line import NO_SUBMISSION, job_of_line
@@ -54,6 +62,7 @@ class FolderLayouts:
         check_mounts(layout, job.inputs, job.backends)
         if not job.copy_from:
             check_streams(self._storages(region), job, layout.inputs(job.inputs))
+            check_formats(self._storages(region), job, layout.inputs(job.inputs))
         return layout
 
     def _find(self, region: str, folder: S3Uri, names: tuple[str, ...]) -> Layout | LayoutError | ClientError:

@@ -134,7 +134,7 @@ class InitialModels:
         if item is None or state != JobState.COMPLETED:
             reason = f"job {model.index} of submission {model.submission} is {state}, and only a completed job has"
             return RefusedError(f"{reason} a model to begin with", _OTHER)
-        if not item.artifact:
+        if not item.model:
             reason = f"job {model.index} of submission {model.submission} has written no model"
             return RefusedError(reason, _OTHER)
         job = self.submitted_job(submission_item, item) if self.submitted_job else None

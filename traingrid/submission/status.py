@@ -290,7 +290,7 @@ def _from_item(item: JobItem) -> JobStatus:
         ranks=item.ranks,
         attempt=item.attempt,
         reason=item.reason,
-        artifact=item.artifact,
+        artifact=item.model,
         started_at=item.training_started_at,
         seconds=item.training_seconds,
         epochs=item.epochs,

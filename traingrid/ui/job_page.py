@@ -164,7 +164,7 @@ def _attempts(item: JobItem | None, grid: GridSettings) -> list[dict[str, Any]]:
 
 
 def _artifacts(job: Job | None, item: JobItem | None) -> dict[str, str]:
-    uris = {"model": item.artifact if item else "", "results": job.output if job else ""}
+    uris = {"model": item.model if item else "", "results": job.output if job else ""}
     if job:
         uris["checkpoints"] = job.checkpoints
     return {name: uri for name, uri in uris.items() if uri}

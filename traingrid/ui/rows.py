@@ -33,7 +33,7 @@ def recorded_row(item: JobItem, cancels: Mapping[str, Cancel]) -> Row:
     """
     cancel = cancel_of(cancels, item.index, item.region)
     reason = cancel.reason_of(item.state, item.reason) if cancel else item.reason
-    ranked = RankedJob(state=item.state, has_model=bool(item.artifact), reason=reason)
+    ranked = RankedJob(state=item.state, has_model=bool(item.model), reason=reason)
     if item.state == JobState.COMPLETED:
         reason = reason or ranked.exclusion
     hourly = (item.hourly_dollars if item.on_demand else item.running_hourly_dollars) if is_running(item) else 0.0

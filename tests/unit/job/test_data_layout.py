@@ -7,11 +7,12 @@ import pytest
 
 from tests.support.rows import each_row
 from tests.support.sample_deployment import ACCOUNT
+from tests.support.sample_job import sample_job
 from traingrid.aws.clients import client
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import UsageError
-from traingrid.job.data_layout import Layout, LayoutError, agreed_layout, check_mounts, layout_of
+from traingrid.job.data_layout import Layout, LayoutError, agreed_layout, check_formats, check_mounts, layout_of
 from traingrid.job.job import Channel, Job
 
 CHANNELS = ("train", "validation")
@@ -175,6 +176,35 @@ def test_an_agreed_layout_that_another_program_wrote_is_refused(flat: tuple[Job,
         s3.put_object(Bucket=bucket, Key=key, Body=content)
         with pytest.raises(UsageError, match="Delete it and retry"):
             agreed_layout(Storage("us-east-1"), job, NAME, Storage("us-east-1"))
+
+
+FORMATS: dict[str, tuple[list[str], str]] = {
+    "records of any name": (["train/a", "validation/b-00001.tfrecord"], ""),
+    "images": (["train/cat/1.jpg", "validation/cat/2.PNG"], ""),
+    "a table": (["train/points.csv", "validation/b"], "train/points.csv"),
+    "a table for validation": (["train/a", "validation/deep/er/B.PARQUET"], "validation/deep/er/B.PARQUET"),
+    "a table in one folder": (["part-0.csv", "part-1.csv"], "part-0.csv"),
+    "a hidden table": (["train/_SUCCESS.txt", "train/a"], ""),
+}
+
+
+@each_row("row", FORMATS.items())
+def test_the_built_in_trainer_gets_no_files_of_another_format(row: tuple[list[str], str]) -> None:
+    files, refused = row
+    objects = keys_in(*files)
+    parts = layout_of(objects, FOLDER, CHANNELS).parts
+    inputs = {name: Channel(uri=f"{FOLDER}/{part}") for name, part in parts.items()}
+    own = sample_job("us-east-1").model_copy(update={"metric_history": True})
+    script = own.model_copy(update={"source": "s3://b/source.tar.gz"})
+    merge = own.model_copy(update={"hyperparameters": {"sagemaker_image_program": "merge"}})
+    for other in (script, merge, sample_job("us-east-1").model_copy(update={"metric_history": False})):
+        check_formats(objects, other, inputs)
+    if refused:
+        with pytest.raises(LayoutError, match=f"{FOLDER}/{refused} is neither a TFRecord file nor an image") as error:
+            check_formats(objects, own, inputs)
+        assert "source and entry_point" in error.value.next_step
+    else:
+        check_formats(objects, own, inputs)
 
 
 def test_a_cluster_cannot_mount_a_prefix(flat: tuple[Job, Any]) -> None:

@@ -155,7 +155,7 @@ def test_every_field_of_a_job_that_a_child_and_events_record_is_read(ledger: Led
     recorded |= {"state": JobState.FAILED, "metrics": {"loss": 0.5}, "training_seconds": 7, "billable_seconds": 8}
     recorded |= {"training_started_at": 1795000000, "phase_at": 1795000001, "epochs": 20, "residency": ("us",)}
     recorded |= {"checkpoint_from": "us-east-1", "checkpoint_bytes": 9, "checkpoint_dollars": 0.25}
-    recorded |= {"checkpoint_note": "Continues."}
+    recorded |= {"checkpoint_note": "Continues.", "has_no_model": True}
     assert ledger.record_job(job_key(attempt=2), recorded, opens="a request")
     assert ledger.record_progress(job_key(attempt=2), {"epoch": 3}, 12.5)
     item = existing(ledger.job("0123abcd", 0))

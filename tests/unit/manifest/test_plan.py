@@ -121,7 +121,7 @@ def test_a_plan_shows_the_channels_of_each_layout(
     deployment: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     s3: Any = boto3.client("s3")
-    names = ("flat/train-00000-of-00002", "flat/validation-00000-of-00001", "plain/a.csv", "mixed/train/a")
+    names = ("flat/train-00000-of-00002", "flat/validation-00000-of-00001", "plain/a", "mixed/train/a")
     for name in (*names, "mixed/validation-00000-of-00001"):
         s3.put_object(Bucket=SAMPLE_BUCKETS["us-east-1"], Key=name, Body=b"a")
     monkeypatch.setattr(command, "find_deployment", lambda _grid: deployment)

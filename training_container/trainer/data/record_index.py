@@ -263,6 +263,11 @@ def record_starts(path: Path, last: int | None = None, *, first: int = 0) -> Ite
 def _invalid(path: Path, descriptor: int, record: int, end: int, size: int) -> str:
     if os.pread(descriptor, 3, 0) == _GZIP:
         return f"{path.name} is compressed with gzip. Rewrite it without compression, and upload it."
+    if record == 0:
+        return (
+            f"{path.name} is truncated or not a TFRecord file: record 0 is longer than its {size:,} bytes. The image's "
+            "trainer reads TFRecords and folders of images; for other data, add source and entry_point to the line."
+        )
     return (
         f"{path.name} is truncated or not a TFRecord file: record {record} ends at byte {end:,}, but the file has "
         f"{size:,} bytes. Rewrite it without compression, and upload it."
