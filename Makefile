@@ -32,7 +32,7 @@ demo-catalog: setup  ## Register four campaigns by upload, plan with one move, t
 	.venv/bin/python -m examples catalog
 
 ##@ Deploy into AWS, or a local AWS
-GRID ?= grid.yaml
+GRID ?= $(or $(TRAINGRID_GRID_FILE),grid.yaml)
 CDK := npx cdk
 deploy: setup-control  ## Deploy GRID=grid.yaml, or its changes
 	$(CDK) deploy --all -c grid=$(GRID)

@@ -26,7 +26,6 @@ from traingrid.submission.listing import ListedSubmission, listed_submissions
 from traingrid.submission.overview import SubmissionOverview
 from traingrid.text import counted, printable
 
-_NO_SUBMISSION = "This grid has no submission yet.", "Submit a manifest: traingrid submit manifest.csv."
 _LARGE = 500
 """For more jobs, `status` shows an overview."""
 _MAX_REJECTIONS = 10
@@ -110,21 +109,32 @@ def status(grid_file: Path, submission: str | None, *, watch: bool, is_complete:
     out = console()
     _print_warnings(plane, out)
     if submission is None:
-        folder = str(S3Uri(plane.deployment.manifest_bucket, names.MANIFEST_PREFIX))
+        folder = _manifest_folder(plane)
         submissions = listed_submissions(plane.ledger, print_damaged)
         table = fitted_table("", _submissions(folder).columns, submissions, out.width, min_columns=2)
-        out.print(table if submissions else " ".join(_NO_SUBMISSION), soft_wrap=not submissions)
+        out.print(table if submissions else " ".join(_no_submission(plane)), soft_wrap=not submissions)
         for sentence in _rejections(plane, submissions):
             out.print(sentence, style="red", markup=False, soft_wrap=True)
     else:
         _print_jobs(plane, submission, out, watch=watch, is_complete=is_complete)
 
 
+def _manifest_folder(plane: ControlPlane) -> str:
+    return str(S3Uri(plane.deployment.manifest_bucket, names.MANIFEST_PREFIX))
+
+
+def _no_submission(plane: ControlPlane) -> tuple[str, str]:
+    """Return that a grid has no submission, and the two ways to submit a manifest."""
+    folder = _manifest_folder(plane)
+    step = f"Submit a manifest: traingrid submit manifest.csv, or put it into {folder}; other folders start nothing."
+    return "This grid has no submission yet.", step
+
+
 def _newest_submission(plane: ControlPlane) -> str:
     """Return the submission that was claimed last."""
     items = list(readable(plane.ledger.submissions(), print_damaged))
     if not items:
-        raise UsageError(*_NO_SUBMISSION)
+        raise UsageError(*_no_submission(plane))
     return max(items, key=lambda item: item.claimed_at).submission
 
 

@@ -16,6 +16,7 @@ from pydantic_core import ErrorDetails
 from traingrid.grid.model import GridError, GridSettings
 from traingrid.grid.part import attribute_docstring
 from traingrid.grid.yaml_document import KeyPath, YamlDocument, YamlSyntaxError, read_yaml
+from traingrid.names import GRID_FILE_VARIABLE
 from traingrid.text import shown
 
 ENVIRONMENT_LIMIT = 3000
@@ -73,7 +74,8 @@ def _read(path: Path) -> YamlDocument:
     try:
         document = read_yaml(path)
     except OSError as error:
-        raise GridError((f"{path}: {error.strerror}. Specify a grid.yaml that exists.",)) from error
+        step = f"Name the grid's file: traingrid --grid FILE, cdk -c grid=FILE, or {GRID_FILE_VARIABLE} in the environment"
+        raise GridError((f"{path}: {error.strerror}. {step}.",)) from error
     except YamlSyntaxError as error:
         raise GridError((f"{path}:{error.line}: invalid YAML: {error.reason}. Fix this line.",)) from error
     if not isinstance(document.data, dict):

@@ -25,6 +25,7 @@ def stack(control: Template) -> assertions.Template:
 def test_outputs_are_those_that_the_cli_reads(control: Template) -> None:
     assert set(control["Outputs"]) == {
         "ManifestBucket",
+        "ManifestFolder",
         "LedgerTable",
         "JobQueue",
         "JobDefinition",

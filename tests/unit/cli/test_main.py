@@ -299,7 +299,9 @@ def test_a_manifest_of_any_key_can_be_listed(
     plane = ControlPlane(deployment=deployment, ledger=ledger, batch=None, storage=storage)  # type: ignore[arg-type]  # Batch is not called
     monkeypatch.setattr(ControlPlane, "of", lambda _grid: plane)
     assert run(monkeypatch, "status", "--watch") == 2
-    assert "This grid has no submission yet." in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "This grid has no submission yet." in error
+    assert f"or put it into s3://{deployment.manifest_bucket}/manifests/; other folders start nothing." in error
     ledger.claim_submission("0123abcd", "request-1", facts)
     assert run(monkeypatch, "status") == 0
     assert " /a/../[red]\\x1b[2J.csv" in capsys.readouterr().out
