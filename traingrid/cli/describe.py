@@ -1,6 +1,7 @@
 """`traingrid describe` and `traingrid open`: show one job, here or in the AWS console."""
 
 import json
+import shlex
 import webbrowser
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -18,6 +19,7 @@ from traingrid.cli.parameter_types import SUBMISSION
 from traingrid.cli.status_table import state_and_phase
 from traingrid.errors import TraingridError
 from traingrid.job.candidates import place
+from traingrid.job.failures import FAILURES
 from traingrid.ledger.items import RecordedAttempt
 from traingrid.text import duration, printable
 
@@ -125,7 +127,16 @@ def _lines(submission: str, description: JobDescription) -> Iterator[tuple[str, 
     if status.artifact:
         yield "", f"traingrid download {submission} {status.index}"
     if status.ended and status.state != "Completed" and not status.cancelled:
-        yield "", f"traingrid retry {submission}"
+        yield "", _retry(submission, description)
+
+
+def _retry(submission: str, description: JobDescription) -> str:
+    """Return the command that retries a job: with the corrected manifest, if the same line would fail again."""
+    failure = FAILURES.get(description.failure)
+    if failure and failure.of_line:
+        file = shlex.quote(description.manifest.rpartition("/")[2])
+        return f"traingrid retry {submission} {file}   (with the line or its program corrected)"
+    return f"traingrid retry {submission}"
 
 
 def _metrics(description: JobDescription) -> dict[str, str]:

@@ -41,7 +41,7 @@ def _submissions(folder: str = "") -> Schema[ListedSubmission]:
             name, help_text, value=lambda row: getattr(row.item, name), heading=heading, fit="whole", rank=rank
         )
 
-    states = "string: Submitting or Submitted; once all jobs have ended, Failed, Stopped or Completed, the worst first."
+    states = "string: The state of its jobs; if they differ, InProgress while one runs, and the worst once all have ended."
     return Schema(
         "submission, newest first, without one",
         stored("submission", "string: The submission's id.", "submission"),
