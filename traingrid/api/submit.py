@@ -362,13 +362,18 @@ def raise_unless_submitted(manifest: Path, report: dict[str, Any]) -> None:
         raise TraingridError(text, report["next_step"])
 
 
-def rejected(manifest: Path, report: dict[str, Any]) -> TraingridError:
-    """Return the error of a rejected manifest, with the errors of its lines."""
+def rejected(manifest: Path, report: dict[str, Any], most: int = _SHOWN_ERRORS) -> TraingridError:
+    """Return the error of a rejected manifest, with the errors of its lines.
+
+    Args:
+        most: The number of errors that are shown.
+    """
     lines = [f"{manifest} is rejected and nothing was submitted."]
-    for error in report["errors"][:_SHOWN_ERRORS]:
-        place = f":{error['line']}: {error['field']} {error['value']}".rstrip() if error["line"] else ""
+    for error in report["errors"][:most]:
+        field = "" if error["field"] == "line" else error["field"]
+        place = f":{error['line']}: {' '.join(filter(None, [field, error['value']]))}" if error["line"] else ""
         lines.append(f"{manifest}{place}: {error['reason']}. {error['next_step']}")
-    more = report["errors_in_total"] - _SHOWN_ERRORS
+    more = report["errors_in_total"] - most
     if more > 0:
         place = f" in {report['manifest']}{names.REPORT_SUFFIX}" if "manifest" in report else ""
         lines.append(f"... and {more} more{place}")

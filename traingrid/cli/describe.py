@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from traingrid.api.control_plane import ControlPlane
-from traingrid.api.description import JobDescription
+from traingrid.api.description import JobDescription, absent_metrics
 from traingrid.api.description import describe as description_of
 from traingrid.cli.columns import Column, Schema
 from traingrid.cli.export import Output, output_option, write_rows
@@ -140,15 +140,10 @@ def _retry(submission: str, description: JobDescription) -> str:
 
 
 def _metrics(description: JobDescription) -> dict[str, str]:
-    """Return the text of each metric, also of those of a completed script without a value.
-
-    On a cluster, the child reads the log, and perhaps not to its end, so a missing value proves nothing.
-    """
-    status, is_script = description.status, "source" in description.fields
-    texts = {name: f"{value:g}" for name, value in sorted(status.metrics.items())}
-    if status.state != "Completed" or status.backend != "sagemaker" or not is_script:
-        return texts
-    absent = [name for name in description.fields.get("metrics", {}) if name not in texts]
+    """Return the text of each metric, also of those of a completed script without a value."""
+    texts = {name: f"{value:g}" for name, value in sorted(description.status.metrics.items())}
+    fields = description.fields
+    absent = absent_metrics(description.status, fields.get("metrics", ()) if "source" in fields else ())
     if absent and not texts:
         return {"none": "no line of the log has a number for an expression of the line's metrics"}
     return texts | dict.fromkeys(absent, "none: no line of the log has a number for its expression")
