@@ -38,7 +38,7 @@ demo-rounds: setup  ## Train one model on four Regions with different digits in 
 	.venv/bin/python -m examples rounds $(if $(KEEP),--keep)
 
 ##@ Deploy into AWS, or a local AWS
-GRID ?= grid.yaml
+GRID ?= $(or $(TRAINGRID_GRID_FILE),grid.yaml)
 CDK := npx cdk
 deploy: setup-control  ## Deploy GRID=grid.yaml, or its changes
 	$(CDK) deploy --all -c grid=$(GRID)

@@ -1,8 +1,10 @@
 """CDK application: synthesizes the stacks of the grid that grid.yaml describes.
 
-To deploy another file: `npx cdk deploy --all -c grid=examples/digits/grid.yaml`.
+To deploy another file: `npx cdk deploy --all -c grid=examples/digits/grid.yaml`, or name it in TRAINGRID_GRID_FILE, which
+`traingrid` reads, too.
 """
 
+import os
 import sys
 from pathlib import Path
 
@@ -78,9 +80,13 @@ def build_app(grid: GridSettings, *, layer: Path = LAYER, app: App | None = None
 
 
 def main() -> int:
-    """Synthesize the grid of the context key `grid` (default: grid.yaml). Return 2 if its input must be corrected."""
+    """Synthesize the grid of the context key `grid`, of TRAINGRID_GRID_FILE, or of grid.yaml.
+
+    Returns:
+        2 if its input must be corrected.
+    """
     app = App()
-    path = app.node.try_get_context("grid") or "grid.yaml"
+    path = app.node.try_get_context("grid") or os.environ.get(names.GRID_FILE_VARIABLE) or "grid.yaml"
     try:
         grid = load_grid(path)
         build_app(grid, app=app)  # relative to the folder of cdk.json, where the CDK CLI runs this

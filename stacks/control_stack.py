@@ -237,6 +237,7 @@ class ControlStack(Stack):
 
     def _outputs(self) -> None:
         CfnOutput(self, "ManifestBucket", value=self.manifests.bucket_name)
+        CfnOutput(self, "ManifestFolder", value=f"s3://{self.manifests.bucket_name}/{names.MANIFEST_PREFIX}")
         CfnOutput(self, "LedgerTable", value=self.ledger.table_name)
         CfnOutput(self, "JobQueue", value=self.orchestrator.queue.job_queue_arn)
         CfnOutput(self, "JobDefinition", value=self.orchestrator.definition.job_definition_arn)

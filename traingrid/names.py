@@ -9,6 +9,10 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+GRID_FILE_VARIABLE = "TRAINGRID_GRID_FILE"
+"""The environment variable with the path of the grid's file, for `traingrid`, `cdk` and `make`; by default grid.yaml.
+TRAINGRID_GRID of children and functions has the grid itself."""
+
 MANIFEST_PREFIX = "manifests/"
 """The prefix in the manifest bucket for manifests; only an object under this prefix starts a submission."""
 

@@ -9,7 +9,7 @@ from traingrid.api.submit import read_manifest
 from traingrid.cli.columns import Column, Schema
 from traingrid.cli.export import Output, output_option, sentence_printer, write_rows
 from traingrid.deploy.checkup.account import caller
-from traingrid.deploy.checkup.finding import Finding, Verdict, grid_file_command
+from traingrid.deploy.checkup.finding import Finding, Verdict, with_grid_file
 from traingrid.deploy.checkup.needs import Needs, cluster_needs
 from traingrid.deploy.checkup.quotas import grid_needs, job_needs
 from traingrid.deploy.checkup.whole import check_up
@@ -35,11 +35,13 @@ def _rows(grid_file: Path) -> Schema[Finding]:
             heading="verdict",
             style=lambda finding: _STYLES[finding.verdict],
         ),
-        Column("why", "string: The reason.", value=lambda finding: finding.reason, heading="why"),
+        Column(
+            "why", "string: The reason.", value=lambda finding: with_grid_file(finding.reason, grid_file), heading="why"
+        ),
         Column(
             "fix",
             "string: The command or action that fixes the problem; empty without a problem.",
-            value=lambda finding: grid_file_command(finding.fix, grid_file),
+            value=lambda finding: with_grid_file(finding.fix, grid_file),
         ),
     )
 
@@ -67,7 +69,7 @@ def doctor(grid_file: Path, manifest: Path | None, *, output: Output) -> None:
     unknown = sum(finding.verdict is Verdict.UNKNOWN for finding in findings)
     for finding in findings:
         if finding.fix:
-            echo(printable(f"{finding.region} {finding.subject}: {grid_file_command(finding.fix, grid_file)}"))
+            echo(printable(f"{finding.region} {finding.subject}: {with_grid_file(finding.fix, grid_file)}"))
     echo(f"{len(findings)} checks: {wrong} wrong, {unknown} could not be checked")
     if wrong:
         raise TraingridError(f"{wrong} of {len(findings)} checks failed; fixes are listed above.")

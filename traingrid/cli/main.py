@@ -15,6 +15,7 @@ from traingrid.aws.error_codes import concerns_credentials
 from traingrid.cli.command_groups import GroupedCommands
 from traingrid.errors import INTERRUPTED, TraingridError
 from traingrid.log import configure_cli
+from traingrid.names import GRID_FILE_VARIABLE
 from traingrid.text import printable
 
 logger = logging.getLogger(__name__)
@@ -26,6 +27,8 @@ logger = logging.getLogger(__name__)
     "grid_file",
     type=click.Path(path_type=Path, dir_okay=False),
     default=Path("grid.yaml"),
+    envvar=GRID_FILE_VARIABLE,
+    show_envvar=True,
     show_default=True,
     help="Grid definition file.",
 )

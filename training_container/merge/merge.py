@@ -16,8 +16,8 @@ from training_container.merge.outer_step import OuterStep, Sums, weighted_mean
 from training_container.merge.parts import MergePart
 from training_container.merge.progress import counted
 from training_container.merge.reports import Network, check_average, check_ensemble, counts_of
-from training_container.recipe.config import Config
 from training_container.merge.velocity import read_velocity, write_velocity
+from training_container.recipe.config import Config
 from training_container.trainer import cluster
 from training_container.trainer.artifacts import export
 from training_container.trainer.data.input import ValidationData, training_data, validation_data

@@ -18,7 +18,7 @@ from localcloud.settings import Settings
 from traingrid import names
 from traingrid.aws.clients import client
 from traingrid.cli.main import cli
-from traingrid.deploy.checkup.finding import build_again, grid_file_command
+from traingrid.deploy.checkup.finding import build_again, with_grid_file
 from traingrid.deploy.checkup.linked_roles import LINKED_ROLES
 from traingrid.errors import TraingridError
 
@@ -242,7 +242,8 @@ def test_after_a_deployment_only_removed_resources_are_reported(doctor: Doctor) 
     assert (code, "0 wrong" in output) == (0, True), output
     code, output = doctor(region="ca-central-1", bucket="campaigns-yul", target="gpu")
     assert (code, "2 wrong, 0 could not be checked" in output) == (1, True), output
-    assert "ca-central-1 image vgg: npx cdk deploy --all" in output
+    assert re.search(r"ca-central-1 image vgg: npx cdk deploy --all -c grid=\S+/grid.yaml, unless another file", output)
+    assert "the deployed grid differs from" in output
     client("ecr", "ca-central-1").batch_delete_image(repositoryName="doctored/training", imageIds=[{"imageTag": "1"}])
     client("ecr", "us-east-1").batch_delete_image(
         repositoryName="doctored/orchestrator", imageIds=[{"imageTag": "built-1"}]
@@ -298,13 +299,13 @@ def test_a_role_without_a_policy_and_a_disabled_queue_are_found_and_fixed(doctor
 def test_a_command_includes_the_grid_file_unless_it_is_the_default() -> None:
     command = "delete it, then npx cdk deploy --all --revert-drift; otherwise: npx cdk destroy --all"
     access = "traingrid eks access eu-west-1 | kubectl --context research apply -f -"
-    assert grid_file_command(command, Path("grid.yaml")) == command
-    assert grid_file_command(command, Path("my grids/a.yaml")) == (
+    assert with_grid_file(command, Path("grid.yaml")) == command
+    assert with_grid_file(command, Path("my grids/a.yaml")) == (
         "delete it, then npx cdk deploy --all -c grid='my grids/a.yaml' --revert-drift; "
         "otherwise: npx cdk destroy --all -c grid='my grids/a.yaml'"
     )
-    assert grid_file_command(access, Path("grid.yaml")) == access
-    assert grid_file_command(access, Path("my grids/a.yaml")) == access.replace(" eks", " --grid 'my grids/a.yaml' eks")
+    assert with_grid_file(access, Path("grid.yaml")) == access
+    assert with_grid_file(access, Path("my grids/a.yaml")) == access.replace(" eks", " --grid 'my grids/a.yaml' eks")
 
 
 @pytest.mark.parametrize(("before", "after"), [("a: 1", 1), ("rebuild: 3\na: 1\n", 4)])
@@ -313,7 +314,7 @@ def test_the_command_for_a_deleted_image_changes_one_line_of_the_grid_file(
 ) -> None:
     grid = tmp_path / "my grid.yaml"
     grid.write_text(before)
-    edit, _, deploys = grid_file_command(build_again(after - 1), grid).partition(" && ")
+    edit, _, deploys = with_grid_file(build_again(after - 1), grid).partition(" && ")
     subprocess.run(edit, shell=True, check=True)
     assert yaml.safe_load(grid.read_text()) == {"a": 1, "rebuild": after}
     assert deploys == f"npx cdk deploy --all -c grid='{grid}'"

@@ -66,5 +66,5 @@ def test_a_grid_that_was_deployed_without_notifications_has_no_topic(
 ) -> None:
     monkeypatch.setattr(checkup, "client", lambda *_: Account({}, {}))
     (found,) = checkup.notifications(grid)
-    assert (found.verdict, found.reason) == (Verdict.WRONG, "the deployed grid has no topic")
+    assert (found.verdict, found.reason) == (Verdict.WRONG, "the deployed grid differs from GRID-FILE: it has no topic")
     assert list(checkup.notifications(sample_deployment().grid)) == []

@@ -186,7 +186,7 @@ def test_a_file_that_is_not_a_grid_is_reported_in_a_sentence(tmp_path: Path, tex
 
 
 def test_a_missing_or_binary_file_is_reported_in_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(GridError, match=r"No such file or directory\. Specify a grid.yaml that exists"):
+    with pytest.raises(GridError, match=r"No such file or directory\. Name the grid's file: traingrid --grid FILE"):
         load_grid(tmp_path / "nothing.yaml")
     (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00\xd8")
     with pytest.raises(GridError, match="is not UTF-8"):

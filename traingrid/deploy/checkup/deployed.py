@@ -8,7 +8,15 @@ from botocore.exceptions import BotoCoreError, ClientError
 from traingrid import names
 from traingrid.aws.clients import ActingRole, client
 from traingrid.deploy.checkup.finding import DEPLOY as _DEPLOY
-from traingrid.deploy.checkup.finding import REVERT_DRIFT, Finding, Verdict, build_again, run_check
+from traingrid.deploy.checkup.finding import (
+    DEPLOY_THIS_FILE,
+    DIFFERS,
+    REVERT_DRIFT,
+    Finding,
+    Verdict,
+    build_again,
+    run_check,
+)
 from traingrid.deploy.region_guard import removed_by_force
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.image import Image
@@ -129,8 +137,9 @@ def _role(name: str, region: str, role: ActingRole | None) -> Finding:
 def _missing_image_finding(region: str, alias: str, image: Image, *, read: bool) -> Finding:
     """Return the finding of an image that is not among the built ones; `read` is False if these are unknown."""
     if read:
-        reason = f"the deployed grid has not built the target {image.target} of {image.build}"
-        return Finding(region=region, subject=f"image {alias}", verdict=Verdict.WRONG, reason=reason, fix=_DEPLOY)
+        reason = f"{DIFFERS}: it has not built the target {image.target} of {image.build}"
+        fix = DEPLOY_THIS_FILE
+        return Finding(region=region, subject=f"image {alias}", verdict=Verdict.WRONG, reason=reason, fix=fix)
     reason = "the stack of builds in the home Region, whose outputs name the built images, cannot be read"
     return Finding(region=region, subject=f"image {alias}", verdict=Verdict.UNKNOWN, reason=reason)
 

@@ -17,7 +17,11 @@ deployment only applies differences between two templates
 (https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/drift-aware-change-sets.html)."""
 
 GRID_FILE = "GRID-FILE"
-"""The placeholder for the path of the grid's file in a command; `grid_file_command` replaces it."""
+"""The placeholder for the path of the grid's file in a reason or a command; `with_grid_file` replaces it."""
+
+DIFFERS = f"the deployed grid differs from {GRID_FILE}"
+DEPLOY_THIS_FILE = f"{DEPLOY}, unless another file was deployed; to compare with that one: traingrid --grid FILE doctor"
+"""The fix where the deployed grid may be that of another file, which a deployment of this one would replace."""
 
 _OF_ALL_STACKS = re.compile(r"npx cdk (deploy|destroy) --all")
 _OF_THE_GRID = re.compile(r"traingrid (?=doctor|eks access)")
@@ -39,8 +43,8 @@ def build_again(rebuild: int) -> str:
     return f"{edit} && {DEPLOY}"
 
 
-def grid_file_command(fix: str, grid_file: Path) -> str:
-    """Return a command with the path of the grid's file, where the file is edited and as an option.
+def with_grid_file(fix: str, grid_file: Path) -> str:
+    """Return a reason or a command with the path of the grid's file, where the file is edited and as an option.
 
     Without the option, traingrid and the CDK read grid.yaml.
     """

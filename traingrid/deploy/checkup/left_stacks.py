@@ -11,7 +11,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid import names
 from traingrid.aws.clients import client, periodic_client
-from traingrid.deploy.checkup.finding import Finding, Verdict, run_check
+from traingrid.deploy.checkup.finding import GRID_FILE, Finding, Verdict, run_check
 from traingrid.threads import map_in_order
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def left_stacks(grid: GridSettings, account: str) -> Iterator[Finding]:
                 region=region,
                 subject=f"stack {name}",
                 verdict=Verdict.GOOD,
-                reason="its Region is no longer in grid.yaml for this account; deleting the stack retains its buckets",
+                reason=f"its Region is not in {GRID_FILE} for this account; deleting the stack retains its buckets",
                 fix=f"aws cloudformation delete-stack --region {region} --stack-name {name}",
             )
 

@@ -8,7 +8,7 @@ from botocore.exceptions import ClientError
 
 from traingrid import names
 from traingrid.aws.clients import client
-from traingrid.deploy.checkup.finding import DEPLOY, REVERT_DRIFT, Finding, Verdict, run_check
+from traingrid.deploy.checkup.finding import DEPLOY_THIS_FILE, DIFFERS, REVERT_DRIFT, Finding, Verdict, run_check
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +30,7 @@ def _topic(grid: GridSettings) -> Finding:
     stacks = client("cloudformation", grid.home).describe_stacks(StackName=names.control_stack(grid.name))["Stacks"]
     outputs = {output["OutputKey"]: output["OutputValue"] for output in stacks[0].get("Outputs", [])}
     if "NotificationTopic" not in outputs:
-        return _wrong_finding(grid.home, "the deployed grid has no topic", DEPLOY)
+        return _wrong_finding(grid.home, f"{DIFFERS}: it has no topic", DEPLOY_THIS_FILE)
     topic = outputs["NotificationTopic"]
     try:
         attributes = client("sns", grid.home).get_topic_attributes(TopicArn=topic)["Attributes"]
