@@ -4,11 +4,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-<<<<<<< HEAD
-DEMOS = ("digits", "launchers", "torch_ddp", "torch_recipe", "catalog")
-=======
-DEMOS = ("digits", "launchers", "torch_ddp", "catalog", "rounds")
->>>>>>> wt-roundviews
+DEMOS = ("digits", "launchers", "torch_ddp", "torch_recipe", "catalog", "rounds")
 _INTERRUPTED = 130
 """The exit code after Ctrl-C, as of `traingrid`; importing it would take time before `run` catches the key."""
 

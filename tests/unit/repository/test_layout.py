@@ -153,13 +153,7 @@ WITHOUT_TENSORFLOW = (
     "ranks",
     "recipe",
     "script_api",
-<<<<<<< HEAD
     "weights_file",
-=======
-    "trainer.config",
-    "trainer.schedule",
-    "trainer.timing",
->>>>>>> wt-roundviews
 )
 """They run before a rank needs TensorFlow, whose import takes seconds."""
 WITH_NUMPY_ONLY = (
