@@ -189,11 +189,11 @@ class Poller:
             notices.append({"kind": "error", "text": text})
         if self._pause:
             notices.append({"kind": "warning", "text": self._pause})
-        notices += [{"kind": "error", "text": text} for text in self._rejections[:_MOST_REJECTIONS]]
+        notices += [{"kind": "rejection", "text": text} for text in self._rejections[:_MOST_REJECTIONS]]
         if len(self._rejections) > _MOST_REJECTIONS:
             more = len(self._rejections) - _MOST_REJECTIONS
             text = f"{more} more manifests were rejected; `traingrid status` lists them."
-            notices.append({"kind": "error", "text": text})
+            notices.append({"kind": "rejection", "text": text})
         damaged = [part for parts in self._view.damaged.values() for part in parts]
         notices += [{"kind": "error", "text": str(part)} for part in damaged[:_MOST_DAMAGED]]
         if len(damaged) > _MOST_DAMAGED:

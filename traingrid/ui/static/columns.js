@@ -19,7 +19,7 @@ export const BEFORE = [
   { name: "state", title: "State", width: "minmax(96px, .8fr)", needs: 96, sort: (row) => row.state, show: (row) => text(format.stateText(row)) },
   { name: "epoch", isOptional: true, isWide: true, highestFirst: true, title: "Epoch", numeric: true, width: "58px", needs: 58, sort: (row) => row.metrics.epoch ?? -1, show: (row) => format.epochText(row) },
   { name: "loss", isOptional: true, isWide: true, isRanked: true, title: "Loss", width: "68px", needs: 68, ...metric("loss") },
-  { name: "accuracy", isOptional: true, isRanked: true, highestFirst: true, title: "Accuracy", width: "76px", needs: 76, ...metric("accuracy") },
+  { name: "accuracy", isOptional: true, isWide: true, isRanked: true, highestFirst: true, title: "Accuracy", width: "76px", needs: 76, ...metric("accuracy") },
 ];
 export const AFTER = [
   { name: "rate", isOptional: true, isWide: true, highestFirst: true, title: "Per second", width: "82px", needs: 82, ...metric("rate") },

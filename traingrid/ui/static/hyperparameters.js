@@ -88,12 +88,20 @@ export class Hyperparameters {
   }
 
   #columns() {
-    return this.#known.names.map((name, position) => {
+    return [...this.#objective(), ...this.#known.names.map((name, position) => {
       const value = (row) => this.#known.jobs[row.key]?.[position] ?? undefined;
       const isNumeric = Object.values(this.#known.jobs).every((values) => isNumber(values[position]));
       return { name: `hp-${position}`, title: name, numeric: isNumeric, width: "minmax(72px, .6fr)", needs: 80,
         sort: (row) => (isNumeric && value(row) !== undefined ? Number(value(row)) : value(row)), show: (row) => brief(value(row)), hint: (row) => shown(value(row)) };
-    });
+    })];
+  }
+
+  /** Return the column of a sweep's objective, unless it is the loss or the accuracy, which the table has. */
+  #objective() {
+    const { metric, direction } = this.#known.objective ?? {};
+    if (!metric || ["loss", "accuracy"].some((kind) => format.metricName([metric], kind))) return [];
+    return [{ name: "objective", title: metric, numeric: true, isRanked: true, highestFirst: direction === "maximize", width: "minmax(72px, .6fr)", needs: 80,
+      sort: (row) => row.metrics[metric], show: (row) => format.number(row.metrics[metric]) }];
   }
 
   #offer(metrics) {

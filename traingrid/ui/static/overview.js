@@ -11,7 +11,6 @@ const title = (text) => el("span", { class: "label" }, text);
 export function drawOverview({ head }, summary, filters, open) {
   drawSummary(summary, filters);
   drawLanes(head, summary.regions, filters, open);
-  drawFailures(head, summary.failures, filters, open);
   drawNotices(head.notices);
 }
 
@@ -68,14 +67,22 @@ function runningJob({ key, name, text, epoch, epochs }, open) {
     epochs > 0 && el("progress", { max: epochs, value: epoch, "aria-label": `epochs of ${name}` })));
 }
 
-function drawFailures(head, found, filters, open) {
-  const classes = [...found].sort((a, b) => b[1].jobs - a[1].jobs);
+/** Draw the failures of the jobs that the filters accept. They are closed if the jobs in focus have none. */
+export function drawFailures(head, found, { filters, focus, open }) {
+  const classes = [...found].sort((a, b) => b[1].jobs - a[1].jobs), details = byId("failures-details");
   byId("failures-section").hidden = classes.length === 0;
+  setText(byId("failures-of"), classes.map(([name, { jobs }]) => titleOf(name, jobs)).join(", "));
+  const isOwn = filters.isSet || classes.some(([, { groups }]) => groups.has(focus)), state = `${focus?.key} ${isOwn}`;
+  if (details.dataset.state !== state) details.open = isOwn; // the user's choice stays until the focus changes
+  details.dataset.state = state;
   showItems(byId("failures"), classes.map(([name, { jobs, first }]) => {
-    const facts = { name, jobs, first: first.map((row) => ({ key: row.key, job: format.printable(row.name), place: format.printable(row.place), reason: excerpt(row.reason) })) };
+    const facts = { name, jobs, first: first.map((row) => ({ key: row.key, job: format.printable(row.name), place: placeOf(row), reason: excerpt(row.reason) })) };
     return [name, facts, () => failure(head, facts, filters, open)];
   }));
 }
+
+const titleOf = (name, jobs) => `${format.count(jobs)} × ${format.printable(name || "unknown")}`;
+const placeOf = (row) => [row.group?.title, row.place].filter(Boolean).map(format.printable).join(" · ");
 
 /** Return the first lines of a reason: SageMaker's has the last output of the script. */
 function excerpt(reason) {
@@ -87,7 +94,7 @@ function failure(head, { name, jobs, first }, filters, open) {
   const known = head.failures[name] ?? { sentence: "The class of this failure is not recorded.", next_step: "Open a job to see its reason and log." };
   return el("li", { class: "failure" },
     el("button", { type: "button", class: "lane-name", onclick: () => filters.set({ text: name, state: "Failed" }) },
-      `${format.count(jobs)} × ${format.printable(name || "unknown")}`),
+      titleOf(name, jobs)),
     el("p", {}, known.sentence),
     el("ul", { class: "failed" }, first.map(({ key, job, place, reason }) => el("li", {},
       el("button", { type: "button", class: "job-link", onclick: () => open(key) }, job, el("span", { class: "quiet small" }, ` ${place}`)),
@@ -96,10 +103,18 @@ function failure(head, { name, jobs, first }, filters, open) {
     known.next_step && el("p", { class: "next" }, el("strong", {}, "Next: "), known.next_step));
 }
 
+let drawnNotices = "";
+
+/** Draw the notices; those of several rejected manifests can be opened, because they would fill a phone. */
 function drawNotices(notices) {
-  const host = byId("notices"), texts = notices.map((notice) => format.printable(notice.text));
-  if ([...host.children].map((child) => child.textContent).join("\n") === texts.join("\n")) return;
-  host.replaceChildren(...notices.map((notice, index) => el("p", { class: `notice ${notice.kind}` }, texts[index])));
+  const state = JSON.stringify(notices);
+  if (state === drawnNotices) return;
+  drawnNotices = state;
+  const notice = ({ kind, text }) => el("p", { class: `notice ${kind}` }, format.printable(text));
+  const rejections = notices.filter(({ kind }) => kind === "rejection"), others = notices.filter(({ kind }) => kind !== "rejection");
+  const isLong = rejections.length > 1;
+  byId("notices").replaceChildren(...others.map(notice), ...(isLong ? [] : rejections.map(notice)),
+    ...(isLong ? [el("details", { class: "rejections" }, el("summary", {}, "Several manifests were rejected; nothing of them trains."), rejections.map(notice))] : []));
 }
 
 /** Show the state of the connection. */

@@ -3,16 +3,15 @@ import * as format from "./format.js";
 
 const MOST_RUNNING = 5, MOST_FAILED = 3;
 
-/** Return the counts of states, Regions, campaigns and classes of failures, the dollars, and the first jobs of each Region and each class of failures. */
+/** Return the counts of states, Regions and campaigns, the dollars, and the first jobs of each Region. */
 export function summarise(rows, regionNames) {
-  const found = { states: new Map(), failures: new Map(), campaigns: new Map(), regions: new Map(), spent: 0, projected: 0 };
+  const found = { states: new Map(), campaigns: new Map(), regions: new Map(), spent: 0, projected: 0 };
   for (const name of regionNames) found.regions.set(name, emptyRegion());
   for (const row of rows) {
     const state = row.state;
     add(found.states, state);
     found.spent += format.spent(row);
     found.projected += format.projected(row);
-    if (state === "Failed") addFailure(found.failures, row);
     if (row.campaign) addState(found.campaigns, row.campaign, state);
     if (row.region) addTo(found.regions, row, state);
   }
@@ -31,11 +30,18 @@ function addTo(regions, row, state) {
   if (region.first.length < MOST_RUNNING) region.first.push(row);
 }
 
-function addFailure(failures, row) {
-  let failure = failures.get(row.failure);
-  if (!failure) failures.set(row.failure, failure = { jobs: 0, first: [] });
-  failure.jobs += 1;
-  if (failure.first.length < MOST_FAILED) failure.first.push(row);
+/** Return the number of failed jobs of each class of failures, the first of them, and their groups. */
+export function failuresOf(rows) {
+  const failures = new Map();
+  for (const row of rows) {
+    if (row.state !== "Failed") continue;
+    let failure = failures.get(row.failure);
+    if (!failure) failures.set(row.failure, failure = { jobs: 0, first: [], groups: new Set() });
+    failure.jobs += 1;
+    failure.groups.add(row.group);
+    if (failure.first.length < MOST_FAILED) failure.first.push(row);
+  }
+  return failures;
 }
 
 function addState(groups, name, state) {

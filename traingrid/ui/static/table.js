@@ -5,6 +5,7 @@ import { el, setText } from "./dom.js";
 import * as format from "./format.js";
 
 const ROW = 36, SPARE = 6, FIRST_HEIGHT = 640, GAP = 8; // as in page.css
+const RESULTS = ["objective", "accuracy", "loss"];
 const narrow = matchMedia("(max-width: 700px)");
 
 export class Table {
@@ -70,8 +71,9 @@ export class Table {
 
   /** Show the columns that have values. */
   #useColumns() {
-    const columns = [SELECT, ...[...BEFORE, ...this.#more, ...AFTER].filter((column) =>
-      !(narrow.matches && (column.isWide || this.#more.includes(column))) && (!column.isOptional || this.#rows.some((row) => column.show(row))))];
+    const filled = [...BEFORE, ...this.#more, ...AFTER].filter((column) => !column.isOptional || this.#rows.some((row) => column.show(row)));
+    const result = RESULTS.map((name) => filled.find((column) => column.name === name)).find(Boolean); // a phone has room for one
+    const columns = [SELECT, ...filled.filter((column) => !narrow.matches || column === result || !(column.isWide || this.#more.includes(column)))];
     const titles = columns.map(({ name, title }) => `${name} ${title}`).join("\n");
     if (titles === this.#columns.map(({ name, title }) => `${name} ${title}`).join("\n")) {
       this.#columns = columns;
