@@ -55,7 +55,7 @@ export class Filters {
     this.#options("campaign", [...campaigns.keys()].sort().map((name) => [name, printable(name)]));
     byId("campaign-filter").hidden = campaigns.size === 0 && !this.form.elements.campaign.value;
     this.#options("group", groups.map(({ key, title, submissions }) =>
-      [key, key === submissions[0] ? `${printable(title)} (${key})` : printable(title)]));
+      [key, key === submissions[0] && !title.endsWith(`(${key})`) ? `${printable(title)} (${key})` : printable(title)]));
     this.#options("region", [...regions.keys()].sort().map((region) => [region, region]));
     this.#options("state", [...states.keys()].sort().map((state) => [state, state]));
   }

@@ -14,6 +14,9 @@ export function groupsOf(submissions) {
     group.revision += `${id} ${state} ${arrays}\n`; // lines are recorded with their arrays, and retries add one
     bySubmission.set(id, { group, created });
   }
+  const named = new Map();
+  for (const { title } of groups.values()) named.set(title, (named.get(title) ?? 0) + 1);
+  for (const group of groups.values()) if (named.get(group.title) > 1) group.title += ` (${group.key})`; // of one manifest
   return { groups: [...groups.values()], bySubmission };
 }
 
