@@ -1,5 +1,6 @@
 """The training step for PyTorch and its parts, on one rank; test_torch_trainer.py covers several ranks."""
 
+import functools
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -130,6 +131,18 @@ def test_torchvision_loads_the_exported_weights(name: str) -> None:
     options = {"image_size": 32} if name == "vit_b_16" else {}
     models.get_model(name, num_classes=10, **options).load_state_dict(network.state_dict())
     assert head_of(network) == {"resnet50": "fc", "vit_b_16": "heads.head"}[name]
+
+
+def test_a_compiled_network_has_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The default backend takes minutes on processors."""
+    monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="aot_eager"))
+    losses = []
+    for compiles in ("false", "true"):
+        step = step_of(config(torch_compile=compiles))
+        step.arrange(batch(8))
+        outcomes = [step([batch(8), batch(8, seed=1)], 0.05), step.in_parts([batch(8)], 0.05, StepTimes())]
+        losses.append([outcome.read() for outcome in outcomes])
+    assert losses[0] == losses[1]
 
 
 def test_torch_compile_without_a_compiler_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -259,8 +259,7 @@ CONTRADICTIONS: list[tuple[str, dict[str, Any], str, str]] = [
     ),
     ("max_wait below the grid's max_runtime", {"max_wait": "1h", "spot": True}, "max_wait", "at least max_runtime"),
     ("a launcher that does not exist", {"launcher": "horovodrun"}, "launcher", "not a valid value"),
-    ("the built-in trainer without MPI", {"launcher": "none"}, "launcher", "the image's own trainer uses Horovod"),
-    ("the built-in trainer with torchrun", {"launcher": "torchrun"}, "launcher", "the image's own trainer"),
+    ("the built-in trainer without a launcher", {"launcher": "none"}, "launcher", "connects its hosts by a launcher"),
     (
         "several processes without a launcher",
         SOURCE | {"launcher": "none", "processes_per_host": 2},
