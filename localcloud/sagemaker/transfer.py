@@ -235,7 +235,9 @@ class CheckpointSync:
 
     def _changed_files(self) -> Iterator[tuple[Path, Path]]:
         for folder in self._folders:
-            for path in sorted(folder.rglob("*")):
+            # os.walk omits folders that the training deletes meanwhile, of which Path.rglob raises an error.
+            paths = [Path(root) / name for root, _, file_names in os.walk(folder) for name in file_names]
+            for path in sorted(paths):
                 try:
                     stat = path.stat()
                 except FileNotFoundError:  # replaced in the meantime

@@ -144,7 +144,7 @@ def _hold(attempt: Attempt, item: JobItem, policy: SpotPolicy, obstacle: Pause |
     if leave_spot(policy, item, lacks_capacity=lacks_capacity, is_paused=not lacks_capacity):
         return False
     if isinstance(obstacle, Shortage):
-        if not may_leave_spot(policy.job) and policy.capacity.move(item, obstacle):
+        if not may_leave_spot(attempt.job) and policy.capacity.move(item, obstacle):
             return False
         event, reason, end = "capacity_wait", obstacle.sentence(), ""
         seconds = policy.capacity.wait_seconds(item, obstacle)

@@ -1,6 +1,6 @@
 """AWS account of the experiments: a new account with the quota increases that a grid requires."""
 
-from localcloud.limits.instance_quotas import UNLIMITED, training_quotas
+from localcloud.limits.instance_quotas import UNLIMITED, quota_name, training_quotas
 from localcloud.limits.linked_roles import SERVICES
 from localcloud.server.local_cloud import LocalCloud
 from traingrid.aws.clients import client
@@ -31,6 +31,7 @@ def prepare(cloud: LocalCloud) -> None:
 def grant_instances(cloud: LocalCloud, experiment: str, instance_type: str = INSTANCE_TYPE) -> None:
     """Set the quota of training instances in a new account to the number that an experiment tolerates."""
     if cloud.limits.profile == "young":
-        quota = training_quotas()[f"{instance_type} for training job usage"]
+        quota = training_quotas()[quota_name(instance_type, spot=False)]
         few = experiment.removeprefix("without ").startswith(_SHORT_TRAININGS)
         cloud.limits.set(ACCOUNT, quota, FEW_INSTANCES if few else UNLIMITED)
+        cloud.limits.set(ACCOUNT, training_quotas()[quota_name(instance_type, spot=True)], UNLIMITED)

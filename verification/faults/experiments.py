@@ -23,6 +23,7 @@ from verification.faults import (
     registrations,
     scale,
     shortages,
+    spot_moves,
     state_machine,
 )
 from verification.faults.engine import EngineName
@@ -110,6 +111,7 @@ def _of_sagemaker(of: Volume) -> dict[str, Experiment]:
         "E16 datasets that register themselves": partial(registrations.registered, datasets=of(60, 4), copies=of(5, 3)),
         "E17 children that copy data": partial(copies.copied, lines=of(112, 4)),
         "E18 budget reached while lines launch": partial(budgets.reached, lines=of(120, 8)),
+        "E29 spot jobs that move": partial(spot_moves.moved, lines=of(120, 24)),
         "E19 catalog down during 200 lines": partial(catalog_outage.down, lines=of(200, 4)),
         # These run last because they take far longer than the others.
         "E11 10,000 lines": partial(scale.of_lines, lines=of(10_000, 40)),

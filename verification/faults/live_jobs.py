@@ -121,7 +121,9 @@ class Monitor:
     def _places(self) -> dict[Line, set[str]]:
         found: dict[Line, set[str]] = defaultdict(set)
         for region in REGIONS:
-            engines = {"SageMaker": names_in_sagemaker(region), "EKS": names_in(self.grid.cluster(region))}
+            engines = {"SageMaker": names_in_sagemaker(region)}
+            if self.grid.engine.name == "eks":
+                engines["EKS"] = names_in(self.grid.cluster(region))
             for engine, live in engines.items():
                 for name in live:
                     identity = names.parse_training_job("grid", name)

@@ -11,7 +11,7 @@ from tests.unit.child.test_deadline import HOUR, long_job
 from traingrid.child.attempt import Attempt
 from traingrid.child.spot_policy import Transfer
 from traingrid.child.supervisor import Supervisor
-from traingrid.job.job import Job, JobReplica
+from traingrid.job.job import Job, JobReplica, job_on_demand
 from traingrid.job.observed import TrainingJobDescription
 from traingrid.job.state import JobState
 from traingrid.ledger.facts import AttemptFacts
@@ -153,6 +153,15 @@ def test_a_job_does_not_go_back_and_forth(world: World) -> None:
     moves = [attempt for attempt in item.tried if attempt.failure == "spot_elsewhere"]
     assert 2 <= len(moves) <= 3 * world.time.seconds / 1800
     assert world.time.seconds < 4 * HOUR - 1440
+
+
+def test_a_job_on_demand_moves_if_its_region_has_no_instances_on_demand(world: World) -> None:
+    line, ledger = world.line, world.ledger
+    left: AttemptFacts = {"region": HERE, "state": JobState.STOPPED, "failure": "deadline"}
+    assert ledger.next_attempt(ledger.open_job("0123abcd", line, line.regions).key, left, HERE, on_demand=True)
+    recorded(ledger, short(pool_of(job_on_demand(line), HERE), until=FIRST_MOMENT + 600))
+    item = world.child().run()
+    assert (item.state, item.region, item.on_demand) == ("Completed", THERE, True)
 
 
 @pytest.mark.parametrize("is_missing_here", [True, False])

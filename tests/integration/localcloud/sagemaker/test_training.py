@@ -1,8 +1,10 @@
 import errno
 import json
+import os
 import sys
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from localcloud.sagemaker import transfer
+from localcloud.sagemaker.request import S3Uri
 from localcloud.server.local_cloud import LocalCloud
 from tests.integration.localcloud.compute import ACCOUNT, runs, wait_until
 from tests.integration.localcloud.training_side import READ, SageMaker
@@ -392,3 +395,31 @@ def test_an_isolated_container_has_its_data_but_no_credentials(sagemaker: SageMa
     assert isolated["TrainingJobStatus"] == "Completed"
     assert sagemaker.lines(isolated) == ["[]", "A"]
     assert "AWS_ACCESS_KEY_ID" in sagemaker.lines(sagemaker.run(code))[0]
+
+
+def test_a_checkpoint_that_a_training_deletes_meanwhile_does_not_end_the_copies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder disappears between the list of its parent and its own."""
+
+    class Uploads:
+        def __init__(self) -> None:
+            self.keys: list[str] = []
+
+        def upload_file(self, _file: str, _bucket: str, key: str) -> None:
+            self.keys.append(key)
+
+    def scan(path: Any) -> Any:
+        if Path(path).name == "deleted":
+            raise FileNotFoundError(path)
+        return unchanged(path)
+
+    unchanged, uploads = os.scandir, Uploads()
+    sync = transfer.CheckpointSync(uploads, [tmp_path], S3Uri(bucket="output", key="checkpoints"))
+    for name in ("deleted", "kept"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "state.json").write_text("{}")
+    monkeypatch.setattr(os, "scandir", scan)
+    sync.start()
+    sync.finish()
+    assert uploads.keys == ["checkpoints/kept/state.json"]
