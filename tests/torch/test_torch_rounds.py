@@ -107,3 +107,26 @@ def test_another_network_is_refused_before_it_trains(regions: list[Path], tmp_pa
     subprocess.run([sys.executable, "-c", code, model / "weights.safetensors"], check=True, cwd=REPOSITORY)
     with pytest.raises(AssertionError, match=r"Only the script's network has the weight 1\.bias: it is another"):
         trained(tmp_path / "hosts", regions[0], model)
+
+
+def test_the_library_of_the_format_reads_the_weights_and_writes_them(tmp_path: Path) -> None:
+    code = """
+import sys, torch
+from pathlib import Path
+from safetensors.torch import load_file, save_file
+from training_container.contract.training_job import Folders
+from training_container.script_api import round_weights
+from training_container import weights_file
+folders = Folders(base=Path(sys.argv[1]))
+kinds = torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int64, torch.bool
+weights = {str(kind): torch.arange(6).reshape(2, 3).to(kind) for kind in kinds}
+started = round_weights.begin(weights, folders)
+path = round_weights.save(started, records=3, folders=folders)
+loaded = load_file(path)
+assert all(torch.equal(loaded[name], value) and loaded[name].dtype == value.dtype for name, value in weights.items())
+save_file(weights, folders.base / "theirs", metadata={"records": "3"})
+theirs = weights_file.read(folders.base / "theirs")
+assert weights_file.digest(theirs.tensors) == weights_file.digest(weights_file.read(path).tensors)
+assert theirs.metadata == {"records": "3"}
+"""
+    subprocess.run([sys.executable, "-c", code, tmp_path], check=True, cwd=REPOSITORY)

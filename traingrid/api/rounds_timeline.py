@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from traingrid.catalog.list_prices import dollars_per_hour, transfer_prices
 from traingrid.deploy.prices import GIGABYTE
-from traingrid.ledger.errors import ItemError
+from traingrid.ledger.errors import ItemError, UnknownSubmissionError
 from traingrid.rounds.journal import rounds_journal
 from traingrid.rounds.state import RoundsState, state_of
 from traingrid.rounds.timeline import ObservedJob, RoundView, round_views
@@ -44,7 +44,7 @@ def timeline(plane: ControlPlane, state: RoundsState) -> list[RoundView]:
         if submission not in statuses:
             try:
                 statuses[submission] = plane.status(submission).jobs
-            except ItemError:
+            except (ItemError, UnknownSubmissionError):
                 statuses[submission] = []
         return next((job for job in statuses[submission] if job.index == index), None)
 
@@ -78,7 +78,7 @@ class PricedJobs:
 
     def dollars(self, submission: str, index: int, seconds: float) -> float | None:
         """Return the cost of a job's instances on demand; None if the price is not known."""
-        if submission not in self._jobs:
+        if index not in self._jobs.get(submission, {}):  # the intake may still be writing them
             self._jobs[submission] = self.plane.last_submitted_jobs(submission)
         job = self._jobs[submission].get(index)
         hourly = dollars_per_hour(job) if job else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from statistics import fmean
 from typing import TYPE_CHECKING, Protocol
 
@@ -117,7 +118,7 @@ def round_views(state: RoundsState, observer: Observer) -> list[RoundView]:
     for crossing in crossings(state):
         crossings_by_round[crossing.round].append(crossing)
     views = [_view(part, crossings_by_round[number], observer) for number, part in state.rounds.items()]
-    return [_with_reported(view, following) for view, following in zip(views, [*views[1:], None], strict=True)]
+    return [_with_reported(view, following) for view, following in zip_longest(views, views[1:])]
 
 
 def _with_reported(view: RoundView, following: RoundView | None) -> RoundView:

@@ -5,6 +5,7 @@ Four trainings and two merges, about two minutes on two cores.
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -103,7 +104,16 @@ def kill_after(plane: ControlPlane, process: "subprocess.Popen[str]", kind: str)
 
 
 @pytest.fixture(scope="module")
-def outputs(cloud: LocalCloud, plane: ControlPlane, spec: Path) -> list[str]:
+def plan(cloud: LocalCloud, plane: ControlPlane, spec: Path) -> str:
+    """The plan before the first round."""
+    words = ["--grid", str(Path(cloud.data_dir) / "grid.yaml"), "rounds", str(spec), "--plan"]
+    printed = CliRunner().invoke(cli, words)
+    assert printed.exit_code == 0, printed.output
+    return printed.output
+
+
+@pytest.fixture(scope="module")
+def outputs(cloud: LocalCloud, plane: ControlPlane, spec: Path, plan: str) -> list[str]:
     """Run the rounds: a command that is killed after its lines, one that is killed at a merge, and then two at once."""
     for kind in ("lines", "merge"):
         kill_after(plane, started(cloud, spec), kind)
@@ -120,6 +130,12 @@ def outputs(cloud: LocalCloud, plane: ControlPlane, spec: Path) -> list[str]:
 def result(outputs: list[str], plane: ControlPlane, spec: Path) -> RoundsResult:
     assert outputs
     return tg.Grid(plane).rounds(spec)  # all have ended
+
+
+def test_the_plan_has_the_copies_and_the_size_of_the_data(plan: str) -> None:
+    assert "Estimate for 2 more rounds, at list prices on demand:" in plan
+    assert "weights across borders: 3 copies of a model, whose size is not known before the first round" in plan
+    assert re.search(r"in one place instead: \d+ kB of \d+ kB would be copied to (us-east-1|eu-west-1), ", plan)
 
 
 def test_the_global_model_knows_the_digits_of_both_regions(result: RoundsResult, outputs: list[str]) -> None:
@@ -173,9 +189,9 @@ def test_no_training_reads_another_region_and_no_copy_is_of_data(result: RoundsR
         buckets = {S3Uri.parse(source["S3Uri"]).bucket for source in channels}
         assert all(bucket.endswith(f"-{entry['region']}") for bucket in buckets), entry["parameters"]
     copies = [
-        str(entry["parameters"]["CopySource"])
+        entry["parameters"]["Key"]
         for action in ("CopyObject", "UploadPartCopy")
         for entry in cloud.record.entries("s3", action)
     ]
     assert copies
-    assert all("/output/model.tar.gz" in source or "/output/output.tar.gz" in source for source in copies), copies
+    assert all(re.fullmatch(r"(merges|initial-models)/.*\.tar\.gz", key) for key in copies), copies

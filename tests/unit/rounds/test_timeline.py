@@ -7,6 +7,7 @@ import pytest
 
 from tests.unit.rounds.conftest import FakeRounds, failing, finished, spec
 from traingrid.rounds.borders import Crossing
+from traingrid.rounds.state import RoundsState
 from traingrid.rounds.timeline import ObservedJob, RoundView, best_round, model_commands, round_views
 from traingrid.submission.status import JobStatus
 
@@ -54,6 +55,10 @@ def test_the_best_round_is_the_first_of_equal_ones(grid: FakeRounds) -> None:
         f"traingrid download {best.merge} 0",
         f"traingrid register {best.merge} 0 --group my-cells-v2",
     ]
+
+
+def test_there_are_no_rounds_before_the_first() -> None:
+    assert round_views(RoundsState(), Observed()) == []
 
 
 def test_scripts_report_the_validation_of_the_last_global_model(grid: FakeRounds) -> None:
