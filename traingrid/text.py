@@ -53,7 +53,10 @@ def escaped_cell(text: str) -> str:
 
 def shown(value: str, width: int = 120) -> str:
     """Return a value that is safe in a log or terminal: quoted, shortened, with control characters escaped."""
-    return ascii(value if len(value) <= width else value[: width - 1] + "…")
+    if len(value) <= width:
+        return ascii(value)
+    quoted = ascii(value[: width - 1])
+    return f"{quoted[:-1]}…{quoted[-1]}"
 
 
 def canonical(value: str) -> str:

@@ -14,11 +14,12 @@ from traingrid.errors import TraingridError
 from traingrid.job.data_layout import layout_as_trained
 from traingrid.job.failures import FAILURES
 from traingrid.job.job import job_in_region
+from traingrid.job.state import JobState
 from traingrid.ledger.damage import warn
 from traingrid.submission.submitted_jobs import last_submitted_jobs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from traingrid.api.control_plane import ControlPlane
     from traingrid.grid.model import GridSettings
@@ -86,6 +87,19 @@ def describe(plane: ControlPlane, submission: str, index: int) -> JobDescription
         advice=FAILURES[failure].next_step if failure in FAILURES else "",
         console=console_of(plane.deployment.grid, status.region, status.backend, status.training_job),
     )
+
+
+def absent_metrics(status: JobStatus, names: Iterable[str]) -> list[str]:
+    """Return the metrics of a script of which a completed job has no value, because of its expression or its log.
+
+    On a cluster, the child reads the log, and perhaps not to its end, so a missing value proves nothing.
+
+    Args:
+        names: The names of the metrics of the script's line.
+    """
+    if status.state != JobState.COMPLETED or status.backend != "sagemaker":
+        return []
+    return [name for name in names if name not in status.metrics]
 
 
 def _as_trained(plane: ControlPlane, job: Job, status: JobStatus) -> Job:

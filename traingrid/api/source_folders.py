@@ -60,12 +60,12 @@ class SourceError(UsageError):
     """A source cannot be packed.
 
     Attributes:
-        content: The manifest with a URI in place of each local source, to find the errors of its other fields, too.
+        manifest: The manifest with any URI in place of each local source, to find the errors of its other fields, too.
     """
 
-    def __init__(self, error: UsageError, content: bytes) -> None:
+    def __init__(self, error: UsageError, manifest: "PackedManifest") -> None:
         super().__init__(error.what, error.next_step)
-        self.content = content
+        self.manifest = manifest
 
 
 @dataclass(kw_only=True)
@@ -75,10 +75,12 @@ class PackedManifest:
     Attributes:
         content: The manifest's bytes; unchanged if it has no local source and no short id.
         sources: The packed folders, one for each Region.
+        folders: The local sources as they are written in the manifest, by the number of the line.
     """
 
     content: bytes
     sources: list[PackedSource] = field(default_factory=list)
+    folders: dict[int, str] = field(default_factory=dict)
 
     def upload(self, announce: Callable[[str], None] = logger.info) -> None:
         """Upload every archive to its URI in the manifest, and report each upload."""
@@ -107,15 +109,18 @@ def packed(manifest: Path, deployment: Deployment, content: bytes | None = None)
     content = _with_sources(
         content, outside, [_uri(next(iter(deployment.grid.regions)), b"", deployment)] * len(outside)
     )
+    folders = {row.number: str(row.values["source"]) for row in rows}
     if not local:
-        return PackedManifest(content=content)
+        return PackedManifest(content=content, folders=folders)
     try:
         sources = _packed_sources(manifest, local, deployment)
     except UsageError as error:
         any_uris = [_uri(str(row.values["region"]), b"", deployment) for row in local]
-        raise SourceError(error, _with_sources(content, local, any_uris)) from None
+        content = _with_sources(content, local, any_uris)
+        raise SourceError(error, PackedManifest(content=content, folders=folders)) from None
     content = _with_sources(content, local, [source.uri for source in sources])
-    return PackedManifest(content=content, sources=list({source.uri: source for source in sources}.values()))
+    by_uri = {source.uri: source for source in sources}
+    return PackedManifest(content=content, sources=list(by_uri.values()), folders=folders)
 
 
 def _packed_sources(manifest: Path, rows: list[Row], deployment: Deployment) -> list[PackedSource]:

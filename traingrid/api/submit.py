@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from traingrid import names
 from traingrid.api.intake_report import intake_report
-from traingrid.api.source_folders import SourceError, packed
+from traingrid.api.source_folders import PackedManifest, SourceError, packed
 from traingrid.aws.error_codes import PERMISSION_CODES
 from traingrid.aws.outage import is_outage
 from traingrid.aws.s3 import Storage
@@ -34,12 +34,12 @@ from traingrid.submission.files import report_uri, submission_id
 from traingrid.submission.intake import ANSWERED_WITHIN
 from traingrid.submission.intake_failure import FAILED, RETRYING
 from traingrid.submission.submitted_jobs import last_submitted_job
-from traingrid.text import printable
+from traingrid.text import printable, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from traingrid.api.source_folders import PackedManifest, PackedSource
+    from traingrid.api.source_folders import PackedSource
     from traingrid.grid.deployment import Deployment
     from traingrid.manifest.line import Line
 
@@ -127,7 +127,7 @@ def submit_manifest(
     logger.info(
         "%s has %d bytes and %d source folders", manifest, len(packed_manifest.content), len(packed_manifest.sources)
     )
-    lines = parsed(manifest, packed_manifest.content, deployment)  # nothing is uploaded for a manifest with errors
+    lines = parsed_packed(manifest, packed_manifest, deployment)  # nothing is uploaded for a manifest with errors
     check_resources(manifest, with_initial_models(manifest, lines, deployment), deployment)
     for sentence in manifest_warnings(lines, deployment.grid):
         progress.warn(sentence)
@@ -239,7 +239,7 @@ def read_manifest(
         TraingridError: The manifest is invalid; the text lists its errors.
     """
     packed_manifest = with_packed_sources(manifest, deployment, to_plan=to_plan)
-    return parsed(manifest, packed_manifest.content, deployment, to_plan=to_plan), packed_manifest
+    return parsed_packed(manifest, packed_manifest, deployment, to_plan=to_plan), packed_manifest
 
 
 def with_packed_sources(
@@ -254,7 +254,7 @@ def with_packed_sources(
         return packed(manifest, deployment, content)
     except SourceError as error:
         try:
-            parsed(manifest, error.content, deployment, to_plan=to_plan)
+            parsed_packed(manifest, error.manifest, deployment, to_plan=to_plan)
         except TraingridError as of_fields:
             raise UsageError(f"{of_fields.what}\n{error}", of_fields.next_step) from None
         raise
@@ -266,12 +266,31 @@ def parsed(manifest: Path, content: bytes, deployment: Deployment, *, to_plan: b
     Raises:
         TraingridError: The manifest is invalid; the text lists its errors.
     """
+    return parsed_packed(manifest, PackedManifest(content=content), deployment, to_plan=to_plan)
+
+
+def parsed_packed(
+    manifest: Path, packed_manifest: PackedManifest, deployment: Deployment, *, to_plan: bool = False
+) -> list[Line]:
+    """Return the lines as `parsed` does; errors show local sources as the user wrote them, not as archives.
+
+    Raises:
+        TraingridError: As `parsed`.
+    """
+    content, folders = packed_manifest.content, packed_manifest.folders
     if len(content) > MAX_BYTES:
         raise too_large(len(content))
     try:
         return parse(content, deployment, to_plan=to_plan)
     except ManifestError as error:
-        raise rejected(manifest, {"errors": error.as_dicts(), "errors_in_total": error.total}) from None
+        errors = [
+            replace(line_error, value=shown(folders[line_error.line]))
+            if line_error.field == "source" and line_error.value and line_error.line in folders
+            else line_error
+            for line_error in error.errors
+        ]
+        report = {"errors": ManifestError(errors).as_dicts(), "errors_in_total": error.total}
+        raise rejected(manifest, report) from None
 
 
 def wait_for_report(storage: Storage, uri: S3Uri, version: str) -> dict[str, Any]:
@@ -343,13 +362,18 @@ def raise_unless_submitted(manifest: Path, report: dict[str, Any]) -> None:
         raise TraingridError(text, report["next_step"])
 
 
-def rejected(manifest: Path, report: dict[str, Any]) -> TraingridError:
-    """Return the error of a rejected manifest, with the errors of its lines."""
+def rejected(manifest: Path, report: dict[str, Any], most: int = _SHOWN_ERRORS) -> TraingridError:
+    """Return the error of a rejected manifest, with the errors of its lines.
+
+    Args:
+        most: The number of errors that are shown.
+    """
     lines = [f"{manifest} is rejected and nothing was submitted."]
-    for error in report["errors"][:_SHOWN_ERRORS]:
-        place = f":{error['line']}: {error['field']} {error['value']}".rstrip() if error["line"] else ""
+    for error in report["errors"][:most]:
+        field = "" if error["field"] == "line" else error["field"]
+        place = f":{error['line']}: {' '.join(filter(None, [field, error['value']]))}" if error["line"] else ""
         lines.append(f"{manifest}{place}: {error['reason']}. {error['next_step']}")
-    more = report["errors_in_total"] - _SHOWN_ERRORS
+    more = report["errors_in_total"] - most
     if more > 0:
         place = f" in {report['manifest']}{names.REPORT_SUFFIX}" if "manifest" in report else ""
         lines.append(f"... and {more} more{place}")

@@ -1,6 +1,7 @@
 """`traingrid describe` and `traingrid open`: show one job, here or in the AWS console."""
 
 import json
+import shlex
 import webbrowser
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -10,7 +11,7 @@ from typing import Any
 import click
 
 from traingrid.api.control_plane import ControlPlane
-from traingrid.api.description import JobDescription
+from traingrid.api.description import JobDescription, absent_metrics
 from traingrid.api.description import describe as description_of
 from traingrid.cli.columns import Column, Schema
 from traingrid.cli.export import Output, output_option, write_rows
@@ -18,6 +19,7 @@ from traingrid.cli.parameter_types import SUBMISSION
 from traingrid.cli.status_table import state_and_phase
 from traingrid.errors import TraingridError
 from traingrid.job.candidates import place
+from traingrid.job.failures import FAILURES
 from traingrid.ledger.items import RecordedAttempt
 from traingrid.text import duration, printable
 
@@ -125,19 +127,23 @@ def _lines(submission: str, description: JobDescription) -> Iterator[tuple[str, 
     if status.artifact:
         yield "", f"traingrid download {submission} {status.index}"
     if status.ended and status.state != "Completed" and not status.cancelled:
-        yield "", f"traingrid retry {submission}"
+        yield "", _retry(submission, description)
+
+
+def _retry(submission: str, description: JobDescription) -> str:
+    """Return the command that retries a job: with the corrected manifest, if the same line would fail again."""
+    failure = FAILURES.get(description.failure)
+    if failure and failure.of_line:
+        file = shlex.quote(description.manifest.rpartition("/")[2])
+        return f"traingrid retry {submission} {file}   (with the line or its program corrected)"
+    return f"traingrid retry {submission}"
 
 
 def _metrics(description: JobDescription) -> dict[str, str]:
-    """Return the text of each metric, also of those of a completed script without a value.
-
-    On a cluster, the child reads the log, and perhaps not to its end, so a missing value proves nothing.
-    """
-    status, is_script = description.status, "source" in description.fields
-    texts = {name: f"{value:g}" for name, value in sorted(status.metrics.items())}
-    if status.state != "Completed" or status.backend != "sagemaker" or not is_script:
-        return texts
-    absent = [name for name in description.fields.get("metrics", {}) if name not in texts]
+    """Return the text of each metric, also of those of a completed script without a value."""
+    texts = {name: f"{value:g}" for name, value in sorted(description.status.metrics.items())}
+    fields = description.fields
+    absent = absent_metrics(description.status, fields.get("metrics", ()) if "source" in fields else ())
     if absent and not texts:
         return {"none": "no line of the log has a number for an expression of the line's metrics"}
     return texts | dict.fromkeys(absent, "none: no line of the log has a number for its expression")

@@ -1,6 +1,7 @@
 """`traingrid status`: shows submissions and jobs."""
 
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -10,6 +11,8 @@ from rich.console import Console
 
 from traingrid import names
 from traingrid.api.control_plane import ControlPlane
+from traingrid.api.description import absent_metrics
+from traingrid.api.rejected_manifest import raise_if_rejected, would_be_id
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.cli.columns import Column, Schema
 from traingrid.cli.console import console, print_damaged
@@ -20,10 +23,13 @@ from traingrid.cli.overview_table import more_sentence, overview_tables
 from traingrid.cli.parameter_types import SUBMISSION
 from traingrid.cli.status_table import JOB_ROWS, STYLES, paused_sentence, reasons, status_rows, status_table
 from traingrid.errors import UsageError
+from traingrid.job.state import JobState
 from traingrid.ledger.damage import readable
+from traingrid.ledger.errors import UnknownSubmissionError
 from traingrid.ledger.rejections import unresolved
 from traingrid.submission.listing import ListedSubmission, listed_submissions
 from traingrid.submission.overview import SubmissionOverview
+from traingrid.submission.status import SubmissionStatus
 from traingrid.text import counted, printable
 
 _LARGE = 500
@@ -41,7 +47,7 @@ def _submissions(folder: str = "") -> Schema[ListedSubmission]:
             name, help_text, value=lambda row: getattr(row.item, name), heading=heading, fit="whole", rank=rank
         )
 
-    states = "string: Submitting or Submitted; once all jobs have ended, Failed, Stopped or Completed, the worst first."
+    states = "string: The state of its jobs; if they differ, InProgress while one runs, and the worst once all have ended."
     return Schema(
         "submission, newest first, without one",
         stored("submission", "string: The submission's id.", "submission"),
@@ -86,15 +92,24 @@ def status(grid_file: Path, submission: str | None, *, watch: bool, is_complete:
     """Show jobs, or list submissions.
 
     With SUBMISSION, shows its jobs; of more than 500 jobs, their numbers in each Region and state, and the failed and
-    running jobs.
+    running jobs. With the id of a rejected manifest, prints all of its errors.
     """
     plane = ControlPlane.of(grid_file)
     submission = plane.submission_id(submission) if submission is not None else None
+    if watch and output != "table":
+        raise UsageError(f"--output {output} excludes --watch.", "Omit one of them.")
     if watch and submission is None:
         submission = _newest_submission(plane)
+    try:
+        _show(plane, submission, output, watch=watch, is_complete=is_complete)
+    except UnknownSubmissionError:
+        raise_if_rejected(plane, submission or "")
+        raise
+
+
+def _show(plane: ControlPlane, submission: str | None, output: Output, *, watch: bool, is_complete: bool) -> None:
+    """Print the submissions, or the jobs of one."""
     if output != "table":
-        if watch:
-            raise UsageError(f"--output {output} excludes --watch.", "Omit one of them.")
         if submission:
             status_of_jobs = plane.status(submission)
             write_rows(status_rows(status_of_jobs), JOB_ROWS, output)
@@ -143,6 +158,8 @@ def _rejections(plane: ControlPlane, submissions: Sequence[ListedSubmission]) ->
     rejections = unresolved(readable(plane.ledger.rejections(), print_damaged), (row.item for row in submissions))
     for rejection in rejections[:_MAX_REJECTIONS]:
         yield printable(rejection.sentence)
+        if rejection.errors > 1 and not rejection.batch_job:
+            yield f"  all errors: traingrid status {would_be_id(rejection)}"
     if len(rejections) > _MAX_REJECTIONS:
         yield f"{counted(len(rejections) - _MAX_REJECTIONS, 'older rejected manifest')} of the last week not shown."
 
@@ -171,8 +188,25 @@ def _print_jobs(plane: ControlPlane, submission: str, out: Console, *, watch: bo
             out.print(status_table(status_of_jobs, out.width))
     for reason in reasons(status_of_jobs):
         out.print(reason, style="red", markup=False, soft_wrap=True)
+    for sentence in _absent_metrics(plane, status_of_jobs):
+        out.print(printable(sentence), style="yellow", markup=False, soft_wrap=True)
     for part in status_of_jobs.damaged:
         print_damaged(part)
+
+
+def _absent_metrics(plane: ControlPlane, status_of_jobs: SubmissionStatus) -> Iterator[str]:
+    """Yield a sentence about each metric of which some completed jobs have no value, so that its column may be missing."""
+    if not any(job.state == JobState.COMPLETED for job in status_of_jobs.jobs):
+        return
+    lines = plane.last_submitted_jobs(status_of_jobs.submission)
+    jobs_by_metric = defaultdict[str, list[str]](list)
+    for status_of_job in status_of_jobs.jobs:
+        line = lines.get(status_of_job.index)
+        for name in absent_metrics(status_of_job, line.metrics if line and line.source else ()):
+            jobs_by_metric[name].append(status_of_job.name)
+    for name, jobs in jobs_by_metric.items():
+        more = f" and {counted(len(jobs) - 1, 'more job')}" if len(jobs) > 1 else ""
+        yield f"metric {name}: no line of the log of {jobs[0]}{more} has a number for its expression"
 
 
 def print_overview(overview: SubmissionOverview, out: Console) -> None:

@@ -136,11 +136,11 @@ JOB_ROWS: Schema[Any] = Schema(
     ),
     Column("phase", "string: SageMaker's secondary status, or Batch's status of the child."),
     Column("attempt", "integer: The number of the attempt."),
-    Column("ranks", "integer: The world size."),
-    Column("started_at", "integer: The start of the training in seconds since 1970; 0 before it."),
-    Column("seconds", "integer: Seconds of training, once it has ended."),
-    Column("epochs", "integer: The epochs that the training runs; 0 if its hyperparameters do not have it."),
-    Column("dollars", "number: The cost of the training so far; 0 for a submission without a budget."),
+    Column("ranks", "integer: The world size; null before it is known."),
+    Column("started_at", "integer: The start of the training in seconds since 1970; null before it."),
+    Column("seconds", "integer: Seconds of training; null until it has ended."),
+    Column("epochs", "integer: The epochs that the training runs; null if its hyperparameters do not have it."),
+    Column("dollars", "number: The cost of the training so far; null for a submission without a budget."),
     Column("training_job", "string: The training job's name; empty before it is requested."),
     Column("artifact", "string: The S3 URI of the model."),
     Column("reason", "string: Why it failed, or why it cannot start yet."),
@@ -150,12 +150,16 @@ JOB_ROWS: Schema[Any] = Schema(
 )
 
 
+_UNKNOWN_IF_ZERO = ("ranks", "started_at", "seconds", "epochs", "dollars")
+
+
 def status_rows(status: SubmissionStatus) -> Iterator[dict[str, Any]]:
     """Yield all fields of each job for an export; every row has the same keys, also in its metrics."""
     metrics = sorted({name for job in status.jobs for name in job.metrics})
     for job in status.jobs:
         yield {
             **vars(job),
+            **{name: getattr(job, name) or None for name in _UNKNOWN_IF_ZERO},
             "submission": status.submission,
             "metrics": {name: job.metrics.get(name) for name in metrics},
         }

@@ -11,7 +11,7 @@ from traingrid.api.submit import (
     Progress,
     check_name,
     check_resources,
-    parsed,
+    parsed_packed,
     submit_manifest,
     with_initial_models,
     with_packed_sources,
@@ -79,7 +79,7 @@ def _print_plan(manifest: Path, deployment: Deployment, output: Output, *, is_de
         TraingridError: The manifest is invalid, or some jobs would fail in the present state.
     """
     content = with_packed_sources(manifest, deployment)
-    lines = with_initial_models(manifest, parsed(manifest, content.content, deployment), deployment)
+    lines = with_initial_models(manifest, parsed_packed(manifest, content, deployment), deployment)
     check_resources(manifest, lines, deployment)
     planned_jobs = list(planned(lines, deployment))
     echo = sentence_printer(output)

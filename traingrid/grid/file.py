@@ -16,6 +16,7 @@ from pydantic_core import ErrorDetails
 from traingrid.grid.model import GridError, GridSettings
 from traingrid.grid.part import attribute_docstring
 from traingrid.grid.yaml_document import KeyPath, YamlDocument, YamlSyntaxError, read_yaml
+from traingrid.job.job import Job
 from traingrid.names import GRID_FILE_VARIABLE
 from traingrid.text import shown
 
@@ -104,7 +105,7 @@ def _written_path(data: object, key: KeyPath) -> KeyPath:
 def _sentence(path: Path, document: YamlDocument, key: KeyPath, details: ErrorDetails) -> str:
     place = f"{path}:{document.line(key)}: {_dotted(key)}:"
     if details["type"] == "extra_forbidden":
-        return f"{place} there is no such key. {_nearest_choice(str(key[-1]), tuple(_fields(key[:-1])))}"
+        return f"{place} there is no such key. {_other_key(key)}"
     field = _fields(key[:-1]).get(str(key[-1])) if key else None
     if details["type"] == "missing":
         return f"{place} this key is missing. {_example(key, field)}"
@@ -158,6 +159,14 @@ def _next_step(key: KeyPath, field: FieldInfo | None, value: object, details: Er
         key = key[:-1]
         field = _fields(key[:-1]).get(str(key[-1])) if key else None
     return _example(key, field, value)
+
+
+def _other_key(key: KeyPath) -> str:
+    """Return the next step for an unknown key: its place in a manifest, or the keys of its mapping."""
+    choices = tuple(_fields(key[:-1]))
+    if key[-1] in Job.model_fields and (key[:-1] == ("job",) or not nearest(str(key[-1]), choices)):
+        return f"{key[-1]} is a field of the lines of a manifest: write it there, and remove it here."
+    return _nearest_choice(str(key[-1]), choices)
 
 
 def _nearest_choice(word: str, choices: tuple[str, ...]) -> str:

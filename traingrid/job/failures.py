@@ -48,6 +48,7 @@ class Failure:
         exit_code: The child's exit code if it does not retry.
         sentence: The description, as a sentence.
         next_step: The next step for a person, as a sentence; empty if none is needed.
+        of_line: True if the line or its program is the cause, so that a retry of the same line fails again.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Failure:
     exit_code: int
     sentence: str
     next_step: str
+    of_line: bool = False
 
 
 QUOTA = Failure(
@@ -153,6 +155,7 @@ ALGORITHM = Failure(
     exit_code=JOB_FAILED,
     sentence="The training program ended with an error.",
     next_step="Read its log (traingrid logs), fix the program, and submit the line again.",
+    of_line=True,
 )
 COMMAND = Failure(
     "command",
@@ -162,6 +165,7 @@ COMMAND = Failure(
     sentence="The training image does not have a program that the training calls, or cannot execute it.",
     next_step="Find the command in the log (traingrid logs), correct it or add it to the image, and submit the line "
     "again.",
+    of_line=True,
 )
 """The exit codes 127 and 126 of a shell
 (https://pubs.opengroup.org/onlinepubs/9699919799/utilities/V3_chap02.html#tag_18_08_02)."""
@@ -215,6 +219,7 @@ MEMORY = Failure(
     exit_code=JOB_FAILED,
     sentence="The instance ran out of memory.",
     next_step="Choose an instance_type with more memory, smaller batches, or fewer processes_per_host.",
+    of_line=True,
 )
 COPY = Failure(
     "copy",
@@ -271,6 +276,7 @@ INVALID_REQUEST = Failure(
     exit_code=LINE_IS_WRONG,
     sentence="The service rejected the parameters of the training job.",
     next_step="Fix the manifest line or grid.yaml, and submit it again.",
+    of_line=True,
 )
 
 FAILURES: Mapping[str, Failure] = {

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from traingrid.manifest import readers
 from traingrid.manifest.channel import channel
 from traingrid.manifest.checks import CHECKS
-from traingrid.manifest.columns import unknown_field
+from traingrid.manifest.columns import similar_field, unknown_field
 from traingrid.manifest.copy_source import copy_source
 from traingrid.manifest.entry_names import STEP, mixed_up
 from traingrid.manifest.errors import LineError
@@ -18,7 +19,7 @@ from traingrid.manifest.line import Line
 from traingrid.manifest.problem import Problem, RefusedError, literal, problem_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from traingrid.aws.s3_uri import S3Uri
     from traingrid.job.job import Inputs
@@ -61,7 +62,8 @@ class LineCheck:
             if errors or problems:
                 break
             problems = [problem for check in group for problem in check(line, self._rules)]
-        errors += [_error(row, problem) for problem in problems]
+        misspelled = {similar_field(name, csv_form=row.csv) for name in unknown} | row.misspelled
+        errors += [_error(row, problem) for problem in problems if not _concerns(problem, misspelled)]
         if is_plain and not errors:
             self._plain_regions.add(line.region)
         return errors[:_MAX_ERRORS] or line
@@ -73,6 +75,15 @@ def _is_plain(line: Line) -> bool:
         return False
     uri = str(line.data)
     return len(uri) + most("ChannelName") < most("S3Uri") and not limit_problem("S3Uri", uri)
+
+
+def _concerns(problem: Problem, fields: Collection[str]) -> bool:
+    """Return True if a problem names one of the fields whose names are misspelled on its line.
+
+    It may only follow from the misspelling; if it does not, it is reported once the name is right.
+    """
+    words = set(re.findall(r"\w+", f"{problem.field} {problem.reason} {problem.next_step}")) if fields else set()
+    return not words.isdisjoint(fields)
 
 
 def _error(row: Row, problem: Problem) -> LineError:

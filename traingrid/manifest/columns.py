@@ -117,11 +117,19 @@ def unknown_field(number: int, name: str, *, csv_form: bool) -> LineError:
         reason = "a column holds only one entry of it"
         next_step = f"Write a column {prefix}NAME for each entry."
     else:
-        names = [*(name for name in FIELDS if not csv_form or name not in MAPPINGS.values())]
-        if csv_form:
-            names += MAPPINGS
-        first, dot, _ = name.lower()[:40].partition(".")  # `hp.` of `hp.rate` is a prefix of columns
-        similar_names = difflib.get_close_matches(f"{first}{dot}", names, n=1)
+        similar_name = similar_field(name, csv_form=csv_form)
         reason = "unknown field"
-        next_step = f"Did you mean {similar_names[0]}?" if similar_names else f"The fields are {', '.join(names)}."
+        names = ", ".join(_field_names(csv_form=csv_form))
+        next_step = f"Did you mean {similar_name}?" if similar_name else f"The fields are {names}."
     return LineError(line=number, field="field", value=shown(name), reason=reason, next_step=next_step)
+
+
+def similar_field(name: str, *, csv_form: bool) -> str:
+    """Return the field, or the prefix of columns, that an unknown name is probably meant to be; empty if none is."""
+    first, dot, _ = name.lower()[:40].partition(".")  # `hp.` of `hp.rate` is a prefix of columns
+    return next(iter(difflib.get_close_matches(f"{first}{dot}", _field_names(csv_form=csv_form), n=1)), "")
+
+
+def _field_names(*, csv_form: bool) -> list[str]:
+    names = [name for name in FIELDS if not csv_form or name not in MAPPINGS.values()]
+    return [*names, *MAPPINGS] if csv_form else names

@@ -29,7 +29,9 @@ class LineError:
     next_step: str
 
     def __str__(self) -> str:
-        place = f"line {self.line}, {self.field}" if self.line else self.field
+        place = f"line {self.line}" if self.line else self.field
+        if self.line and self.field != "line":
+            place += f", {self.field}"
         value = f" {self.value}" if self.value else ""
         return f"{place}{value}: {self.reason}. {self.next_step}"
 

@@ -17,11 +17,13 @@ class Row:
         number: The line number, from 1 as in an editor.
         values: The values by field; mappings are nested. Empty cells are omitted.
         csv: True for CSV, in which a mapping's entries are columns such as `hp.epochs`.
+        misspelled: The fields that unknown columns of CSV are probably meant to be.
     """
 
     number: int
     values: dict[str, Any]
     csv: bool = True
+    misspelled: frozenset[str] = frozenset()
 
 
 def unreadable(number: int, text: str, reason: str, next_step: str) -> LineError:

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from traingrid.manifest.characters import QUOTE_STEP, character_name, typographic_quote
-from traingrid.manifest.columns import INDEX_STEP, OTHER_SEPARATORS, columns_of, is_header
+from traingrid.manifest.columns import INDEX_STEP, OTHER_SEPARATORS, columns_of, is_header, similar_field
 from traingrid.manifest.error_values import is_error_value, may_have_error_value
 from traingrid.manifest.row import Row, unreadable
 from traingrid.text import shown
@@ -73,12 +73,21 @@ def wrong_separator(number: int, text: str) -> LineError | None:
     return None
 
 
+def _missing_comma(number: int, text: str, cells: list[str]) -> LineError | None:
+    """Return the error of a line whose Region and folder are separated by blanks; None for any other line."""
+    if not cells[0].partition(" ")[2].lstrip().startswith("s3://"):
+        return None
+    return unreadable(number, text, "the comma between the Region and the folder is missing", _PLAIN_FORM)
+
+
 def plain_row(number: int, text: str) -> Row | list[LineError]:
     """Return the row of a line of CSV without a header, or its error."""
     cells = cells_of(number, text)
     if not isinstance(cells, list):
         return [cells]
     _drop_padding(cells, 2)
+    if error := _missing_comma(number, text, cells):
+        return [error]
     if not 2 <= len(cells) <= 3:
         reason = f"a line must have 2 or 3 fields, and this one has {len(cells)}"
         return [wrong_separator(number, text) or unreadable(number, text, reason, _PLAIN_FORM)]
@@ -108,6 +117,8 @@ class CsvTable:
         self._number = number
         self.names = header
         self._columns, self.errors = columns_of(number, header)
+        unknown_columns = [name for name, column in zip(header, self._columns, strict=True) if name and column is None]
+        self._misspelled = frozenset(similar_field(name, csv_form=True) for name in unknown_columns)
         self._unnamed_positions = {position for position, name in enumerate(header) if not name}
 
     def row(self, number: int, text: str) -> Row | list[LineError]:
@@ -118,7 +129,8 @@ class CsvTable:
         _drop_padding(cells, len(self._columns))
         if len(cells) != len(self._columns):
             reason = f"the line has {len(cells)} cells, and the header has {len(self._columns)}"
-            return [unreadable(number, text, reason, "Write a cell for every column; leave it empty for the default.")]
+            next_step = "Write a cell for every column; leave it empty for the default."
+            return [_missing_comma(number, text, cells) or unreadable(number, text, reason, next_step)]
         self._check_unnamed(number, cells)
         values: dict[str, Any] = {}
         for column, cell in zip(self._columns, cells, strict=True):
@@ -129,7 +141,7 @@ class CsvTable:
                 values.setdefault(name, {})[entry] = cell
             else:
                 values[name] = cell
-        return Row(number=number, values=values)
+        return Row(number=number, values=values, misspelled=self._misspelled)
 
     def _check_unnamed(self, number: int, cells: list[str]) -> None:
         """Record the first value of each column without a name; such a column is padding if it has none."""

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from traingrid.job.state import FINAL_STATES, JobState
+from traingrid.job.state import JobState
 from traingrid.ledger.damage import readable
 from traingrid.threads import map_in_order
 
@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 
 _READS = 8
 """The number of submissions that are read at once."""
+_STATES = (
+    *(JobState.IN_PROGRESS, JobState.STOPPING, JobState.DELETING, JobState.WAITING, JobState.PENDING),
+    *(JobState.FAILED, JobState.STOPPED, JobState.COMPLETED),
+)
+"""The states of jobs in the order in which they are that of a submission: it runs while one of its jobs runs, and has
+ended as badly as the worst of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,11 +41,13 @@ class ListedSubmission:
 
     @property
     def state(self) -> str:
-        """The worst state of its jobs if all have ended, otherwise the state in the ledger."""
-        if sum(self.states.values()) < self.item.jobs or not self.states.keys() <= FINAL_STATES:
+        """The state of its jobs, or that in the ledger if the states of jobs are not known.
+
+        If they differ, the first of `_STATES` that one of them has.
+        """
+        if sum(self.states.values()) < self.item.jobs:
             return self.item.state
-        worst_first = (JobState.FAILED, JobState.STOPPED, JobState.COMPLETED)
-        return next((state for state in worst_first if self.states.get(state)), self.item.state)
+        return next((state for state in _STATES if self.states.get(state)), self.item.state)
 
 
 def listed_submissions(ledger: Ledger, report: Callable[[Damaged], object]) -> list[ListedSubmission]:

@@ -1,6 +1,5 @@
 """Model download: copies the archive of a model from S3, continues after an interruption, and unpacks it."""
 
-import glob
 import json
 import logging
 import math
@@ -25,6 +24,8 @@ from traingrid.unpacking import ArchiveError, ArchiveLimits, FolderConflictError
 logger = logging.getLogger(__name__)
 _TRIES_WITHOUT_PROGRESS = 5
 _RETRY_SECONDS = 1.0
+MARKER = ".traingrid.json"
+"""The file in the folder of a model that names the archives that the folder has."""
 
 
 class DownloadStoppedError(Exception):
@@ -50,8 +51,9 @@ class DownloadedModel:
 class ModelDownload:
     """Downloads one archive.
 
-    Beside the folder, `.NAME.tar.gz-ETAG.part` is the part that has arrived, and `.NAME.json` names the archive that
-    the folder has. A new attempt of the job has another archive, which replaces the files; another job's is refused.
+    In the folder, `.traingrid.json` names the archives that the folder has. Until an archive is complete,
+    `.NAME.tar.gz-ETAG.part` beside the folder is the part that has arrived. A new attempt of the job has another
+    archive, which replaces the files; another job's is refused.
 
     Attributes:
         s3: The S3 client of the archive's Region.
@@ -86,38 +88,38 @@ class ModelDownload:
         """
         object_head = self.s3.head_object(Bucket=self.source.bucket, Key=self.source.key)
         etag, size = object_head["ETag"], object_head["ContentLength"]
-        identity = {"archive": str(self.source), "etag": etag, "job": f"{self.submission}/{index}"}
+        job, archive = f"{self.submission}/{index}", {"archive": str(self.source), "etag": etag}
         facts = {"index": index, "source": self.source, "folder": self.folder, "bytes": size}
-        if self.host == 0:
-            self._check_folder(identity["job"])
-        stored = _content(self._marker)
-        if self.folder.is_dir() and (stored.get("archive"), stored.get("etag")) == (str(self.source), etag):
+        archives = self._archives_of(job)
+        if archives.get(str(self.host)) == archive:
             self.progress(size, size)
             return DownloadedModel(**facts, result="kept")
         self.folder.parent.mkdir(parents=True, exist_ok=True)
         part = self._part(etag)
         self._fetch(part, etag, size)
         self._unpack(part)
-        self._marker.write_text(json.dumps(identity))
+        archives[str(self.host)] = archive
+        (self.folder / MARKER).write_text(json.dumps({"job": job, "archives": archives}))
         part.unlink()
         return DownloadedModel(**facts, result="downloaded")
 
-    def _check_folder(self, job: str) -> None:
-        """Raise TraingridError if the folder has the model of another job, whose files would be mixed with these.
+    def _archives_of(self, job: str) -> dict[str, Any]:
+        """Return the archives of a job that the folder has, by the number of the host.
 
-        The markers of a folder without files are of no use any more.
+        A folder without other files than the marker has none.
+
+        Raises:
+            TraingridError: The folder has the model of another job, whose files would be mixed with these.
         """
-        if not self.folder.is_dir() or not any(self.folder.iterdir()):
-            for marker in (self._marker, *self.folder.parent.glob(f".{glob.escape(self._name)}-host-*.json")):
-                marker.unlink(missing_ok=True)
-        other_job = _content(self._marker).get("job", job)  # the markers of earlier versions have no job
+        if not self.folder.is_dir() or all(file.name == MARKER for file in self.folder.iterdir()):
+            return {}
+        stored = _content(self.folder / MARKER)
+        other_job = stored.get("job", job)
         if other_job != job:
             text = f"{self.folder} has the model of job {other_job}, whose files would be mixed with these."
             raise TraingridError(text, "Use another folder.")
-
-    @property
-    def _marker(self) -> Path:
-        return self.folder.parent / f".{self._name}.json"
+        archives = stored.get("archives")
+        return archives if isinstance(archives, dict) else {}
 
     @property
     def _name(self) -> str:

@@ -129,11 +129,15 @@ def test_the_error_for_a_missing_layer_names_make_setup(tmp_path: Path) -> None:
         build_app(a_grid(1), layer=tmp_path / "nothing")
 
 
-def refused(grid: Path, folder: Path) -> str:
-    """Run the app as the CDK CLI does, with a grid that it must refuse. Return its error messages."""
+def refused(grid: Path | None, folder: Path) -> str:
+    """Run the app as the CDK CLI does, with a grid that it must refuse. Return its error messages.
+
+    Args:
+        grid: The grid of the context; None for a context without one.
+    """
     environment = {
         **os.environ,
-        "CDK_CONTEXT_JSON": json.dumps({"grid": str(grid)}),
+        "CDK_CONTEXT_JSON": json.dumps({"grid": str(grid)} if grid else {}),
         "CDK_OUTDIR": str(folder / "out"),
     }
     ended = subprocess.run(
@@ -151,6 +155,14 @@ def test_an_invalid_grid_exits_with_2_and_writes_no_template(tmp_path: Path) -> 
     output = refused(bad, tmp_path)
     assert "Did you mean us-west-2?" in output
     assert "Did you mean home?" in output
+
+
+def test_the_environment_names_the_grid_unless_the_context_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRAINGRID_GRID_FILE", str(tmp_path / "absent.yaml"))
+    assert f"{tmp_path}/other.yaml: No such file" in refused(tmp_path / "other.yaml", tmp_path)
+    assert f"{tmp_path}/absent.yaml: No such file" in refused(None, tmp_path)
 
 
 def test_an_unknown_aws_image_is_reported_with_the_file(tmp_path: Path) -> None:

@@ -38,6 +38,12 @@ def test_outputs_are_those_that_the_cli_reads(control: Template) -> None:
     }
 
 
+def test_an_output_is_the_folder_in_which_manifests_start(control: Template) -> None:
+    folder = flat(control["Outputs"]["ManifestFolder"]["Value"])
+    assert folder.startswith("s3://")
+    assert folder.endswith("/manifests/")
+
+
 def test_rules_of_this_account_may_target_the_home_bus(control: Template) -> None:
     policy = only(control, "AWS::Events::EventBusPolicy")
     statement = policy["Statement"]

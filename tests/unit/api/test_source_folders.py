@@ -16,10 +16,10 @@ from tests.support.sample_deployment import SAMPLE_BUCKETS
 from traingrid import names
 from traingrid.api import submit as submitting
 from traingrid.api.source_folders import packed
-from traingrid.api.submit import with_packed_sources
+from traingrid.api.submit import read_manifest, with_packed_sources
 from traingrid.cli import main
 from traingrid.cli import submit as command
-from traingrid.errors import UsageError
+from traingrid.errors import TraingridError, UsageError
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.file import load_grid
 from traingrid.manifest.errors import ManifestError
@@ -183,6 +183,16 @@ def test_errors_of_sources_and_of_other_fields_are_named_at_once(tmp_path: Path,
     places = [error.partition("m.jsonl:")[2].partition(":")[0] for error in errors]
     assert places == ["1", "3", "4", "2"]
     assert "source nowhere: the folder" in errors[-1]
+
+
+@pytest.mark.parametrize("source", ["mine", "nowhere"])
+@pytest.mark.usefixtures("script")
+def test_errors_show_a_local_source_as_it_is_written(tmp_path: Path, deployment: Deployment, source: str) -> None:
+    manifest = manifest_of(tmp_path, line(source=source, entry_point=None))
+    with pytest.raises(TraingridError) as refused:
+        read_manifest(manifest, deployment)
+    assert f"m.jsonl:1: source '{source}': source requires entry_point" in refused.value.what
+    assert "sources/" not in refused.value.what
 
 
 def test_a_wrong_source_is_the_only_error_of_an_otherwise_valid_manifest(

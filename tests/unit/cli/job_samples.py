@@ -94,6 +94,7 @@ def _status(replace: Replace, jobs: int = 3) -> None:
         ledger=_ledger(),
         status=returns(STATUS),
         head=returns(SimpleNamespace(jobs=jobs)),
+        last_submitted_jobs=returns({0: SimpleNamespace(source="s3://sources/x.tar.gz", metrics={"los": ""})}),
         overview=returns(overview),
     )
 
@@ -234,7 +235,7 @@ def replace_plans(replace: Replace) -> None:
             job=sample_job("eu-west-1", 1).model_copy(update={"spot": True}), resources=ResourceCheck(unchecked=("x",))
         ),
     ]
-    for name in ("find_deployment", "check_name", "parsed", "with_initial_models", "check_resources"):
+    for name in ("find_deployment", "check_name", "parsed_packed", "with_initial_models", "check_resources"):
         replace(f"traingrid.cli.submit.{name}", returns(None))
     replace("traingrid.cli.submit.with_packed_sources", returns(SimpleNamespace(content=b"", sources=())))
     replace("traingrid.cli.submit.planned", returns(plans))

@@ -17,11 +17,12 @@ from traingrid.api.control_plane import ControlPlane
 from traingrid.api.description import describe
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
-from traingrid.cli.describe import _metrics
+from traingrid.cli.describe import _metrics, _retry
 from traingrid.cli.main import cli
 from traingrid.grid.deployment import Deployment
 from traingrid.job.channels import manifest_uri
 from traingrid.job.facts import JobFacts
+from traingrid.job.failures import FAILURES
 from traingrid.job.job import Job
 from traingrid.job.state import JobState
 from traingrid.ledger.facts import AttemptFacts
@@ -89,10 +90,19 @@ def test_a_failed_job_shows_its_line_attempts_and_next_steps(failed: None) -> No
         "attempts:      1  us-east-1  Failed (capacity): none\n",
         "               2  us-west-2  Failed (algorithm), 1m30s billed: AlgorithmError: ValueError\n",
         f"console:       {CONSOLE}",
-        "next:          traingrid logs 0123abcd 0\n               traingrid retry 0123abcd",
+        "next:          traingrid logs 0123abcd 0\n               traingrid retry 0123abcd x.csv   (with ",
     ):
         assert text in output
     assert "instance_type" in output
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+def test_only_a_failure_that_a_retry_can_repair_has_a_retry_of_the_same_line(
+    failed: None, failure: str
+) -> None:
+    described = replace(describe(ControlPlane.of(Path()), "0123abcd", 0), failure=failure)
+    is_same_line = not _retry("0123abcd", described).partition("traingrid retry 0123abcd")[2]
+    assert is_same_line is (failure not in {"algorithm", "command", "memory", "invalid_request"})
 
 
 def test_a_metric_that_no_line_of_a_scripts_log_has_is_named(failed: None) -> None:

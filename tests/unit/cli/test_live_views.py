@@ -43,6 +43,7 @@ def lines(self, tail=None, *, follow=False):
 
 live_status._REFRESH_SECONDS = 0.1
 ControlPlane.status, LogReader.lines = status, lines
+ControlPlane.last_submitted_jobs = lambda self, submission: {}
 ControlPlane.of = lambda _grid: ControlPlane(deployment=None, ledger=Ledger(), batch=None, storage=None)
 sys.argv = ["traingrid", *sys.argv[1:]]
 main.main()

@@ -66,6 +66,21 @@ def test_a_missing_or_invalid_grid_file_is_reported_in_a_sentence(
     assert capsys.readouterr().err.startswith(f"Error: {file}")
 
 
+def test_the_grid_file_can_be_named_in_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The name makes commands read the same file as `cdk`, from every folder."""
+    monkeypatch.chdir(tmp_path)
+    assert run(monkeypatch, "status") == 2
+    error = "Error: grid.yaml: No such file or directory. Name the grid's file: traingrid --grid FILE, cdk -c grid=FILE"
+    assert capsys.readouterr().err.startswith(error)
+    monkeypatch.setenv("TRAINGRID_GRID_FILE", "mine.yaml")
+    assert run(monkeypatch, "status") == 2
+    assert capsys.readouterr().err.startswith("Error: mine.yaml: No such file")
+    assert run(monkeypatch, "--grid", "other.yaml", "status") == 2
+    assert capsys.readouterr().err.startswith("Error: other.yaml: No such file")
+
+
 @pytest.mark.parametrize(
     ("code", "status", "step"),
     [

@@ -25,6 +25,11 @@ def test_the_default_mpi_options_are_these(grid: GridSettings) -> None:
             "job:\n  qqqq: 1\n",
             "grid.yaml:9: job.qqqq: there is no such key. Choose from: image, instance_type",
         ),
+        (
+            "job:\n",
+            "job:\n  source: mine\n",
+            "grid.yaml:9: job.source: there is no such key. source is a field of the lines of a manifest: write it there",
+        ),
         ("  image: resnet\n", "", "grid.yaml:8: job.image: this key is missing. Write for example `image: resnet`"),
         ("image: resnet\n", "image: resnett\n", "grid.yaml:9: job.image: 'resnett' is not allowed: `images` has no s"),
         ("image: resnet\n", "image: resnett\n", "Did you mean resnet?"),

@@ -225,3 +225,39 @@ def test_any_bytes_are_accepted_or_rejected_with_a_line(content: bytes) -> None:
     assert bool(lines) != bool(errors)
     assert all(line.region in REGIONS for line in lines)
     assert all(error.reason and error.next_step and str(error).isprintable() for error in errors)
+
+
+@pytest.mark.parametrize(
+    ("line", "field"),
+    [
+        ({"source": "s3://traingrid-data-123456789012-us-east-1/x.tar.gz", "entry_pont": "train.py"}, "entry_pont"),
+        ({"spto": True, "max_wait": "24h"}, "spto"),
+        ({"s3_uri": None, "s3_url": "s3://campaigns-iad/x"}, "s3_url"),
+        ({"region": None, "regoin": "us-east-1"}, "regoin"),
+    ],
+)
+def test_a_misspelled_field_is_the_only_error_of_its_line(line: dict[str, Any], field: str) -> None:
+    """Errors that follow from the missing field would send the user to a correct one."""
+    values = {"region": "us-east-1", "s3_uri": f"s3://{SAMPLE_BUCKETS['us-east-1']}/x"} | line
+    text = json.dumps({name: value for name, value in values.items() if value is not None})
+    assert only_error(f"{text}\n".encode()).value == repr(field)
+
+
+def test_a_misspelled_column_is_the_only_error_of_a_table() -> None:
+    bucket = SAMPLE_BUCKETS["us-east-1"]
+    row = f"us-east-1,s3://{bucket}/x,s3://traingrid-data-123456789012-us-east-1/x.tar.gz,train.py\n"
+    assert only_error(f"region,s3_uri,source,entry_pont\n{row * 2}".encode()).value == "'entry_pont'"
+
+
+@pytest.mark.parametrize("start", ["", "x,s3://y/z\n", "region,s3_uri\n"])
+@pytest.mark.parametrize("row", ["us-east-1 s3://x/y", "us-east-1   s3://x/y"])
+def test_a_blank_in_place_of_a_comma_is_named(start: str, row: str) -> None:
+    error = errors_of(f"{start}{row}\n".encode())[-1]
+    number = 1 + start.count("\n")
+    reason = "the comma between the Region and the folder is missing. Write region,s3_uri or region,s3_uri,name."
+    assert str(error) == f"line {number} '{row}': {reason}"
+
+
+def test_a_long_value_ends_with_an_ellipsis_that_is_no_escape() -> None:
+    error = errors_of(b"x" * 200 + b"\n")[0]
+    assert error.value == f"'{'x' * 119}…'"

@@ -21,11 +21,11 @@ def only_row(local: LocalGrid) -> tuple[str, dict[JobState, int]]:
 
 def test_an_open_submission_has_the_states_of_its_jobs(local: LocalGrid) -> None:
     jobs = local.submit(["a", "b", "c"])
-    assert only_row(local) == ("Submitted", {JobState.PENDING: 3})
+    assert only_row(local) == ("Pending", {JobState.PENDING: 3})
     local.open(jobs[0], state=JobState.COMPLETED)
     local.open(jobs[1], state=JobState.IN_PROGRESS)
     counts = {JobState.PENDING: 1, JobState.COMPLETED: 1, JobState.IN_PROGRESS: 1}
-    assert only_row(local) == ("Submitted", counts)
+    assert only_row(local) == ("InProgress", counts)
 
 
 def test_a_submission_whose_jobs_have_ended_has_the_worst_of_their_states(local: LocalGrid) -> None:
@@ -45,7 +45,7 @@ def test_a_retried_submission_is_listed_as_open_although_its_end_was_recorded(lo
     local.open(local.submit(["a"])[0], state=JobState.IN_PROGRESS)
     assert local.ledger.settle(SUBMISSION, local.ledger.open_marks()[SUBMISSION], {JobState.FAILED: 1})
     local.ledger.mark_open(SUBMISSION)
-    assert only_row(local) == ("Submitted", {JobState.IN_PROGRESS: 1})
+    assert only_row(local) == ("InProgress", {JobState.IN_PROGRESS: 1})
 
 
 def test_a_submission_that_an_earlier_version_settled_keeps_its_state(local: LocalGrid) -> None:

@@ -85,13 +85,20 @@ def download(s3: Any, bucket: str, folder: Path, **more: Any) -> Any:
     return ModelDownload(s3=s3, submission="0123abcd", source=source, folder=folder, **more).run(0)
 
 
+def files_in(folder: Path) -> list[str]:
+    """Return the names of the files of a model, without the one marker."""
+    files = sorted(path.name for path in folder.iterdir())
+    files.remove(".traingrid.json")
+    return files
+
+
 def test_a_lost_connection_continues_where_it_ended(s3: Any, bucket: str, tmp_path: Path) -> None:
     lossy, seen = LossyS3(s3, 40, 0, 20), list[tuple[int, int]]()
     found = download(lossy, bucket, tmp_path / "model", progress=lambda *counts: seen.append(counts))
     assert (found.result, (tmp_path / "model/report.json").read_bytes()) == ("downloaded", b"first")
     assert lossy.ranges == ["all", *(f"bytes={start}-{found.bytes - 1}" for start in (40, 40, 60))]
     assert seen[-1] == (found.bytes, found.bytes)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".model.json", "model"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model"]
 
 
 def test_an_interrupted_download_continues_in_the_next_run(s3: Any, bucket: str, tmp_path: Path) -> None:
@@ -127,7 +134,7 @@ def test_a_download_names_the_links_that_it_has_left_out(
             members.addfile(link)
     s3.put_object(Bucket=bucket, Key="model.tar.gz", Body=packed.getvalue())
     assert download(s3, bucket, tmp_path / "model").result == "downloaded"
-    assert [path.name for path in (tmp_path / "model").iterdir()] == ["weights"]
+    assert files_in(tmp_path / "model") == ["weights"]
     (warning,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert warning.startswith(f"s3://{bucket}/model.tar.gz: ")
     assert "latest" in warning
@@ -169,8 +176,7 @@ def test_a_folder_with_the_model_of_another_job_is_left_alone(
     with pytest.raises(TraingridError, match="model has the model of job 0123abcd/0, whose files would be mixed"):
         downloaded(other, folder)
     assert (folder / "report.json").read_bytes() == b"again"
-    shutil.rmtree(folder)
-    folder.mkdir()
+    (folder / "report.json").unlink()  # the marker alone is no model
     assert downloaded(other, folder) == "downloaded"
 
 
@@ -186,7 +192,7 @@ def test_a_deleted_folder_gets_all_parts_of_a_model(
             s3.put_object(Bucket=bucket, Key=f"{key}{name}.tar.gz", Body=archive(b"x", f"part{name}"))
         for _ in range(2):
             assert downloaded(job, folder) == "downloaded"
-            assert sorted(path.name for path in folder.iterdir()) == ["part", "part-1"]
+            assert files_in(folder) == ["part", "part-1"]
             shutil.rmtree(folder)
 
 
@@ -207,7 +213,7 @@ def test_the_parts_of_other_hosts_of_a_cluster_are_unpacked_into_the_same_folder
     for result in ("downloaded", "kept"):
         (found,) = download_models(sample_deployment(), "0123abcd", [job], lambda _: tmp_path / "model")
         assert found.result == result
-        assert sorted(path.name for path in (tmp_path / "model").iterdir()) == ["part-0", "part-1", "part-11"]
+        assert files_in(tmp_path / "model") == ["part-0", "part-1", "part-11"]
     assert not list(tmp_path.glob(".*.part"))
 
 
@@ -238,14 +244,14 @@ def test_an_empty_archive_is_an_empty_folder(s3: Any, bucket: str, tmp_path: Pat
         pass
     s3.put_object(Bucket=bucket, Key="model.tar.gz", Body=gzip.compress(packed.getvalue()))
     download(s3, bucket, tmp_path / "model")
-    assert list((tmp_path / "model").iterdir()) == []
+    assert files_in(tmp_path / "model") == []
 
 
 def test_other_files_of_the_folder_remain(s3: Any, bucket: str, tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
     (tmp_path / "model/notes.txt").write_text("mine")
     download(s3, bucket, tmp_path / "model")
-    assert sorted(path.name for path in (tmp_path / "model").iterdir()) == ["notes.txt", "report.json"]
+    assert files_in(tmp_path / "model") == ["notes.txt", "report.json"]
 
 
 def test_one_missing_model_does_not_prevent_the_others(
