@@ -35,7 +35,9 @@ def _rows(grid_file: Path) -> Schema[Finding]:
             heading="verdict",
             style=lambda finding: _STYLES[finding.verdict],
         ),
-        Column("why", "string: The reason.", value=lambda finding: with_grid_file(finding.reason, grid_file), heading="why"),
+        Column(
+            "why", "string: The reason.", value=lambda finding: with_grid_file(finding.reason, grid_file), heading="why"
+        ),
         Column(
             "fix",
             "string: The command or action that fixes the problem; empty without a problem.",

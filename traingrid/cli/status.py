@@ -47,7 +47,9 @@ def _submissions(folder: str = "") -> Schema[ListedSubmission]:
             name, help_text, value=lambda row: getattr(row.item, name), heading=heading, fit="whole", rank=rank
         )
 
-    states = "string: The state of its jobs; if they differ, InProgress while one runs, and the worst once all have ended."
+    states = (
+        "string: The state of its jobs; if they differ, InProgress while one runs, and the worst once all have ended."
+    )
     return Schema(
         "submission, newest first, without one",
         stored("submission", "string: The submission's id.", "submission"),
@@ -195,7 +197,7 @@ def _print_jobs(plane: ControlPlane, submission: str, out: Console, *, watch: bo
 
 
 def _absent_metrics(plane: ControlPlane, status_of_jobs: SubmissionStatus) -> Iterator[str]:
-    """Yield a sentence about each metric of which some completed jobs have no value, so that its column may be missing."""
+    """Yield a sentence about each metric of which completed jobs have no value, and which may have no column."""
     if not any(job.state == JobState.COMPLETED for job in status_of_jobs.jobs):
         return
     lines = plane.last_submitted_jobs(status_of_jobs.submission)

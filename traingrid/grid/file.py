@@ -75,7 +75,9 @@ def _read(path: Path) -> YamlDocument:
     try:
         document = read_yaml(path)
     except OSError as error:
-        step = f"Name the grid's file: traingrid --grid FILE, cdk -c grid=FILE, or {GRID_FILE_VARIABLE} in the environment"
+        step = (
+            f"Name the grid's file: traingrid --grid FILE, cdk -c grid=FILE, or {GRID_FILE_VARIABLE} in the environment"
+        )
         raise GridError((f"{path}: {error.strerror}. {step}.",)) from error
     except YamlSyntaxError as error:
         raise GridError((f"{path}:{error.line}: invalid YAML: {error.reason}. Fix this line.",)) from error

@@ -97,9 +97,7 @@ def test_a_failed_job_shows_its_line_attempts_and_next_steps(failed: None) -> No
 
 
 @pytest.mark.parametrize("failure", FAILURES)
-def test_only_a_failure_that_a_retry_can_repair_has_a_retry_of_the_same_line(
-    failed: None, failure: str
-) -> None:
+def test_only_a_failure_that_a_retry_can_repair_has_a_retry_of_the_same_line(failed: None, failure: str) -> None:
     described = replace(describe(ControlPlane.of(Path()), "0123abcd", 0), failure=failure)
     is_same_line = not _retry("0123abcd", described).partition("traingrid retry 0123abcd")[2]
     assert is_same_line is (failure not in {"algorithm", "command", "memory", "invalid_request"})

@@ -8,7 +8,15 @@ from botocore.exceptions import BotoCoreError, ClientError
 from traingrid import names
 from traingrid.aws.clients import ActingRole, client
 from traingrid.deploy.checkup.finding import DEPLOY as _DEPLOY
-from traingrid.deploy.checkup.finding import DEPLOY_THIS_FILE, DIFFERS, REVERT_DRIFT, Finding, Verdict, build_again, run_check
+from traingrid.deploy.checkup.finding import (
+    DEPLOY_THIS_FILE,
+    DIFFERS,
+    REVERT_DRIFT,
+    Finding,
+    Verdict,
+    build_again,
+    run_check,
+)
 from traingrid.deploy.region_guard import removed_by_force
 from traingrid.grid.deployment import Deployment
 from traingrid.grid.image import Image
