@@ -1,7 +1,7 @@
 """CDK application: synthesizes the stacks of the grid that grid.yaml describes.
 
-To deploy another file: `npx cdk deploy --all -c grid=examples/digits/grid.yaml`, or name it in TRAINGRID_GRID_FILE, which
-`traingrid` reads, too.
+To deploy another file: `npx cdk deploy --all -c grid=examples/digits/grid.yaml`, or name it in the variable
+TRAINGRID_GRID_FILE, which `traingrid` reads, too.
 """
 
 import os

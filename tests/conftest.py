@@ -15,6 +15,7 @@ pytest_plugins = ["tests.support.file_order", "tests.support.lanes", "tests.supp
 # tests/integration/posture runs it on every kind of grid.
 os.environ["CDK_VALIDATION"] = "false"
 os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "20")
+os.environ.pop("TRAINGRID_GRID_FILE", None)  # the developer's own grid
 allow_interrupts()
 # The libraries of the tests have millions of objects. Searching them for cycles as often as by default takes a third of
 # the processor time of some folders.

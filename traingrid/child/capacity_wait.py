@@ -49,7 +49,6 @@ class CapacityWait(EarlyStop):
         """Stop the training job if it has waited long enough.
 
         Args:
-            item: The job's item.
             training_job: Its description, which is newer.
 
         Returns:

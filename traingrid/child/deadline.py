@@ -63,7 +63,6 @@ class InstanceChange(EarlyStop):
         """Stop the training job if its time is over; return True if it was stopped now.
 
         Args:
-            item: The job's item.
             training_job: Its description, which is newer.
             runs: Whether the training job has its instances.
         """

@@ -49,7 +49,6 @@ class EarlyStop:
         """Record the decision, and stop the training job.
 
         Args:
-            stop_reason: One of `stop_reasons`.
             reason: The reason, as a sentence; empty if it is recorded.
             fields: The fields of the log line.
             next_region: The Region of the next attempt; empty if it is recorded, or decided later.

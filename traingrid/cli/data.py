@@ -128,7 +128,7 @@ def download(  # noqa: PLR0913  # the options of the command
     """Download and unpack models.
 
     Downloads the models of all jobs of SUBMISSION, or of line INDEX, counted from 0. Running an interrupted command
-    again continues it, from a hidden .part beside the model's folder. In the folder, .traingrid.json names the archive
+    again continues it, from a hidden .part beside the model's folder. In the folder, .traingrid-model names the archive
     that it has, so that no model is downloaded twice or mixed with another one; without it, the files stay usable.
     """
     plane = ControlPlane.of(grid_file)

@@ -230,7 +230,7 @@ def _print_jobs(plane: ControlPlane, submission: str, out: Console, *, watch: bo
 
 
 def _absent_metrics(plane: ControlPlane, status_of_jobs: SubmissionStatus) -> Iterator[str]:
-    """Yield a sentence about each metric of which some completed jobs have no value, so that its column may be missing."""
+    """Yield a sentence about each metric of which completed jobs have no value, and which may have no column."""
     if not any(job.state == JobState.COMPLETED for job in status_of_jobs.jobs):
         return
     lines = plane.last_submitted_jobs(status_of_jobs.submission)

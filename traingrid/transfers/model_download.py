@@ -24,7 +24,7 @@ from traingrid.unpacking import ArchiveError, ArchiveLimits, FolderConflictError
 logger = logging.getLogger(__name__)
 _TRIES_WITHOUT_PROGRESS = 5
 _RETRY_SECONDS = 1.0
-MARKER = ".traingrid.json"
+MARKER = ".traingrid-model"
 """The file in the folder of a model that names the archives that the folder has."""
 
 
@@ -51,7 +51,7 @@ class DownloadedModel:
 class ModelDownload:
     """Downloads one archive.
 
-    In the folder, `.traingrid.json` names the archives that the folder has. Until an archive is complete,
+    In the folder, `.traingrid-model` names the archives that the folder has. Until an archive is complete,
     `.NAME.tar.gz-ETAG.part` beside the folder is the part that has arrived. A new attempt of the job has another
     archive, which replaces the files; another job's is refused.
 

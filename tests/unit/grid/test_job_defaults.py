@@ -28,7 +28,7 @@ def test_the_default_mpi_options_are_these(grid: GridSettings) -> None:
         (
             "job:\n",
             "job:\n  source: mine\n",
-            "grid.yaml:9: job.source: there is no such key. source is a field of the lines of a manifest: write it there",
+            "grid.yaml:9: job.source: there is no such key. source is a field of the lines of a manifest: write it",
         ),
         ("  image: resnet\n", "", "grid.yaml:8: job.image: this key is missing. Write for example `image: resnet`"),
         ("image: resnet\n", "image: resnett\n", "grid.yaml:9: job.image: 'resnett' is not allowed: `images` has no s"),

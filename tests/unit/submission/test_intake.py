@@ -14,12 +14,14 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 from tests.support.module_time import replace_time
 from tests.support.recording_queue import RecordingQueue
 from tests.support.sample_deployment import SAMPLE
+from traingrid.api.control_plane import ControlPlane
 from traingrid.api.submit import known_report
 from traingrid.aws.batch import SubmitFailedError
 from traingrid.aws.clients import client
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import ObjectVersion, S3Uri
-from traingrid.errors import UsageError
+from traingrid.cli.main import cli
+from traingrid.errors import TraingridError, UsageError
 from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Job
 from traingrid.ledger.damage import intact
@@ -172,6 +174,25 @@ def test_a_rejected_manifest_is_recorded_until_a_later_version_is_submitted(
     assert rejection.sentence.endswith(f"All errors are in {source.report}.")
     intake.accept(upload(intake, SAMPLE), owner="request-3")
     assert unresolved(intact(intake.ledger.rejections()), intact(intake.ledger.submissions())) == []
+
+
+def test_the_id_of_a_rejected_manifest_shows_all_of_its_errors(
+    intake: Intake, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plane = ControlPlane(deployment=intake.deployment, ledger=intake.ledger, batch=intake.batch, storage=intake.storage)
+    monkeypatch.setattr(ControlPlane, "of", lambda _grid: plane)
+    source = upload(intake, SAMPLE + "mars,s3://ragab-ml/x\n" * 30)
+    intake.accept(source, owner="request-1")
+    identity = submission_id(str(source.uri), source.version)
+    cli.main(["status"], standalone_mode=False)
+    assert f"\n  all errors: traingrid status {identity}\n" in capsys.readouterr().out
+    with pytest.raises(TraingridError) as rejected:
+        cli.main(["status", identity], standalone_mode=False)
+    first, *errors = str(rejected.value.what).splitlines()
+    assert first == "x.csv is rejected and nothing was submitted."
+    assert [error.partition(" ")[0] for error in errors] == [f"x.csv:{number}:" for number in range(5, 35)]
+    with pytest.raises(TraingridError, match="There is no submission 00000000"):
+        cli.main(["status", "00000000"], standalone_mode=False)
 
 
 def test_a_rejection_is_shown_if_an_earlier_version_is_claimed_after_its_upload(intake: Intake) -> None:

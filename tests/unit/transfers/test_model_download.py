@@ -88,7 +88,7 @@ def download(s3: Any, bucket: str, folder: Path, **more: Any) -> Any:
 def files_in(folder: Path) -> list[str]:
     """Return the names of the files of a model, without the one marker."""
     files = sorted(path.name for path in folder.iterdir())
-    files.remove(".traingrid.json")
+    files.remove(".traingrid-model")
     return files
 
 
