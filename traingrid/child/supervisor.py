@@ -221,8 +221,9 @@ class Supervisor:
             capacity.missing()
         elif failure is None or training_job.training_seconds:
             capacity.record_instances()
-        is_open = failure is not None and failure.retried and not item.next_region
-        change = policy.change(item, lacks_capacity=failure in _WITHOUT_SPOT) if is_open else None
+        is_decided = failure is not None and failure.name == item.stopped_for and item.next_region
+        may_change = failure is not None and failure.retried and not is_decided
+        change = policy.change(item, lacks_capacity=failure in _WITHOUT_SPOT) if may_change else None
         following = attempt_after(failure, item, change, self._candidates) if failure else None
         # A late job makes one more attempt, with other instances.
         if failure and following and not cancelled and self._may_try_again(failure, item, is_late=following.is_late):

@@ -332,6 +332,18 @@ def test_a_job_that_waits_for_spot_capacity_leaves_it_in_time(job: Job, ledger: 
     assert time.seconds < 0.2 * HOUR
 
 
+def test_a_job_whose_wait_ends_while_its_stop_is_decided_trains_on_demand(job: Job, ledger: Ledger) -> None:
+    """Without retries, it has one more attempt because it is late."""
+    line, backend = spot(job, 1.4), FakeBackend(INTERRUPTED)
+    attempt = supervisor(line, backend, ledger)._attempt(ledger.open_job("0123abcd", line, line.regions))
+    backend.start(NAME, line, {})
+    attempt.record({"training_job": NAME, "phase": "Interrupted", "state": JobState.IN_PROGRESS})
+    attempt.record({"stopped_for": "deadline", "next_region": line.region, "reason": "Late."})
+    backend.on_create = lambda: setattr(backend, "script", [COMPLETED])
+    item = supervisor(line, backend, ledger, FakeTime()).run()
+    assert (item.state, item.on_demand, item.tried[0].failure) == ("Completed", True, "spot_interruption")
+
+
 def test_a_new_child_of_the_attempt_sends_the_same_request(job: Job, ledger: Ledger) -> None:
     """The second child starts with time to spare by its clock, but the ledger has the first child's decision."""
     line = spot(job, 1.4)

@@ -92,7 +92,7 @@ def test_hardware_warnings_precede_the_trials(
     )
     monkeypatch.setattr(ControlPlane, "of", lambda _file: replace(plane, deployment=changed))
     image = "image: mine, instance_type: ml.p5.48xlarge, metrics: loss top1}\n  - {region: eu"
-    monkeypatch.setattr("traingrid.manifest.checks.trainer._problems", lambda _: ())  # rate and depth are no names
+    monkeypatch.setattr("traingrid.manifest.checks.trainer._problems", lambda *_: ())  # rate and depth are no names
     file.write_text(SPEC.replace("metrics: loss top1}\n  - {region: eu", image))
     ended = run(file, *options)
     assert ended.exit_code == 0, ended.output
