@@ -240,6 +240,8 @@ def test_rounds_show_the_best_model_and_a_timeline_of_each_region(
     expect(tab.locator("#timeline .track-name")).to_have_text([*sorted(REGIONS), "merges"])
     expect(tab.locator("#rounds-commands")).to_contain_text("download bbbb0002 0")
     expect(tab.locator("#effects-section")).to_be_hidden()
+    expect(tab.locator("#legend li")).to_have_count(8)
+    expect(tab.locator("#legend")).not_to_contain_text("merge")
     assert violations(tab) == []
     tab.locator("#best-round button").click()
     expect(tab.locator("#panel-title")).to_have_text("cells-002-merge")

@@ -63,7 +63,7 @@ function draw({ head = false, structure = true } = {}) {
   table.refresh(() => rows, structure);
   panel.update();
   if (!structure) return;
-  curves.offer(focus);
+  curves.offer({ ...focus, rows: focus.rows.filter((row) => !rounds.merges.has(row.submission)) }); // a merge reports once
   hyperparameters.draw(focus.rows);
   drawTimeline(focus, rounds.merges, open);
 }
