@@ -63,6 +63,8 @@ class RequestFilter:
             return self._page(path, environ, signature)(environ, start_response)
         try:
             return self._forward(environ, start_response, signature)
+        except ConnectionError:  # a fault plan loses this reply
+            raise
         except Exception as error:  # noqa: BLE001 - every exception of moto is answered
             return _answer_to(error, environ, signature)(environ, start_response)
 

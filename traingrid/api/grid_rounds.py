@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from traingrid.rounds.state import Round
     from traingrid.submission.status import JobStatus
 
+_RESTORE = "If it has just ended, run the same command again; otherwise restore its last version."
+
 
 @dataclass(frozen=True, kw_only=True)
 class GridRounds(SweepJobs):
@@ -94,7 +96,7 @@ class GridRounds(SweepJobs):
         archive = S3Uri.parse(job.artifact)
         object_head = CopyStore(job.region).head(archive)
         if object_head is None:
-            raise TraingridError(f"There is no model of {job.name} in {archive}.", "Restore its last version.")
+            raise TraingridError(f"There is no model of {job.name} in {archive}.", _RESTORE)
         return Contribution(
             region=job.region, index=job.index, artifact=job.artifact, etag=object_head.etag, size=object_head.size
         )

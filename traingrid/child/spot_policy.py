@@ -147,16 +147,17 @@ class SpotPolicy:
 
 
 def job_until_deadline(job: Job, item: JobItem) -> Job:
-    """Return the same job with a limit that ends the training job by its deadline, also without a child.
+    """Return the same job with a limit that ends a wait at its deadline, also without a child.
 
-    The limit follows from the ledger, so every child sends the same request. It "must be equal to or greater than
-    MaxRuntimeInSeconds" (MaxWaitTimeInSeconds in
-    https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_StoppingCondition.html), which may end later.
+    A training that begins before the deadline gets its whole `max_runtime`, because the limit includes the time of the
+    training (MaxWaitTimeInSeconds in
+    https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_StoppingCondition.html): a training that is only a
+    little late must not begin again. The limit follows from the ledger, so every child sends the same request.
     """
     if not may_leave_spot(job):
         return job
     seconds = epoch_seconds(job.finish_by) - epoch_seconds(item.opened_at)
-    limit = min(job.max_wait_seconds, max(job.max_runtime_seconds, seconds))
+    limit = min(job.max_wait_seconds, max(0, seconds) + job.max_runtime_seconds)
     return job.model_copy(update={"max_wait_seconds": limit})
 
 

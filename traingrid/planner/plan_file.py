@@ -250,9 +250,11 @@ def _planned_line(assignment: Assignment, plan: Plan, facts: Facts) -> PlannedLi
 
 
 def _patience(assignment: Assignment, plan: Plan) -> dict[str, str]:
-    """Return a lower `max_wait` if a spot job could wait so long that it could not train on demand in time."""
-    left = (assignment.candidate.finish_by - plan.options.now).total_seconds() - 3600 * assignment.duration.hours
+    """Return the `max_wait` of a spot job in a queue, until its deadline; the child of another one watches that."""
     job = assignment.candidate.job
+    if job.launch == "direct":
+        return {}
+    left = (assignment.candidate.finish_by - plan.options.now).total_seconds()
     seconds = max(job.max_runtime_seconds, left)
     return {"max_wait": f"{math.ceil(seconds / 60)}m"} if seconds < job.max_wait_seconds else {}
 

@@ -435,9 +435,10 @@ def test_a_job_on_demand_stays_without_time_or_before_its_first_epoch(job: Job, 
 @pytest.mark.parametrize(
     ("hours", "changes", "max_wait"),
     [
-        (30, {}, 30),
+        (30, {}, 32),
         (200, {}, 48),  # of the line
-        (30, {"max_runtime_seconds": 40 * HOUR}, 40),
+        (30, {"max_runtime_seconds": 10 * HOUR}, 40),
+        (-1, {}, 2),
         (30, {"finish_by": ""}, 48),
         (30, {"launch": "queued"}, 48),
     ],
@@ -445,7 +446,7 @@ def test_a_job_on_demand_stays_without_time_or_before_its_first_epoch(job: Job, 
 def test_a_spot_training_job_waits_until_the_deadline_of_its_line(
     job: Job, ledger: Ledger, hours: float, changes: dict[str, object], max_wait: float
 ) -> None:
-    """SageMaker allows no less than the runtime."""
+    """Waiting and running together: a training that begins before the deadline may run for its whole time."""
     line = spot(job, hours, **{"max_runtime_seconds": 2 * HOUR, **changes})
     item = replace(opened(line, ledger), opened_at=timestamp(FIRST_MOMENT))
     attempt = supervisor(line, FakeBackend(TRAINING), ledger)._attempt(item)

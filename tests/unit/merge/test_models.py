@@ -83,9 +83,9 @@ def test_equal_jobs_can_be_merged(model: Make, method: merge_models.Method) -> N
         ("average", {"hyperparameters": {"model": "resnet20"}}, "The hyperparameter model of job 1 is resnet20, "),
         ("average", {"hyperparameters": {"seed": "1"}}, "The hyperparameter seed of job 1 is 1, that of job 0 0."),
         ("ensemble", {"hyperparameters": {"classes": "5"}}, "The hyperparameter classes of job 1 is 5, that of job 0 "),
-        ("average", {"launcher": "torchrun"}, "Job 1 trained a network of PyTorch, so that only the files of "),
+        ("average", {"launcher": "torchrun"}, "Job 1 trained a network of PyTorch, and not a network of the "),
         ("ensemble", {"source": "s3://x/a.tar.gz", "entry_point": "train.py"}, "Job 1 trained the script train.py, "),
-        ("average", {"built_in": True}, "Job 1 trained a SageMaker algorithm, so that only the files of its model "),
+        ("average", {"built_in": True}, "Job 1 trained a SageMaker algorithm, and not a network of the image's "),
     ],
 )
 def test_models_that_differ_are_named(
