@@ -95,7 +95,7 @@ class LineSettings:
     )
     max_wait: int | None = optional(
         duration(MAX_WAIT_LIMIT),
-        "with spot: waiting and running together, by default `max_runtime` after `finish_by`, or `max_runtime` and a day",
+        "with spot: waiting and running, by default `max_runtime` after `finish_by`, or `max_runtime` and a day",
     )
     keep_alive: int | None = optional(
         duration(MAX_KEEP_ALIVE),
