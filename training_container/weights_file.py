@@ -76,6 +76,11 @@ class Tensor:
         """True for floating-point numbers, which a training changes by gradients or averages."""
         return self.type in {"F64", "F32", "F16", _BF16}
 
+    @property
+    def is_finite(self) -> bool:
+        """True if no value is infinite or no number."""
+        return not self.is_real or bool(np.isfinite(self.values()).all())
+
     def values(self) -> npt.NDArray[np.float64]:
         """Return the values as numbers with double precision."""
         if self.type == _BF16:

@@ -68,7 +68,7 @@ class ScriptWeights:
         print(f"Reading the weights of {self.part} ...", flush=True)
         tensors = _read(self.part.folder / WEIGHTS, str(self.part))
         for name, tensor in tensors.items():
-            if tensor.is_real and not np.isfinite(tensor.values()).all():
+            if not tensor.is_finite:
                 raise MergeError(f"The weight {name} of {self.part} is not finite: its training diverged.")
         return tensors
 

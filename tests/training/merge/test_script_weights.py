@@ -16,7 +16,7 @@ from training_container.merge.options import MergeOptions
 from training_container.merge.parts import MergeError, MergePart
 from training_container.merge.script_weights import merge_weights
 from training_container.script_api import round_weights
-from training_container.weights_file import Tensors, WeightsFile
+from training_container.weights_file import Tensor, Tensors, WeightsFile
 
 STEP = {"outer_learning_rate": 0.5, "outer_momentum": 0.5}
 START = {"w": np.array([2.0, 4.0], np.float32), "var": np.array([1.0], np.float32), "steps": np.array(0)}
@@ -39,6 +39,12 @@ class Regions:
         values = {name: np.asarray(weights[name], start[name].dtype) for name in start}
         round_weights.save(values, records=records, averaged=["var"], folders=folders)
         self.parts.append(MergePart(submission="0a1b2c3d", index=len(self.parts), folder=folders.model))
+
+    def replace_weight(self, index: int, values: Any) -> None:
+        """Give a saved model another weight `w`, which `save` might refuse."""
+        path = self.parts[index].folder / "weights.safetensors"
+        content = weights_file.read(path)
+        weights_file.write(path, WeightsFile({**content.tensors, "w": Tensor.of(values)}, content.metadata))
 
     def merge(self, stop: Callable[[], bool] = lambda: False, **options: Any) -> Tensors:
         merge_options = MergeOptions(method="weights", count=len(self.parts), **options)
@@ -113,7 +119,8 @@ def test_trainings_with_different_starts_are_refused(regions: Regions) -> None:
 
 def test_weights_that_are_not_finite_are_refused(regions: Regions) -> None:
     regions.train(1, w=[1, 1], var=[4], steps=2)
-    regions.train(1, w=[1, np.nan], var=[4], steps=2)
+    regions.train(1, w=[1, 1], var=[4], steps=2)
+    regions.replace_weight(1, np.array([1, np.nan], np.float32))
     with pytest.raises(MergeError, match="The weight w of job 1 of 0a1b2c3d is not finite: its training diverged"):
         regions.merge()
 
