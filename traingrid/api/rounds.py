@@ -22,7 +22,7 @@ from traingrid.manifest.line import NO_SUBMISSION, is_algorithm, job_of_line, us
 from traingrid.manifest.parse import parse
 from traingrid.manifest.spec_file import SpecError
 from traingrid.merge.line import merge_line, region_of
-from traingrid.merge.models import Model, check_method
+from traingrid.merge.models import Model, check_method, shape_of
 from traingrid.rounds.journal import rounds_journal
 from traingrid.rounds.rounds import Rounds
 from traingrid.rounds.spec_file import ROUNDS_FORMAT
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from traingrid.rounds.state import Round
 
 logger = logging.getLogger(__name__)
+_TOP5, _TOP = "validation_top5", 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,6 +220,9 @@ def _merge_problems(
         )
         for number, line in enumerate(lines)
     ]
+    if spec.stop and spec.stop.metric == _TOP5 and not any(_reports_top5(model) for model in models):
+        text = "a trainer reports it only with more than five classes, so that it cannot end the rounds"
+        yield ("stop", "metric"), f"{text}. Write `metric: validation_top1`."
     try:
         check_method(models, grid.method)
         request = grid.request(1, "")
@@ -228,6 +232,12 @@ def _merge_problems(
     except UsageError as error:
         next_step = error.next_step.replace("--region", "region").replace("--data", "data")
         yield ("merge",), f"{error.what} {next_step}"
+
+
+def _reports_top5(model: Model) -> bool:
+    """Return True if the network has enough classes, as its hyperparameters say (trainer/validation.py)."""
+    classes = shape_of(model)["classes"]
+    return not classes.isdecimal() or int(classes) > _TOP
 
 
 def _may_go_everywhere(line: Line, lines: Sequence[Line], merge_region: str, deployment: Deployment) -> bool:

@@ -97,6 +97,11 @@ def test_the_merge_of_a_round_takes_the_outer_step(grid: tg.Grid, file: Path) ->
             "cells.yaml:10: merge: mars-1 is not a training Region of ",
         ),
         ("6h", "soon", "cells.yaml:11: missing.wait: 'soon' is not allowed: "),
+        (
+            "{hp.model: resnet8}",
+            "{hp.model: resnet8, hp.classes: 5}\nstop: {metric: validation_top5}",
+            "cells.yaml:7: stop.metric: a trainer reports it only with more than five classes",
+        ),
         ("hp.model: resnet8", "hp.epochs: 9", "cells.yaml:6: recipe.hp.epochs: the rounds set epochs. Remove it here"),
         ("hp.model: resnet8", "modell: a", "cells.yaml:6: recipe.modell: a manifest has no such field. "),
         (
