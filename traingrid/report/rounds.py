@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from traingrid.rounds.timeline import RegionPart, RoundView
 
 _NOTE = (
-    "A Region's value is the validation top1 of its model on the data of the merge, if the merge evaluates it, with the "
-    "time of its training. Bytes are the weights that crossed a border between Regions; dollars are those of instances on demand."
+    "A Region's value is the validation top1 of its model on the data of the merge, if the merge evaluates it, "
+    "with the time of its training. Bytes are the weights that crossed a border between Regions; dollars are those of "
+    "instances on demand."
 )
 
 

@@ -69,7 +69,7 @@ def test_scripts_report_the_validation_of_the_last_global_model(grid: FakeRounds
 
 
 class Partial(Observed):
-    """Scripts of rounds that report different values, of which the second Region of the third round reports none yet."""
+    """Scripts that report the global model; `last` is the value of the second Region in the third round."""
 
     def __init__(self, grid: FakeRounds, last: float | None) -> None:
         super().__init__()
