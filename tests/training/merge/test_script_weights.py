@@ -125,6 +125,26 @@ def test_weights_that_are_not_finite_are_refused(regions: Regions) -> None:
         regions.merge()
 
 
+def test_a_result_beyond_its_type_is_refused(regions: Regions) -> None:
+    start = {"w": np.array([0, 0], np.float16), "var": np.array([1.0], np.float32), "steps": np.array(0)}
+    for _ in range(2):
+        regions.train(1, start=start, w=[60000, 1], var=[1], steps=1)
+    with pytest.raises(MergeError, match="The weight w is not finite in the type F16 after the merge"):
+        regions.merge(outer_learning_rate=1.5, outer_momentum=0.0)
+    assert not regions.job.folders.model.exists()
+
+
+def test_a_count_of_records_that_cannot_be_is_refused(regions: Regions) -> None:
+    for _ in range(2):
+        regions.train(1, w=[1, 1], var=[4], steps=2)
+    path = regions.parts[1].folder / "weights.safetensors"
+    content = weights_file.read(path)
+    metadata = {**content.metadata, "records": "1" + "0" * 400}
+    weights_file.write(path, WeightsFile(content.tensors, metadata))
+    with pytest.raises(MergeError, match="The weights of job 1 of 0a1b2c3d record more than "):
+        regions.merge(weight_by="records")
+
+
 def test_a_model_without_weights_is_refused(regions: Regions) -> None:
     regions.train(1, w=[1, 1], var=[4], steps=2)
     regions.train(1, w=[1, 1], var=[4], steps=2)
