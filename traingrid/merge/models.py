@@ -148,18 +148,18 @@ def _check_start(models: Sequence[Model]) -> None:
         _check_equal(models, _SEED, next_step)
 
 
-def _check_initial_models(models: Sequence[Model], other: Method) -> str:
+def _check_initial_models(models: Sequence[Model], alternative: Method) -> str:
     """Return the initial model of all jobs; empty if they have none. Raise an error if they differ.
 
     Args:
-        other: A method that merges models with different initial ones.
+        alternative: A method that merges models with different initial ones.
     """
     first = models[0]
     begins = [str(getattr(model.job, "init_from", None) or "") for model in models]
     for model, begin in zip(models, begins, strict=True):
         if begin != begins[0]:
             text = f"{str(model).capitalize()} did not start from the same model as {first}: their init_from differs."
-            raise UsageError(text, f"Use --method {other}, or train them from a common model.")
+            raise UsageError(text, f"Use --method {alternative}, or train them from a common model.")
     return begins[0]
 
 

@@ -136,8 +136,8 @@ def test_bfloat16_is_rounded_to_the_nearest_even() -> None:
                 b'{"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 4]}}',
                 b'{"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}',
                 b'{"w": {"dtype": [], "shape": [1], "data_offsets": [0, 4]}}',
-                b'{"v": {"dtype": "U8", "shape": [4], "data_offsets": [0, 4]},'
-                + b'"w": {"dtype": "U8", "shape": [2], "data_offsets": [2, 4]}}',
+                b'{"w": {"dtype": "U8", "shape": [4], "data_offsets": [0, 4]}, "v": %s}'
+                % b'{"dtype": "U8", "shape": [2], "data_offsets": [2, 4]}',
                 b'{"w": {"dtype": "object", "shape": [1], "data_offsets": [0, 4]}}',
                 b'{"w": {"dtype": "F32", "shape": [1]}}',
                 b'{"w": {"dtype": "F32", "shape": [1], "data_offsets": [4, 0]}}',
