@@ -76,6 +76,11 @@ class Tensor:
         """True for floating-point numbers, which a training changes by gradients or averages."""
         return self.type in {"F64", "F32", "F16", _BF16}
 
+    @property
+    def is_finite(self) -> bool:
+        """True if no value is infinite or no number."""
+        return not self.is_real or bool(np.isfinite(self.values()).all())
+
     def values(self) -> npt.NDArray[np.float64]:
         """Return the values as numbers with double precision."""
         if self.type == _BF16:
@@ -83,13 +88,18 @@ class Tensor:
         return self.array.astype(np.float64)
 
     def with_values(self, values: npt.NDArray[np.float64]) -> "Tensor":
-        """Return a tensor of the same type with other values, rounded to the nearest of the type."""
+        """Return a tensor of the same type with other values, rounded to the nearest of the type.
+
+        Values beyond the type become infinite.
+        """
         if self.type == _BF16:
-            bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
+            with np.errstate(over="ignore"):
+                bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
             rounded = (bits + _ROUND + ((bits >> _SHIFT) & np.uint32(1))) >> _SHIFT
             return Tensor(_BF16, rounded.astype(np.uint16).reshape(self.array.shape))
         rounded_values = values if self.is_real else np.rint(values)
-        return Tensor(self.type, rounded_values.astype(self.array.dtype))
+        with np.errstate(over="ignore"):  # callers check `is_finite`
+            return Tensor(self.type, rounded_values.astype(self.array.dtype))
 
 
 Tensors = Mapping[str, Tensor]
@@ -137,7 +147,12 @@ def read(path: Path) -> WeightsFile:
     data = np.fromfile(path, np.uint8, offset=start)
     metadata = header.pop(_METADATA, {})
     tensors: dict[str, Tensor] = {}
+    last = 0
     for name, entry in sorted(header.items(), key=lambda item: _place(path, item[1])):
+        begin, end = _place(path, entry)
+        if begin < last:  # the format forbids it; a small file could otherwise have tensors of any total size
+            raise WeightsFileError(f"{path.name} is not a safetensors file: the tensor {name} overlaps another one.")
+        last = end
         tensors[name] = _tensor(path, name, entry, data)
     return WeightsFile(tensors, {str(name): str(text) for name, text in metadata.items()})
 
@@ -190,11 +205,11 @@ def _place(path: Path, entry: object) -> tuple[int, int]:
 def _tensor(path: Path, name: str, entry: Mapping[str, Any], data: npt.NDArray[np.uint8]) -> Tensor:
     begin, end = _place(path, entry)
     kind, shape = entry.get("dtype"), entry.get("shape")
-    if kind not in _NUMPY or not isinstance(shape, list):
+    if not isinstance(kind, str) or kind not in _NUMPY or not isinstance(shape, list):
         raise WeightsFileError(f"The tensor {name} of {path.name} has the type {kind!r}, which is not supported.")
     if end > len(data):
         raise WeightsFileError(f"{path.name} ends before the end of the tensor {name}.")
     try:
-        return Tensor(str(kind), data[begin:end].view(_NUMPY[str(kind)]).reshape(shape))
+        return Tensor(kind, data[begin:end].view(_NUMPY[kind]).reshape(shape))
     except (ValueError, TypeError) as error:
         raise WeightsFileError(f"The tensor {name} of {path.name} has another size than its shape {shape}.") from error

@@ -8,33 +8,29 @@ from typing import TYPE_CHECKING, Any
 
 from traingrid.api.base_lines import lines_of, manifest_of, problems_of
 from traingrid.api.grid_rounds import GridRounds
+from traingrid.api.rounds_problems import merge_problems, program_problems
 from traingrid.api.source_folders import packed
 from traingrid.api.steps import POLL_SECONDS, run_steps
 from traingrid.api.submit import resolve_initial_models
-from traingrid.aws.s3_uri import S3Uri
-from traingrid.errors import UsageError
-from traingrid.grid.residency import is_resident
 from traingrid.manifest.errors import ManifestError
 from traingrid.manifest.folder_layouts import wrong_folders
 from traingrid.manifest.hardware_warnings import line_warnings, warning_sentences
 from traingrid.manifest.json_lines import json_lines
-from traingrid.manifest.line import NO_SUBMISSION, is_algorithm, job_of_line, uses_grid_image, uses_own_trainer
+from traingrid.manifest.line import uses_grid_image
 from traingrid.manifest.parse import parse
 from traingrid.manifest.spec_file import SpecError
-from traingrid.merge.line import merge_line, region_of
-from traingrid.merge.models import Model, check_method
 from traingrid.rounds.journal import rounds_journal
 from traingrid.rounds.rounds import Rounds
 from traingrid.rounds.spec_file import ROUNDS_FORMAT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from os import PathLike
 
     from traingrid.api.control_plane import ControlPlane
     from traingrid.grid.deployment import Deployment
     from traingrid.manifest.line import Line
-    from traingrid.manifest.spec_file import Problem, SpecFile
+    from traingrid.manifest.spec_file import SpecFile
     from traingrid.rounds.journal import GlobalModel
     from traingrid.rounds.rounds import RoundsProgress
     from traingrid.rounds.spec import RoundsSpec
@@ -122,8 +118,8 @@ def open_rounds(
         method="weights" if is_script else "average",
         image=file.spec.merge.image or _image_of_lines(lines, plane.deployment),
     )
-    problems = [*_program_problems(file.spec, lines, plane.deployment)]
-    problems = problems or [*_merge_problems(file.spec, lines, plane.deployment, grid)]
+    problems = [*program_problems(file.spec, lines, plane.deployment)]
+    problems = problems or [*merge_problems(file.spec, lines, plane.deployment, grid)]
     if problems:
         raise SpecError(tuple(f"{file.place(key)}: {text}" for key, text in problems))
     for sentence in warning_sentences(enumerate((line_warnings(line, plane.deployment.grid) for line in lines), 1)):
@@ -166,72 +162,3 @@ def _image_of_lines(lines: Sequence[Line], deployment: Deployment) -> str:
     """Return the alias of the image of the lines, if it is the grid's training image, which has the merge."""
     settings = lines[0].settings
     return settings.image or "" if uses_grid_image(settings, deployment.grid) else ""
-
-
-def _program_problems(spec: RoundsSpec, lines: Sequence[Line], deployment: Deployment) -> Iterator[Problem]:
-    """Yield the reasons why the lines have no program whose weights can be averaged."""
-    is_script = bool(lines[0].settings.source)
-    for number, line in enumerate(lines):
-        if is_algorithm(line.settings, deployment.grid):
-            text = "rounds average weights, and an algorithm of SageMaker does not save them"
-            yield ("lines", number), f"{text}. Write a script, or remove image and algorithm."
-        elif bool(line.settings.source) != is_script:
-            text = "rounds train one network, but some lines have a script and others the image's own trainer"
-            yield ("lines", number), f"{text}. Write `source` and `entry_point` into the recipe, or remove them."
-        elif not is_script and not uses_own_trainer(line.settings, deployment.grid):
-            text = "the image has no trainer of the grid, whose weights rounds average"
-            yield ("lines", number), f"{text}. Write `source` and `entry_point`, or remove image."
-    if is_script and spec.stop:
-        yield ("stop",), "the merge of scripts evaluates nothing, so that no value can end the rounds. Remove it."
-    for name in ("data", "statistics") if is_script else ():
-        if name in spec.merge.model_fields_set:
-            text = "the merge of scripts reads their weights only"
-            yield (
-                ("merge", name),
-                f"{text}. Remove it.",
-            )
-
-
-def _merge_problems(
-    spec: RoundsSpec, lines: Sequence[Line], deployment: Deployment, grid: GridRounds
-) -> Iterator[Problem]:
-    """Yield the reasons why the models of the lines cannot be merged, or the global model not be used by all of them.
-
-    The merge checks the same before each round, but then the round has cost its training.
-    """
-    for number, line in enumerate(lines):
-        if not _may_go_everywhere(line, lines, spec.merge.region, deployment):
-            areas = ", ".join(line.settings.residency or deployment.grid.regions[line.region].residency)
-            text = f"its residency allows the models of {line.region} only in {areas}, and rounds send them"
-            yield (
-                ("lines", number),
-                f"{text} to all Regions of the file. Remove those outside, or train this line alone.",
-            )
-    if len({line.settings.residency for line in lines}) > 1:
-        text = "the residency of the lines differs, so that a merge could not leave its Region"
-        yield ("lines",), f"{text}. Write one `residency` into the recipe."
-    models = [
-        Model(
-            submission=NO_SUBMISSION,
-            job=job_of_line(line, number, deployment, NO_SUBMISSION),
-            archive=S3Uri("models", f"{number}.tar.gz"),
-            label=f"line {number} in {line.region}",
-        )
-        for number, line in enumerate(lines)
-    ]
-    try:
-        check_method(models, grid.method)
-        request = grid.request(1, "")
-        region = region_of(models, request, deployment.grid)
-        local = next((model for model in models if model.job.region == region), None)
-        merge_line(models, request, S3Uri("models", "0"), 0, region=region, local=local, deployment=deployment)
-    except UsageError as error:
-        next_step = error.next_step.replace("--region", "region").replace("--data", "data")
-        yield ("merge",), f"{error.what} {next_step}"
-
-
-def _may_go_everywhere(line: Line, lines: Sequence[Line], merge_region: str, deployment: Deployment) -> bool:
-    """Return True if a model of a line may be in all Regions of the rounds; a global model has the data of each."""
-    regions = {merge_region, *(peer.region for peer in lines)}
-    own = line.settings.residency or ()
-    return all(is_resident(region, own) and deployment.grid.may_hold(region, line.region) for region in regions)

@@ -6,7 +6,10 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from botocore.exceptions import ClientError
+
 from traingrid.api.submit import parsed
+from traingrid.aws.error_codes import PERMISSION_CODES
 from traingrid.aws.s3 import Storage
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.catalog.list_prices import dollars_per_hour
@@ -68,9 +71,14 @@ def _merge(region: str, last: RoundView | None) -> JobEstimate:
 
 
 def _data_bytes(region: str, folder: str) -> int | None:
-    """Return the size of a folder; None if the line has none, or it has too many objects."""
+    """Return the size of a folder; None if the line has none, it has too many objects, or it must not be listed."""
     if not folder:
         return None
     prefix = S3Uri.parse(f"{folder.rstrip('/')}/")
-    sizes = [size for _, size in islice(Storage(region).sizes(prefix), _MAX_OBJECTS)]
+    try:
+        sizes = [size for _, size in islice(Storage(region).sizes(prefix), _MAX_OBJECTS)]
+    except ClientError as error:
+        if error.response["Error"]["Code"] not in PERMISSION_CODES:
+            raise
+        return None
     return sum(sizes) if len(sizes) < _MAX_OBJECTS else None

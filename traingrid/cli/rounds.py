@@ -15,7 +15,7 @@ from traingrid.api.rounds_timeline import timeline
 from traingrid.cli.export import Output, output_option, sentence_printer
 from traingrid.cli.rounds_table import ROUNDS, best_sentences, model_phrase, print_rounds
 from traingrid.errors import interrupted
-from traingrid.rounds.stopping import has_stopped, stop_sentence
+from traingrid.rounds.stopping import has_stopped, missing_sentence, stop_sentence
 from traingrid.text import byte_size, counted, printable
 
 if TYPE_CHECKING:
@@ -51,6 +51,8 @@ def rounds(grid_file: Path, spec: Path, *, plan: bool, output: Output) -> None:
     views = timeline(plane, state)
     print_rounds(opened.spec.name, views, output)
     echo(f"{byte_size(sum(view.bytes_across for view in views))} of weights crossed a border between Regions.")
+    if text := missing_sentence(state.models, opened.spec.stop):
+        echo(text)
     if opened.spec.stop and has_stopped(state.models, opened.spec.stop):
         echo(stop_sentence(state.models, opened.spec.stop))
     for sentence in best_sentences(opened.spec.name, views):
@@ -83,6 +85,8 @@ def _print_plan(plane: ControlPlane, opened: OpenRounds, output: Output, echo: C
     print_rounds(opened.spec.name, views, output)
     spec, regions = opened.spec, len(opened.rounds.lines)
     number = len(state.models) + 1
+    if text := missing_sentence(state.models, spec.stop):
+        echo(text)
     if spec.stop and has_stopped(state.models, spec.stop):
         echo(stop_sentence(state.models, spec.stop))
     elif number <= spec.rounds:

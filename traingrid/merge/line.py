@@ -12,10 +12,11 @@ from traingrid import names
 from traingrid.algorithms.images import RECORDIO
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import UsageError
+from traingrid.grid.image import TORCH
 from traingrid.grid.residency import is_resident
 from traingrid.job.accelerators import accelerators
 from traingrid.manifest.fields import LineSettings
-from traingrid.manifest.line import uses_grid_image
+from traingrid.manifest.line import image_of, uses_grid_image
 from traingrid.merge.models import shape_of
 
 if TYPE_CHECKING:
@@ -208,7 +209,7 @@ def merge_line(  # noqa: PLR0913  # one argument for each independent value
         "instance_type": _instance_type(request, grid),
         "instance_count": 1,
         "processes_per_host": 1,
-        "launcher": "none" if request.method == "weights" else "mpi",  # the image with PyTorch has no MPI
+        "launcher": _launcher(request, grid),
         "volume_gb": max(grid.job.volume_gb, ceil(_COPIES * size / _GB) + _OWN_GB),
         "residency": _residency(models, region),
         "share": models[0].job.share or None,
@@ -223,6 +224,13 @@ def merge_line(  # noqa: PLR0913  # one argument for each independent value
 def _name(models: Sequence[Model], request: MergeRequest) -> str:
     step = request.step
     return f"{step.rounds}-{step.number:03d}-merge" if step else f"merge-{models[0].submission}-{request.method}"
+
+
+def _launcher(request: MergeRequest, grid: GridSettings) -> str:
+    """Return the launcher: none for a method without networks of TensorFlow, if the image may be that without MPI."""
+    image = image_of(LineSettings(image=request.image or None), grid)
+    is_torch = image is not None and image.target == TORCH
+    return "none" if request.method == "weights" or (request.method == "parts" and is_torch) else "mpi"
 
 
 def _residency(models: Sequence[Model], region: str) -> list[str]:

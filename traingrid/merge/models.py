@@ -138,24 +138,28 @@ def _check_scripts(models: Sequence[Model]) -> None:
         if not model.job.source:
             text = f"{str(model).capitalize()} did not train a script, whose weights this method averages."
             raise UsageError(text, "Use --method average, or --method parts.")
-    _check_initial_models(models)
+    _check_initial_models(models, "parts")
 
 
 def _check_start(models: Sequence[Model]) -> None:
     """Raise an error if two trainings began with different weights: of another model, or of another seed."""
-    if not _check_initial_models(models):
+    if not _check_initial_models(models, "ensemble"):
         next_step = "Their initial weights differ. Use --method ensemble, or train them from a common model."
         _check_equal(models, _SEED, next_step)
 
 
-def _check_initial_models(models: Sequence[Model]) -> str:
-    """Return the initial model of all jobs; empty if they have none. Raise an error if they differ."""
+def _check_initial_models(models: Sequence[Model], alternative: Method) -> str:
+    """Return the initial model of all jobs; empty if they have none. Raise an error if they differ.
+
+    Args:
+        alternative: A method that merges models with different initial ones.
+    """
     first = models[0]
     begins = [str(getattr(model.job, "init_from", None) or "") for model in models]
     for model, begin in zip(models, begins, strict=True):
         if begin != begins[0]:
             text = f"{str(model).capitalize()} did not start from the same model as {first}: their init_from differs."
-            raise UsageError(text, "Use --method ensemble, or train them from a common model.")
+            raise UsageError(text, f"Use --method {alternative}, or train them from a common model.")
     return begins[0]
 
 

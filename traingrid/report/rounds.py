@@ -8,7 +8,7 @@ from traingrid.report.elements import el, text
 from traingrid.report.numbers import dollars, number
 from traingrid.report.plot import SERIES, Curve, plot, swatch
 from traingrid.report.tables import Heading, cell, section, table
-from traingrid.rounds.timeline import TOP1, best_round, model_commands
+from traingrid.rounds.timeline import TOP1, best_round, data_of, model_commands
 from traingrid.text import byte_size, duration
 
 if TYPE_CHECKING:
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from traingrid.rounds.timeline import RegionPart, RoundView
 
 _NOTE = (
-    "A Region's value is the validation top1 of its model on the data of the merge, with the time of its training. "
-    "Bytes are the weights that crossed a border between Regions; dollars are those of instances on demand."
+    "A Region's value is the validation top1 of its model on the data of the merge, if the merge evaluates it, "
+    "with the time of its training. Bytes are the weights that crossed a border between Regions; dollars are those of "
+    "instances on demand."
 )
 
 
@@ -87,6 +88,6 @@ def _curves(views: Sequence[RoundView], regions: Sequence[str]) -> list[Markup]:
         return []
     legend = (el("li", swatch(curve.place or 0), text(f"{(curve.place or 0) + 1}  {curve.label}")) for curve in curves)
     picture = plot(TOP1, curves, x_label="round", natural=True)
-    title = f"{TOP1.replace('_', ' ')} by round, on the data of the merge"
+    title = f"{TOP1.replace('_', ' ')} by round, on {data_of(views)}"
     figure = el("figure", el("figcaption", text(title)), picture, class_="card")
     return [el("ul", *legend, class_="legend"), el("div", figure, class_="plots")]

@@ -70,11 +70,12 @@ class RoundsEstimate:
 
     def _in_one_place(self) -> Iterator[str]:
         """Yield the copy of all data to the Region in which it costs least to train on it."""
+        if unknown := dict.fromkeys(training.region for training in self.trainings if training.data_bytes is None):
+            yield f"  in one place instead: not known, as the size of the data in {', '.join(unknown)} is not"
+            return
         sizes: dict[str, int] = {}
         for training in self.trainings:
-            if training.data_bytes is None:
-                return
-            sizes[training.region] = sizes.get(training.region, 0) + training.data_bytes
+            sizes[training.region] = sizes.get(training.region, 0) + (training.data_bytes or 0)
         total = sum(sizes.values())
         region = min(sizes, key=lambda name: self._dollars_in(name, total - sizes[name]))
         moved = total - sizes[region]

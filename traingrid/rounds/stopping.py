@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def rounds_without_improvement(models: Sequence[GlobalModel], stop: Stop) -> int:
     """Return the number of rounds since the last one whose global model was better than all before by `min_delta`.
 
-    A round without the metric has not improved it.
+    A round without the metric counts neither way.
 
     Args:
         models: The global models in the order of the rounds.
@@ -29,7 +29,7 @@ def rounds_without_improvement(models: Sequence[GlobalModel], stop: Stop) -> int
         value = model.metrics.get(stop.metric)
         if value is not None and (best is None or sign * (value - best) > stop.min_delta):
             best, number = value, 0
-        else:
+        elif value is not None:
             number += 1
     return number
 
@@ -37,6 +37,15 @@ def rounds_without_improvement(models: Sequence[GlobalModel], stop: Stop) -> int
 def has_stopped(models: Sequence[GlobalModel], stop: Stop | None) -> bool:
     """Return True if no further round follows these global models."""
     return stop is not None and rounds_without_improvement(models, stop) >= stop.patience
+
+
+def missing_sentence(models: Sequence[GlobalModel], stop: Stop | None) -> str:
+    """Return which global models do not have the metric of the rule; empty if all have it."""
+    without = [str(model.number) for model in models if stop and stop.metric not in model.metrics]
+    if not without or not stop:
+        return ""
+    rounds = f"{'rounds' if len(without) > 1 else 'round'} {', '.join(without)}"
+    return f"The global models of {rounds} have no {stop.metric}, so that `stop` does not count them."
 
 
 def stop_sentence(models: Sequence[GlobalModel], stop: Stop) -> str:

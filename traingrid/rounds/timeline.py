@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -88,7 +89,8 @@ class RoundView:
         merge: The submission of its merge; empty before that.
         model: The job of its global model, SUBMISSION/INDEX; empty before it has one.
         top1: The validation_top1 of the global model: that of the merge, or the mean of those that scripts of the next
-            round report.
+            round report
+            once all Regions have, each on its own data.
         best_region_top1: The validation_top1 of the best Region's model, on the same data.
         parts: The trainings of the Regions, in the order of the lines.
         merging: The merge; None before it is submitted.
@@ -122,18 +124,28 @@ def round_views(state: RoundsState, observer: Observer) -> list[RoundView]:
 
 
 def _with_reported(view: RoundView, following: RoundView | None) -> RoundView:
-    """Return a round; of a merge without an evaluation, with the mean of the values that the next round reports."""
+    """Return a round; of a merge without an evaluation, with the mean of the values that the next round reports.
+
+    It has none before all Regions have reported: the mean of some Regions cannot be compared with that of others.
+    """
     values = [part.global_top1 for part in following.parts if part.global_top1 is not None] if following else []
-    return replace(view, top1=fmean(values)) if values and view.model and view.top1 is None else view
+    is_complete = bool(following and values) and len(values) == len(following.parts if following else ())
+    return replace(view, top1=fmean(values)) if is_complete and view.model and view.top1 is None else view
 
 
 def best_round(views: Iterable[RoundView]) -> RoundView | None:
     """Return the round whose global model has the highest validation_top1, of equal ones the first; None without one.
 
-    All global models are evaluated on the same data.
+    All global models are evaluated on the same data: that of the merge, or of all Regions (`data_of`).
     """
     measured = [view for view in views if view.top1 is not None]
     return max(measured, key=lambda view: view.top1 or 0.0, default=None)
+
+
+def data_of(views: Iterable[RoundView]) -> str:
+    """Return the data on which the global models are evaluated, in words: scripts evaluate them, or the merge."""
+    are_scripts = any(part.global_top1 is not None for view in views for part in view.parts)
+    return "the data of each Region, in the mean" if are_scripts else "the data of the merge"
 
 
 def model_commands(name: str, view: RoundView, command: str = "traingrid") -> list[str]:
@@ -187,12 +199,18 @@ def _region_parts(part: Round, crossed: list[Crossing], observer: Observer) -> I
             state=job.state if job else _PENDING,
             seconds=job.seconds if job else 0.0,
             top1=top1s.get(index),
-            own_top1=job.metrics.get(TOP1) if job else None,
-            global_top1=job.metrics.get(GLOBAL_TOP1) if job else None,
+            own_top1=_finite(job, TOP1),
+            global_top1=_finite(job, GLOBAL_TOP1),
             bytes_across=bytes_by_region.pop(region, 0),  # the jobs of a Region share a copy of the global model
             dollars=job.dollars if job else None,
             left_out=reasons.get(index, ""),
         )
+
+
+def _finite(job: ObservedJob | None, metric: str) -> float | None:
+    """Return a metric of a job; None if it has none, or no number: JSON has no form for those that are not finite."""
+    value = job.metrics.get(metric) if job else None
+    return value if value is not None and math.isfinite(value) else None
 
 
 def _top1_by_index(part: Round, model: GlobalModel | None) -> dict[int, float]:

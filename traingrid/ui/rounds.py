@@ -11,7 +11,7 @@ from traingrid.api.rounds_timeline import PricedJobs
 from traingrid.job.state import JobState
 from traingrid.rounds.journal import rounds_journal
 from traingrid.rounds.state import state_of
-from traingrid.rounds.timeline import best_round, model_commands, round_views
+from traingrid.rounds.timeline import best_round, data_of, model_commands, round_views
 from traingrid.submission.series import Series
 from traingrid.submission.status import JobStatus
 from traingrid.ui.rows import key_of
@@ -47,7 +47,7 @@ class PageRounds:
 
         Returns:
             `rounds`, as `RoundView` has them; `best`, the number of the best round, or None, and `commands` for its
-            model; and `again_seconds`, when to read again.
+            model; `data`, on which the global models are evaluated; and `again_seconds`, when to read again.
 
         Raises:
             UsageError: There are none of this name.
@@ -63,6 +63,7 @@ class PageRounds:
         return {
             "rounds": [asdict(view) for view in views],
             "best": best.number if best else None,
+            "data": data_of(views),
             "commands": model_commands(name, best, self._command) if best else [],
             "again_seconds": READ_SECONDS,
         }

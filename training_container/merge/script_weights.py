@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
-
 from training_container import outside_json, weights_file
 from training_container.contract.stopping import StoppedError
 from training_container.contract.training_job import TrainingJob
@@ -22,6 +20,8 @@ from training_container.weights_file import Tensors, WeightsFile, WeightsFileErr
 
 WEIGHTS, START, _START_ARCHIVE = "weights.safetensors", "start.safetensors", "start.tar.gz"
 """The files of round_weights.py, and the archive of the last global model (traingrid/merge/line.py)."""
+_MAX_RECORDS = 10**18
+"""A limit that counts in double precision allow."""
 _STEP = "Save the weights with round_weights.save(...) in each Region, or use the method parts."
 
 
@@ -55,6 +55,8 @@ class ScriptWeights:
             records, averaged = int(metadata.get("records", "0")), outside_json.loads(metadata.get("averaged", "[]"))
         except (WeightsFileError, OSError, ValueError) as error:
             raise MergeError(f"The weights of {part} cannot be read: {error}") from error
+        if records > _MAX_RECORDS:
+            raise MergeError(f"The weights of {part} record more than {_MAX_RECORDS:,} training records. {_STEP}")
         if not metadata.get("start") or not isinstance(averaged, list):
             raise MergeError(f"The file {WEIGHTS} of {part} does not record its training. {_STEP}")
         return cls(part=part, records=records, start=metadata["start"], averaged=frozenset(map(str, averaged)))
@@ -68,7 +70,7 @@ class ScriptWeights:
         print(f"Reading the weights of {self.part} ...", flush=True)
         tensors = _read(self.part.folder / WEIGHTS, str(self.part))
         for name, tensor in tensors.items():
-            if tensor.is_real and not np.isfinite(tensor.values()).all():
+            if not tensor.is_finite:
                 raise MergeError(f"The weight {name} of {self.part} is not finite: its training diverged.")
         return tensors
 
@@ -92,13 +94,27 @@ def merge_weights(
     template = models[0].tensors()
     mean = weighted_mean(_values(models, template, stop_requested), counts)
     merged = _after_outer_step(job, options, models[0], template, mean)
-    tensors = {name: tensor.with_values(value) for (name, tensor), value in zip(template.items(), merged, strict=True)}
+    tensors = _tensors(template, merged)
     job.folders.model.mkdir(parents=True, exist_ok=True)
     metadata = {"records": str(sum(model.records for model in models))}
     weights_file.write(job.folders.model / WEIGHTS, WeightsFile(tensors, metadata))
     report = {"merge_method": options.method, "merged_from": list(map(_described, models, counts))}
     (job.folders.model / "report.json").write_text(json.dumps(report, indent=1))
     print(f"Averaged {len(tensors)} weights of {len(models)} models.")
+
+
+def _tensors(template: Tensors, merged: Sums) -> Tensors:
+    """Return the merged values in the types of the template.
+
+    Raises:
+        MergeError: A value is not finite in its type.
+    """
+    tensors = {name: tensor.with_values(value) for (name, tensor), value in zip(template.items(), merged, strict=True)}
+    for name, tensor in tensors.items():
+        if not tensor.is_finite:
+            text = f"The weight {name} is not finite in the type {tensor.type} after the merge"
+            raise MergeError(f"{text}. Reduce the outer learning rate, or save it in F32.")
+    return tensors
 
 
 def _described(model: ScriptWeights, count: int) -> dict[str, Any]:

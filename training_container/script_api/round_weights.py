@@ -84,7 +84,8 @@ def save(
         folders: The folders of this host; by default /opt/ml, or $SAGEMAKER_BASE_DIR.
 
     Raises:
-        RoundWeightsError: `begin` was not called, names or shapes have changed, or there are no records.
+        RoundWeightsError: `begin` was not called, names or shapes have changed, a weight is not finite, or there are no
+            records.
     """
     if not _starts:
         raise RoundWeightsError("Call round_weights.begin(...) before the training and save(...) after it.")
@@ -93,6 +94,7 @@ def save(
     start = _starts[0]
     tensors = {name: _tensor(name, value) for name, value in weights.items()}
     _check_equal(tensors, start.tensors, "the weights to save", "those of begin(...)")
+    _check_finite(tensors)
     names = [name for name in averaged if name in tensors]
     target = (folders or Folders.from_environment(os.environ)).model
     target.mkdir(parents=True, exist_ok=True)
@@ -101,6 +103,14 @@ def save(
     metadata = {RECORDS: str(int(records)), BEGUN: start.digest, AVERAGED: json.dumps(names)}
     weights_file.write(target / WEIGHTS, WeightsFile(tensors, metadata))
     return target / WEIGHTS
+
+
+def _check_finite(tensors: Tensors) -> None:
+    """Raise a RoundWeightsError with the words by which rounds leave out a Region (traingrid/job/failures.py)."""
+    for name, tensor in tensors.items():
+        if not tensor.is_finite:
+            step = "Reduce the learning rate, or clip the gradients"
+            raise RoundWeightsError(f"The weight {name} is not finite: training diverged. {step}.")
 
 
 def _copied(tensors: Tensors) -> Tensors:

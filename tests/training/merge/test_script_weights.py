@@ -16,7 +16,7 @@ from training_container.merge.options import MergeOptions
 from training_container.merge.parts import MergeError, MergePart
 from training_container.merge.script_weights import merge_weights
 from training_container.script_api import round_weights
-from training_container.weights_file import Tensors, WeightsFile
+from training_container.weights_file import Tensor, Tensors, WeightsFile
 
 STEP = {"outer_learning_rate": 0.5, "outer_momentum": 0.5}
 START = {"w": np.array([2.0, 4.0], np.float32), "var": np.array([1.0], np.float32), "steps": np.array(0)}
@@ -39,6 +39,12 @@ class Regions:
         values = {name: np.asarray(weights[name], start[name].dtype) for name in start}
         round_weights.save(values, records=records, averaged=["var"], folders=folders)
         self.parts.append(MergePart(submission="0a1b2c3d", index=len(self.parts), folder=folders.model))
+
+    def replace_weight(self, index: int, values: Any) -> None:
+        """Give a saved model another weight `w`, which `save` might refuse."""
+        path = self.parts[index].folder / "weights.safetensors"
+        content = weights_file.read(path)
+        weights_file.write(path, WeightsFile({**content.tensors, "w": Tensor.of(values)}, content.metadata))
 
     def merge(self, stop: Callable[[], bool] = lambda: False, **options: Any) -> Tensors:
         merge_options = MergeOptions(method="weights", count=len(self.parts), **options)
@@ -113,9 +119,30 @@ def test_trainings_with_different_starts_are_refused(regions: Regions) -> None:
 
 def test_weights_that_are_not_finite_are_refused(regions: Regions) -> None:
     regions.train(1, w=[1, 1], var=[4], steps=2)
-    regions.train(1, w=[1, np.nan], var=[4], steps=2)
+    regions.train(1, w=[1, 1], var=[4], steps=2)
+    regions.replace_weight(1, np.array([1, np.nan], np.float32))
     with pytest.raises(MergeError, match="The weight w of job 1 of 0a1b2c3d is not finite: its training diverged"):
         regions.merge()
+
+
+def test_a_result_beyond_its_type_is_refused(regions: Regions) -> None:
+    start = {"w": np.array([0, 0], np.float16), "var": np.array([1.0], np.float32), "steps": np.array(0)}
+    for _ in range(2):
+        regions.train(1, start=start, w=[60000, 1], var=[1], steps=1)
+    with pytest.raises(MergeError, match="The weight w is not finite in the type F16 after the merge"):
+        regions.merge(outer_learning_rate=1.5, outer_momentum=0.0)
+    assert not regions.job.folders.model.exists()
+
+
+def test_a_count_of_records_that_cannot_be_is_refused(regions: Regions) -> None:
+    for _ in range(2):
+        regions.train(1, w=[1, 1], var=[4], steps=2)
+    path = regions.parts[1].folder / "weights.safetensors"
+    content = weights_file.read(path)
+    metadata = {**content.metadata, "records": "1" + "0" * 400}
+    weights_file.write(path, WeightsFile(content.tensors, metadata))
+    with pytest.raises(MergeError, match="The weights of job 1 of 0a1b2c3d record more than "):
+        regions.merge(weight_by="records")
 
 
 def test_a_model_without_weights_is_refused(regions: Regions) -> None:

@@ -101,6 +101,16 @@ def test_weights_are_saved_after_their_begin_and_with_records(folders: Folders) 
     assert not folders.model.exists()
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_weights_of_a_diverged_training_are_not_saved(folders: Folders, value: float) -> None:
+    round_weights.begin(OWN, folders)
+    diverged = OWN | {"mean": np.array([0, value, 0], np.float16)}
+    # The words are those of traingrid.job.failures.is_divergence, which this image does not have.
+    with pytest.raises(RoundWeightsError, match=r"^The weight mean is not finite: training diverged\."):
+        round_weights.save(diverged, records=1, folders=folders)
+    assert not folders.model.exists()
+
+
 def test_a_type_that_the_format_does_not_have_is_refused(folders: Folders) -> None:
     with pytest.raises(RoundWeightsError, match="The weight name cannot be saved: the type <U1"):
         round_weights.begin({"name": np.array(["a"])}, folders)
@@ -125,6 +135,9 @@ def test_bfloat16_is_rounded_to_the_nearest_even() -> None:
             for header in (
                 b'{"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 4]}}',
                 b'{"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}',
+                b'{"w": {"dtype": [], "shape": [1], "data_offsets": [0, 4]}}',
+                b'{"w": {"dtype": "U8", "shape": [4], "data_offsets": [0, 4]}, "v": %s}'
+                % b'{"dtype": "U8", "shape": [2], "data_offsets": [2, 4]}',
                 b'{"w": {"dtype": "object", "shape": [1], "data_offsets": [0, 4]}}',
                 b'{"w": {"dtype": "F32", "shape": [1]}}',
                 b'{"w": {"dtype": "F32", "shape": [1], "data_offsets": [4, 0]}}',

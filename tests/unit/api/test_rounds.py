@@ -1,11 +1,13 @@
 """Rounds in Python: specifications are checked against the grid before any cost."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 import traingrid as tg
 from tests.support.sample_deployment import SAMPLE_BUCKETS
@@ -97,6 +99,11 @@ def test_the_merge_of_a_round_takes_the_outer_step(grid: tg.Grid, file: Path) ->
             "cells.yaml:10: merge: mars-1 is not a training Region of ",
         ),
         ("6h", "soon", "cells.yaml:11: missing.wait: 'soon' is not allowed: "),
+        (
+            "{hp.model: resnet8}",
+            "{hp.model: resnet8, hp.classes: 5}\nstop: {metric: validation_top5}",
+            "cells.yaml:7: stop.metric: a trainer reports it only with more than five classes",
+        ),
         ("hp.model: resnet8", "hp.epochs: 9", "cells.yaml:6: recipe.hp.epochs: the rounds set epochs. Remove it here"),
         ("hp.model: resnet8", "modell: a", "cells.yaml:6: recipe.modell: a manifest has no such field. "),
         (
@@ -134,6 +141,44 @@ def test_a_mistake_is_reported_at_its_place_and_creates_nothing(
         grid.rounds(file)
     assert f"{file.parent}/{expected}" in str(error.value)
     assert list(grid.plane.storage.sizes(S3Uri(grid.plane.deployment.manifest_bucket, ""))) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        ("instance_type: ml.m5.huge", "cells.yaml:10: merge.instance_type: "),
+        ("instance_type: ml.c5.xlarge", "cells.yaml:10: merge.instance_type: "),
+        ("data: s3://other/x", "cells.yaml:10: merge.data: "),
+        ("data: no-uri", "cells.yaml:10: merge.data: "),
+        ("image: none", "cells.yaml:10: merge: The image none is not the grid's training image"),
+    ],
+)
+def test_the_line_of_the_merge_is_checked_before_the_first_round(
+    grid: tg.Grid, file: Path, key: str, expected: str
+) -> None:
+    file.write_text(SPEC.replace(f"region: {OTHER}}}", f"region: {OTHER}, {key}}}"))
+    with pytest.raises(tg.UsageError) as error:
+        grid.rounds(file)
+    assert f"{file.parent}/{expected}" in str(error.value)
+    assert "--" not in str(error.value)
+
+
+def test_networks_of_pytorch_are_refused_with_a_step_that_rounds_have(grid: tg.Grid, file: Path) -> None:
+    images = grid.plane.deployment.grid.model_dump(mode="json", exclude_defaults=True)["images"]
+    torch = {"torch": {"build": "training", "target": "torch"}}
+    deployment = with_grid(grid.plane.deployment, images=images | torch)
+    deployment = replace(deployment, images={**deployment.images, "torch": f"built-1@sha256:{'a' * 64}"})
+    file.write_text(SPEC.replace("hp.model: resnet8", "hp.model: resnet8, image: torch, launcher: torchrun"))
+    with pytest.raises(tg.UsageError, match="rounds average networks of the image's trainer for TensorFlow") as error:
+        tg.Grid(replace(grid.plane, deployment=deployment)).rounds(file)
+    assert "--method" not in str(error.value)
+
+
+def test_different_networks_are_refused_with_a_step_that_rounds_have(grid: tg.Grid, file: Path) -> None:
+    file.write_text(SPEC.replace(f"{HOME}\n", f"{HOME}\n    hp.classes: 7\n", 1))
+    with pytest.raises(tg.UsageError, match="write the value once, into the recipe") as error:
+        grid.rounds(file)
+    assert "--method" not in str(error.value)
 
 
 def test_a_grid_that_copies_nothing_has_no_rounds(grid: tg.Grid, file: Path) -> None:
@@ -205,6 +250,17 @@ def test_lines_with_and_without_a_script_are_refused(grid: tg.Grid, script: Path
     script.write_text(SPEC.replace(first, f"{first}    source: ./source\n    entry_point: train.py\n", 1))
     with pytest.raises(tg.UsageError, match=r"cells\.yaml:6: lines\.1: rounds train one network, but some "):
         grid.rounds(script)
+
+
+def test_data_that_must_not_be_listed_has_no_size(grid: tg.Grid, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def sizes(_prefix: S3Uri) -> Iterator[tuple[str, int]]:
+        raise ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "ListObjectsV2")
+
+    monkeypatch.setattr("traingrid.api.rounds_estimate.Storage", lambda _region: SimpleNamespace(sizes=sizes))
+    opened = open_rounds(grid.plane, file)
+    estimate = rounds_estimate(grid.plane, opened, opened.rounds.read(), [])
+    assert [training.data_bytes for training in estimate.trainings] == [None, None]
+    assert f"the size of the data in {HOME}, {OTHER} is not" in "\n".join(estimate.sentences())
 
 
 def test_the_estimate_before_the_first_round_has_the_runtime_of_the_lines_and_the_size_of_the_data(

@@ -5,12 +5,15 @@ from typing import Any
 
 import pytest
 
+from tests.support.sample_deployment import SAMPLE_BUCKETS
 from tests.unit.merge.conftest import Make
 from traingrid.aws.s3_copy import ObjectHead
 from traingrid.aws.s3_uri import S3Uri
 from traingrid.errors import UsageError
 from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Channel
+from traingrid.manifest.json_lines import json_lines
+from traingrid.manifest.parse import parse
 from traingrid.merge.line import MergeRequest, copy_uri, merge_line, models_folder, region_of
 from traingrid.merge.models import Model
 
@@ -97,6 +100,18 @@ def test_the_line_merges_on_one_host_without_accelerators(model: Make, deploymen
     assert found["inputs"]["models"] == {"uri": "s3://data/merges/0/", "input_mode": "File"}
     assert "part_1_top1" in found["metrics"]
     assert "residency" not in found
+
+
+def test_an_image_with_pytorch_joins_parts_without_mpi(model: Make, deployment: Deployment) -> None:
+    images = deployment.grid.model_dump(mode="json", exclude_defaults=True)["images"]
+    both = with_grid(deployment, images=images | {"torch": {"build": "training", "target": "torch"}})
+    models = [model(0), model(1)]
+    assert line(models, both, method="parts", image="torch")["launcher"] == "none"
+    assert line(models, both, method="parts")["launcher"] == "mpi"
+    alone = with_grid(deployment, images={"resnet": {"build": "training", "target": "torch"}})
+    joined = line(models, alone, method="parts")
+    assert joined["launcher"] == "none"
+    parse(json_lines([joined | {"inputs": {}, "s3_uri": f"s3://{SAMPLE_BUCKETS['us-east-1']}/x"}]).encode(), alone)
 
 
 def test_a_channel_that_was_streamed_is_read_as_files(model: Make, deployment: Deployment) -> None:

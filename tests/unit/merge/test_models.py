@@ -85,7 +85,7 @@ def test_equal_jobs_can_be_merged(model: Make, method: merge_models.Method) -> N
         ("ensemble", {"hyperparameters": {"classes": "5"}}, "The hyperparameter classes of job 1 is 5, that of job 0 "),
         ("average", {"launcher": "torchrun"}, "Job 1 trained a network of PyTorch, and not a network of the "),
         ("ensemble", {"source": "s3://x/a.tar.gz", "entry_point": "train.py"}, "Job 1 trained the script train.py, "),
-        ("average", {"built_in": True}, "Job 1 trained a SageMaker algorithm, and not a network of the image's "),
+        ("average", {"built_in": True}, "Job 1 trained a SageMaker algorithm, and not a network of the "),
     ],
 )
 def test_models_that_differ_are_named(
@@ -94,6 +94,12 @@ def test_models_that_differ_are_named(
     with pytest.raises(UsageError) as error:
         check_method([model(0), model(1, **fields)], method)
     assert str(error.value).startswith(expected)
+
+
+def test_scripts_from_different_models_are_joined_as_files(model: Make) -> None:
+    script = {"source": "s3://x/a.tar.gz", "entry_point": "train.py"}
+    with pytest.raises(UsageError, match=r"their init_from differs\. Use --method parts, or train them from a common"):
+        check_method([model(0, **script), model(1, **script, init_from="0a1b2c3d/0")], "weights")
 
 
 def test_an_ensemble_may_have_other_networks_and_seeds(model: Make) -> None:

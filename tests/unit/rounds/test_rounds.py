@@ -112,6 +112,8 @@ def test_a_region_whose_metric_is_not_finite_is_left_out(grid: FakeRounds) -> No
 def test_the_words_of_divergence_are_those_of_the_trainer() -> None:
     source = Path("training_container/recipe/training_state.py").read_text()
     assert "{observation}: training diverged. " in source
+    script = Path("training_container/script_api/round_weights.py").read_text()
+    assert "is not finite: training diverged. " in script
     assert is_divergence("The loss is nan in step 1: training diverged. Reduce it.")
 
 

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.rounds.conftest import FakeRounds, finished, spec
 from traingrid.rounds.journal import GlobalModel
 from traingrid.rounds.spec import Stop
-from traingrid.rounds.stopping import rounds_without_improvement, stop_sentence
+from traingrid.rounds.stopping import missing_sentence, rounds_without_improvement, stop_sentence
 
 VALUES = [0.5, 0.7, 0.69, 0.7, 0.9]
 
@@ -36,7 +36,9 @@ def models(*values: float | None, metric: str = "validation_top1") -> list[Globa
         ([0.5, 0.5, 0.4], 0, 2),
         ([0.5, 0.625, 0.5], 0.125, 2),
         ([0.5, None, 0.6], 0, 0),
-        ([0.5, None], 0, 1),
+        ([0.5, None, None], 0, 0),
+        ([0.5, None, 0.4], 0, 1),
+        ([None, None], 0, 0),
     ],
 )
 def test_an_improvement_is_over_the_best_value_before(
@@ -50,6 +52,13 @@ def test_a_lower_loss_is_an_improvement() -> None:
     losses = models(2, 1, 1.5, metric="validation_loss")
     assert rounds_without_improvement(losses, stop) == 1
     assert stop_sentence(losses, stop) == "No round follows round 3: validation_loss has not improved in 1 round."
+
+
+def test_a_metric_that_is_missing_is_named() -> None:
+    assert missing_sentence(models(0.5), Stop()) == ""
+    assert missing_sentence(models(None), None) == ""
+    expected = "The global models of rounds 1, 3 have no validation_top1, so that `stop` does not count them."
+    assert missing_sentence(models(None, 0.5, None), Stop()) == expected
 
 
 def test_rounds_end_after_the_patience_and_continue_with_more(grid: FakeRounds) -> None:

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.rounds.conftest import FakeRounds, failing, finished, spec
 from traingrid.rounds.borders import Crossing
 from traingrid.rounds.state import RoundsState
-from traingrid.rounds.timeline import ObservedJob, RoundView, best_round, model_commands, round_views
+from traingrid.rounds.timeline import ObservedJob, RoundView, best_round, data_of, model_commands, round_views
 from traingrid.submission.status import JobStatus
 
 GIGABYTE = 10**9
@@ -51,6 +51,7 @@ def test_the_best_round_is_the_first_of_equal_ones(grid: FakeRounds) -> None:
     assert best is not None
     assert best.number == 2
     assert best_round([]) is None
+    assert data_of(rounds) == "the data of the merge"
     assert model_commands("my_cells.v2", best) == [
         f"traingrid download {best.merge} 0",
         f"traingrid register {best.merge} 0 --group my-cells-v2",
@@ -65,6 +66,36 @@ def test_scripts_report_the_validation_of_the_last_global_model(grid: FakeRounds
     grid.outcome = lambda job: replace(job, metrics={})
     rounds = views(grid, Observed(reported={"global_validation_top1": 0.625}))
     assert [view.top1 for view in rounds] == [0.625, 0.625, None]
+
+
+class Partial(Observed):
+    """Scripts that report the global model; `last` is the value of the second Region in the third round."""
+
+    def __init__(self, grid: FakeRounds, last: float | None) -> None:
+        super().__init__()
+        self.grid, self.last = grid, last
+
+    def job(self, submission: str, index: int) -> ObservedJob | None:
+        observed = super().job(submission, index)
+        assert observed is not None
+        lines = next(lines for known, lines in self.grid.submissions() if known == submission)
+        is_last = lines[0]["name"].startswith("cells-003")
+        value = (self.last if index == 1 else 0.9) if is_last else 0.5
+        return replace(observed, metrics={} if value is None else {"global_validation_top1": value})
+
+
+@pytest.mark.parametrize("last", [None, float("nan"), float("inf")])
+def test_a_mean_of_some_regions_is_not_the_best(grid: FakeRounds, last: float | None) -> None:
+    grid.outcome = lambda job: replace(job, metrics={})
+    rounds = views(grid, Partial(grid, last))
+    assert [view.top1 for view in rounds] == [0.5, None, None]
+    assert rounds[2].parts[1].global_top1 is None
+    assert data_of(rounds) == "the data of each Region, in the mean"
+    complete = views(grid, Partial(grid, 0.6))
+    best = best_round(complete)
+    assert best is not None
+    assert best.number == 2
+    assert best.top1 == pytest.approx(0.8)
 
 
 def test_a_region_that_is_left_out_has_no_validation(grid: FakeRounds) -> None:

@@ -119,7 +119,7 @@ export class Rounds {
     const ofRegion = (region) => rounds.map((round) => round.parts.find((part) => part.region === region)?.top1 ?? null);
     const columns = [rounds.map((round) => round.top1), ...regions.map(ofRegion)], names = ["global model", ...regions];
     const values = el("p", { class: "values" });
-    host.replaceChildren(el("h3", {}, "validation top1 by round, on the data of the merge"), values);
+    host.replaceChildren(el("h3", {}, `validation top1 by round, on ${this.#answer.data}`), values);
     host.setAttribute("aria-label", `validation top1 by round: ${names.map((name, index) => `${name} ${format.number(lastOf(columns[index]))}`).join(", ")}`);
     const showValues = (index) => values.replaceChildren(
       el("span", { class: "quiet" }, index === null ? "last" : `round ${rounds[index].number}`),
