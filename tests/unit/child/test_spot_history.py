@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests.support.training_jobs import FIRST_MOMENT
-from traingrid.child.spot_history import spot_place, spot_price, use_of
+from traingrid.child.spot_history import request_age, spot_place, spot_price, use_of
 from traingrid.job.job import Job
 from traingrid.job.spot_decision import Instances
 from traingrid.job.state import JobState
@@ -56,7 +56,7 @@ def test_ended_attempts_ran_for_their_billed_time_and_waited_for_the_rest(job: J
 
 def test_the_current_attempt_counts_from_its_request(job: Job, item: JobItem) -> None:
     now = FIRST_MOMENT + 10 * HOUR
-    requested = replace(item, training_job="a", requested_at=at(2))
+    requested = replace(item, training_job="a", requested_at=at(2), phase="Starting")
     place = spot_place(job, requested, now, item.candidate, runs=False)
     assert (place.ran, place.waited, place.missing_since) == (0, 8 * HOUR, 0)
     started = replace(requested, training_started_at=FIRST_MOMENT + 3 * HOUR, updated_at=at(9), phase="Interrupted")
@@ -65,6 +65,19 @@ def test_the_current_attempt_counts_from_its_request(job: Job, item: JobItem) ->
     place = spot_place(job, replace(started, phase="Training"), now, item.candidate, runs=True)
     assert (place.ran, place.waited, place.missing_since) == (7 * HOUR, HOUR, math.inf)
     assert spot_place(job, replace(started, on_demand=True), now, item.candidate, runs=True).ran == 0
+
+
+def test_only_the_time_after_a_request_counts_as_vain(job: Job, item: JobItem) -> None:
+    now = FIRST_MOMENT + 10 * HOUR
+    assert request_age(item, now) == 0, "it is paused, or copies its checkpoint"
+    refused = replace(item, training_job="a", requested_at=at(9))
+    assert request_age(refused, now) == 0, "the quota is too small"
+    place = spot_place(job, refused, now, item.candidate, runs=False)
+    assert (place.waited, place.missing_since) == (0, math.inf)
+    requested = replace(refused, phase="Starting")
+    assert request_age(requested, now) == HOUR
+    interrupted = replace(requested, training_started_at=1, phase="Interrupted", phase_at=FIRST_MOMENT + 8 * HOUR)
+    assert request_age(interrupted, now) == 2 * HOUR
 
 
 def test_a_job_waits_since_its_last_instances(item: JobItem) -> None:

@@ -1,5 +1,6 @@
 """Spot moves: a job with a deadline that waits for spot instances in vain continues in another Region of its line."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -8,9 +9,11 @@ from tests.support.shortages import pool_of, recorded, short
 from tests.support.supervised_job import supervisor
 from tests.support.training_jobs import COMPLETED, FIRST_MOMENT, STOPPED, TRAINING, FakeBackend, FakeTime
 from tests.unit.child.test_deadline import HOUR, long_job
+from traingrid.backends.base import LaunchError
 from traingrid.child.attempt import Attempt
 from traingrid.child.spot_policy import Transfer
 from traingrid.child.supervisor import Supervisor
+from traingrid.job.failures import QUOTA
 from traingrid.job.job import Job, JobReplica, job_on_demand
 from traingrid.job.observed import TrainingJobDescription
 from traingrid.job.state import JobState
@@ -59,6 +62,31 @@ class Place(FakeBackend):
         if name in self.stopped:
             return self.end
         return self.spot if job.spot else self.on_demand
+
+
+class SlowPlace(Place):
+    """A Region whose training jobs get their instances 300 s after the request.
+
+    Args:
+        refuses_until: The time until which the quota is used up.
+    """
+
+    def __init__(self, time: FakeTime, refuses_until: float = 0.0) -> None:
+        super().__init__(WAITS)
+        self.time, self.refuses_until = time, refuses_until
+        self.requested: dict[str, float] = {}
+
+    def start(self, name: str, job: Job, tags: Mapping[str, str]) -> TrainingJobDescription | None:
+        if self.time.seconds < self.refuses_until:
+            raise LaunchError(QUOTA, "ResourceLimitExceeded")
+        self.requested.setdefault(name, self.time.seconds)
+        return super().start(name, job, tags)
+
+    def describe(self, name: str) -> TrainingJobDescription | None:
+        description = super().describe(name)
+        if name in self.stopped or description is None:
+            return description
+        return COMPLETED if self.time.seconds - self.requested[name] >= 300 else WAITS
 
 
 class World:
@@ -194,14 +222,8 @@ def test_a_child_that_replaces_another_moves_to_the_region_that_was_decided(worl
 
 
 def test_a_paused_grid_moves_no_job(world: World) -> None:
-    world.ledger.set_launching({"by": "Ada"}, allowed=False)
+    pause_for_an_hour(world)
     world.places[HERE].spot = COMPLETED
-
-    def resume() -> None:
-        if world.time.seconds > HOUR:
-            world.ledger.set_launching({"by": "Ada"}, allowed=True)
-
-    world.time.on_sleep = resume
     item = world.child().run()
     assert (item.state, item.region, item.attempt, world.time.seconds > HOUR) == ("Completed", HERE, 1, True)
 
@@ -217,3 +239,52 @@ def test_other_lines_stay(world: World, changes: dict[str, object]) -> None:
     world.time.on_sleep = complete
     item = world.child().run()
     assert (item.state, item.region, item.attempt) == ("Completed", HERE, 1)
+
+
+def pause_for_an_hour(world: World) -> None:
+    world.ledger.set_launching({"by": "Ada"}, allowed=False)
+
+    def resume() -> None:
+        if world.time.seconds > HOUR:
+            world.ledger.set_launching({"by": "Ada"}, allowed=True)
+
+    world.time.on_sleep = resume
+
+
+@pytest.mark.parametrize("delay", ["pause", "quota", "shortage"])
+def test_time_before_the_request_is_no_wait_for_instances(world: World, delay: str) -> None:
+    world.places = {region: SlowPlace(world.time, 580 if delay == "quota" else 0) for region in world.places}
+    if delay == "pause":
+        pause_for_an_hour(world)
+    if delay == "shortage":
+        for region in world.places:
+            recorded(world.ledger, short(pool_of(world.line, region), until=FIRST_MOMENT + 640))
+    item = world.child().run()
+    assert (item.state, item.region, item.attempt) == ("Completed", HERE, 1)
+    assert world.places[HERE].stopped == []
+
+
+def test_a_quota_in_every_region_moves_no_job(world: World) -> None:
+    """It goes on demand in time, because quotas of spot instances are separate ones."""
+    world.places = {region: SlowPlace(world.time, 3 * HOUR) for region in world.places}
+    item = world.child().run()
+    assert (item.state, item.region, item.on_demand) == ("Completed", HERE, True)
+    assert [attempt.failure for attempt in item.tried] == ["deadline"]
+
+
+def test_the_copy_of_a_checkpoint_is_no_wait_for_instances(world: World) -> None:
+    world.places = {region: SlowPlace(world.time) for region in world.places}
+    world.places[HERE] = Place(replace(WAITS, lacks_capacity=True))
+    child = world.child()
+
+    def copy(attempt: Attempt) -> bool:
+        world.time.clock.sleep(750.0)
+        return attempt.record({"checkpoint_note": "Continues from it.", "checkpoint_from": HERE})
+
+    ran: AttemptFacts = {"region": HERE, "state": JobState.STOPPED, "failure": "internal_error"}
+    ran |= {"training_job": "traingrid-0123abcd-0-1", "billable_seconds": 300}
+    line = world.line
+    assert world.ledger.next_attempt(world.ledger.open_job("0123abcd", line, line.regions).key, ran, HERE)
+    child.copy_data = copy
+    item = child.run()
+    assert (item.state, item.region, item.attempt) == ("Completed", THERE, 3)
