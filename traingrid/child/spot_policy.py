@@ -96,7 +96,7 @@ class SpotPolicy:
     job: Job
     capacity: Capacity
     find_transfer: Callable[[str], Transfer | None] = lambda _: None
-    _transfers: dict[str, Transfer] = field(default_factory=dict, init=False)
+    _transfers: dict[tuple[str, bool], Transfer | None] = field(default_factory=dict, init=False)
 
     def change(self, item: JobItem, *, runs: bool = False, lacks_capacity: bool = False) -> Change | None:
         """Return the change that a job should make now; None if it stays as it is.
@@ -127,22 +127,26 @@ class SpotPolicy:
         while (decided := decision(situation)).choice is not Choice.ON_DEMAND and decided.place not in known_places:
             known_places.add(decided.place)
             if decided.place != item.region:
-                alternatives = (self._other(place, decided.place) for place in situation.alternatives)
+                alternatives = (self._other(place, decided.place, item) for place in situation.alternatives)
                 situation = replace(situation, alternatives=tuple(filter(None, alternatives)))
             elif lacks_capacity or self.capacity.is_missing(item.region, spot=True):
                 situation = replace(situation, current=replace(situation.current, has_capacity=False))
         return decided, situation
 
-    def _other(self, place: SpotPlace, name: str) -> SpotPlace | None:
-        """Return a place, that with the name with its transfer, or None if the job cannot use that one now."""
+    def _other(self, place: SpotPlace, name: str, item: JobItem) -> SpotPlace | None:
+        """Return a place, that with the name with its transfer, or None if the job cannot use that one now.
+
+        The transfer is read once for an attempt that waits, and once after it has trained.
+        """
         if place.name != name:
             return place
         if self.capacity.is_missing(name, spot=True, unless_due=True):
             return None
-        transfer = self._transfers.get(name) or self.find_transfer(name)
-        if transfer is None:
+        key = (name, item.may_have_trained)
+        if key not in self._transfers:
+            self._transfers[key] = self.find_transfer(name)
+        if (transfer := self._transfers[key]) is None:
             return None
-        self._transfers[name] = transfer
         return replace(place, transfer_seconds=transfer.seconds, transfer_dollars=transfer.dollars)
 
 

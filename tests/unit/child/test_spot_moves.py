@@ -288,3 +288,10 @@ def test_the_copy_of_a_checkpoint_is_no_wait_for_instances(world: World) -> None
     child.copy_data = copy
     item = child.run()
     assert (item.state, item.region, item.attempt) == ("Completed", THERE, 3)
+
+
+def test_a_refused_transfer_is_asked_for_once_in_an_attempt(world: World) -> None:
+    world.transfers = dict.fromkeys(world.places, None)
+    item = world.child().run()
+    assert (item.state, item.region, item.attempt, item.on_demand) == ("Completed", HERE, 2, True)
+    assert sorted(world.asked) == [THIRD, THERE]
