@@ -79,7 +79,7 @@ def spot_place(job: Job, item: JobItem, now: float, candidate: Candidate, *, run
         if attempt.candidate == candidate and not attempt.on_demand:
             seconds = _instance_seconds(attempt, price)
             ran += seconds
-            if ended and attempt.failure in _WITHOUT_CAPACITY:
+            if ended and attempt.training_job and attempt.failure in _WITHOUT_CAPACITY:
                 waited += max(ended - begins - seconds, 0.0) if begins else 0.0
                 missing = max(missing, ended)
         begins = ended

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from traingrid.child.spot_history import request_age, spot_place, use_of
 from traingrid.job.backend_traits import DEFAULT_BACKEND
-from traingrid.job.candidates import candidates_of
+from traingrid.job.candidates import Candidate, candidates_of
 from traingrid.job.failures import DEADLINE, RETURN_TO_SPOT, SPOT_ELSEWHERE
 from traingrid.job.spot_decision import (
     LOOK_SECONDS,
@@ -129,18 +129,22 @@ class SpotPolicy:
             if decided.place != item.region:
                 alternatives = (self._other(place, decided.place, item) for place in situation.alternatives)
                 situation = replace(situation, alternatives=tuple(filter(None, alternatives)))
-            elif lacks_capacity or self.capacity.is_missing(item.region, spot=True):
+            elif lacks_capacity or self.capacity.is_missing(item.region, spot=True, unless_due=item.is_unrequested):
                 situation = replace(situation, current=replace(situation.current, has_capacity=False))
         return decided, situation
 
     def _other(self, place: SpotPlace, name: str, item: JobItem) -> SpotPlace | None:
         """Return a place, that with the name with its transfer, or None if the job cannot use that one now.
 
-        The transfer is read once for an attempt that waits, and once after it has trained.
+        A job that has waited in vain may test a Region of which no job knows more now, and its request there does the
+        same; one that has not sent its request yet tests its own. The transfer is read once for an attempt that waits,
+        and once after it has trained.
         """
         if place.name != name:
             return place
-        if self.capacity.is_missing(name, spot=True, unless_due=True):
+        if self.capacity.is_missing(name, spot=True, unless_due=not item.is_unrequested):
+            return None
+        if Candidate(name) not in self.capacity.attempt.uncancelled():
             return None
         key = (name, item.may_have_trained)
         if key not in self._transfers:

@@ -28,6 +28,7 @@ def tried(number: int, ended: float, failure: str, billable: float = 0.0, **fiel
         region="us-east-1",
         state=JobState.STOPPED,
         failure=failure,
+        training_job="a",
         billable_seconds=int(billable * HOUR),
         ended_at=at(ended),
     )
@@ -47,7 +48,8 @@ def test_ended_attempts_ran_for_their_billed_time_and_waited_for_the_rest(job: J
         tried(2, 6, "spot_interruption", billable=0.5),  # 2 of 5 hours
         tried(3, 9, "deadline", billable=0.25),  # it did not end for want of capacity
         tried(4, 20, "return_to_spot", billable=11, on_demand=True),
-        tried(5, 24, "capacity", region="eu-west-1"),
+        tried(5, 22, "spot_elsewhere", training_job=""),  # it was held for a shortage that another job found
+        tried(6, 24, "capacity", region="eu-west-1"),
     )
     item = replace(item, tried=history, opened_at=at(24))
     place = spot_place(priced, item, FIRST_MOMENT + 26 * HOUR, item.candidate, runs=False)

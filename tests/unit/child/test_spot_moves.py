@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.shortages import pool_of, recorded, short
 from tests.support.supervised_job import supervisor
-from tests.support.training_jobs import COMPLETED, FIRST_MOMENT, STOPPED, TRAINING, FakeBackend, FakeTime
+from tests.support.training_jobs import COMPLETED, FIRST_MOMENT, NO_CAPACITY, STOPPED, TRAINING, FakeBackend, FakeTime
 from tests.unit.child.test_deadline import HOUR, long_job
 from traingrid.backends.base import LaunchError
 from traingrid.child.attempt import Attempt
@@ -20,6 +20,7 @@ from traingrid.job.state import JobState
 from traingrid.ledger.facts import AttemptFacts
 from traingrid.ledger.ledger import Ledger
 from traingrid.ledger.timestamps import timestamp
+from traingrid.ledger.user_requests import cancel_of_region
 
 HERE, THERE, THIRD = "us-east-1", "us-west-2", "eu-west-1"
 WAITS = replace(TRAINING, phase="Starting")
@@ -190,6 +191,7 @@ def test_a_job_on_demand_moves_if_its_region_has_no_instances_on_demand(world: W
     recorded(ledger, short(pool_of(job_on_demand(line), HERE), until=FIRST_MOMENT + 600))
     item = world.child().run()
     assert (item.state, item.region, item.on_demand) == ("Completed", THERE, True)
+    assert [(attempt.failure, attempt.on_demand) for attempt in item.tried] == [("deadline", False), ("shortage", True)]
 
 
 @pytest.mark.parametrize("is_missing_here", [True, False])
@@ -295,3 +297,27 @@ def test_a_refused_transfer_is_asked_for_once_in_an_attempt(world: World) -> Non
     item = world.child().run()
     assert (item.state, item.region, item.attempt, item.on_demand) == ("Completed", HERE, 2, True)
     assert sorted(world.asked) == [THIRD, THERE]
+
+
+def test_a_job_tests_the_region_to_which_it_has_moved(world: World) -> None:
+    """Its checkpoint may have been copied to there."""
+    world.places = {region: SlowPlace(world.time) for region in world.places}
+    world.places[HERE] = Place(replace(WAITS, lacks_capacity=True))
+    for region in (THERE, THIRD):
+        recorded(world.ledger, short(pool_of(world.line, region), until=FIRST_MOMENT))
+    item = world.child().run()
+    assert (item.state, item.region, item.attempt) == ("Completed", THERE, 2)
+
+
+@pytest.mark.parametrize("failure", ["spot_elsewhere", "shortage", "capacity"])
+def test_no_job_moves_into_a_region_that_is_cancelled(world: World, failure: str) -> None:
+    world.ledger.request_cancel("0123abcd", cancel_of_region(THERE), {"by": "Ada"})
+    world.places[HERE] = Place(replace(WAITS, lacks_capacity=True))
+    if failure != "spot_elsewhere":
+        world.line = world.line.model_copy(update={"finish_by": ""})
+        world.places[HERE] = Place(NO_CAPACITY)
+    if failure == "shortage":
+        recorded(world.ledger, short(pool_of(world.line, HERE), until=FIRST_MOMENT + 600))
+    item = world.child().run()
+    assert (item.state, item.region, item.attempt) == ("Completed", THIRD, 2)
+    assert item.tried[0].failure == failure
