@@ -65,6 +65,16 @@ def request_age(item: JobItem, now: float) -> float:
     return 0.0 if item.is_unrequested else max(now - _requested_at(item), 0.0)
 
 
+def vain_rounds(item: JobItem, places: int) -> int:
+    """Return how often a job has left each of its places in vain since it last had instances, on average."""
+    vain = 0
+    for attempt in reversed(() if item.training_started_at else item.tried):
+        if attempt.billable_seconds or attempt.reopened or attempt.on_demand:
+            break
+        vain += attempt.failure in _WITHOUT_CAPACITY
+    return vain // places
+
+
 def spot_place(job: Job, item: JobItem, now: float, candidate: Candidate, *, runs: bool) -> SpotPlace:
     """Return the spot instances of a job in a place, as far as its history shows.
 

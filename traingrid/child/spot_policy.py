@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from traingrid.child.spot_history import request_age, spot_place, use_of
+from traingrid.child.spot_history import request_age, spot_place, use_of, vain_rounds
 from traingrid.job.backend_traits import DEFAULT_BACKEND
 from traingrid.job.candidates import Candidate, candidates_of
 from traingrid.job.failures import DEADLINE, RETURN_TO_SPOT, SPOT_ELSEWHERE
@@ -186,6 +186,7 @@ def situation_of(job: Job, item: JobItem, now: float, *, runs: bool = False) -> 
         use=use,
         lasted=lasted,
         request_age=request_age(item, now),
+        vain_rounds=vain_rounds(item, len(candidates) or 1),
         current=spot_place(job, item, now, item.candidate, runs=runs),
         alternatives=tuple(
             spot_place(job, item, now, place, runs=runs) for place in candidates if place.region != item.region

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests.support.training_jobs import FIRST_MOMENT
-from traingrid.child.spot_history import request_age, spot_place, spot_price, use_of
+from traingrid.child.spot_history import request_age, spot_place, spot_price, use_of, vain_rounds
 from traingrid.job.job import Job
 from traingrid.job.spot_decision import Instances
 from traingrid.job.state import JobState
@@ -94,3 +94,12 @@ def test_a_job_waits_since_its_last_instances(item: JobItem) -> None:
     runs = replace(item, training_started_at=FIRST_MOMENT + HOUR)
     assert use_of(runs, now, runs=True) == (Instances.SPOT, 9 * HOUR)
     assert use_of(replace(runs, on_demand=True), now, runs=True) == (Instances.ON_DEMAND, 9 * HOUR)
+
+
+def test_rounds_are_vain_since_the_last_instances(item: JobItem) -> None:
+    vain = [tried(number, number, "spot_elsewhere") for number in range(3, 8)]
+    history = (tried(1, 1, "spot_elsewhere"), tried(2, 2, "deadline", 1.0), *vain)
+    waits = replace(item, tried=history)
+    assert [vain_rounds(waits, places) for places in (1, 2, 3)] == [5, 2, 1]
+    assert vain_rounds(replace(waits, training_started_at=1), 2) == 0
+    assert vain_rounds(replace(waits, tried=(*history, tried(8, 8, "", reopened="retry-1"))), 2) == 0

@@ -267,7 +267,7 @@ def test_time_before_the_request_is_no_wait_for_instances(world: World, delay: s
 
 
 def test_a_quota_in_every_region_moves_no_job(world: World) -> None:
-    """It goes on demand in time, because quotas of spot instances are separate ones."""
+    """The job uses instances on demand in time, because they have another quota."""
     world.places = {region: SlowPlace(world.time, 3 * HOUR) for region in world.places}
     item = world.child().run()
     assert (item.state, item.region, item.on_demand) == ("Completed", HERE, True)
@@ -321,3 +321,18 @@ def test_no_job_moves_into_a_region_that_is_cancelled(world: World, failure: str
     item = world.child().run()
     assert (item.state, item.region, item.attempt) == ("Completed", THIRD, 2)
     assert item.tried[0].failure == failure
+
+
+def test_the_attempts_of_a_job_without_capacity_anywhere_are_bounded(world: World) -> None:
+    world.line = world.line.model_copy(update={"finish_by": timestamp(FIRST_MOMENT + 21 * 24 * HOUR)})
+    world.places = {region: Place(replace(WAITS, lacks_capacity=True)) for region in world.places}
+
+    def complete() -> None:
+        if world.time.seconds > 24 * HOUR:
+            for place in world.places.values():
+                place.spot = COMPLETED
+
+    world.time.on_sleep = complete
+    item = world.child().run()
+    assert (item.state, item.on_demand) == ("Completed", False)
+    assert 9 <= item.attempt <= 30, "at first each half an hour, at last each four hours"
