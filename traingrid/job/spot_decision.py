@@ -236,7 +236,7 @@ def _may_move(now: Situation, place: SpotPlace) -> bool:
 
 def _longer(seconds: float, now: Situation) -> float:
     """Return a time after the vain rounds of a job."""
-    return min(seconds * 2 ** min(now.vain_rounds, 10), _MAX_WAIT_SECONDS)
+    return min(seconds * 2.0 ** min(now.vain_rounds, 10), _MAX_WAIT_SECONDS)
 
 
 def _returns(now: Situation) -> bool:

@@ -1,6 +1,5 @@
 """Spot moves: a job with a deadline that waits for spot instances in vain continues in another Region of its line."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -77,7 +76,7 @@ class SlowPlace(Place):
         self.time, self.refuses_until = time, refuses_until
         self.requested: dict[str, float] = {}
 
-    def start(self, name: str, job: Job, tags: Mapping[str, str]) -> TrainingJobDescription | None:
+    def start(self, name: str, job: Job, tags: dict[str, str]) -> TrainingJobDescription | None:
         if self.time.seconds < self.refuses_until:
             raise LaunchError(QUOTA, "ResourceLimitExceeded")
         self.requested.setdefault(name, self.time.seconds)
