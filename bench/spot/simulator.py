@@ -127,6 +127,7 @@ class Run:
     starts: int = field(init=False, default=0)
     returns: int = field(init=False, default=0)
     moves: int = field(init=False, default=0)
+    vain_moves: int = field(init=False, default=0)
     ran: list[float] = field(init=False)
     waited: list[float] = field(init=False)
     missing_at: list[float] = field(init=False)
@@ -174,6 +175,7 @@ class Run:
             use=self.use,
             lasted=self.now - self.since,
             request_age=self.now - self.asked_at,
+            vain_rounds=self.vain_moves // len(self.capacity),
             current=current,
             alternatives=tuple(places),
             dollars_per_hour=job.dollars_per_hour,
@@ -212,12 +214,14 @@ class Run:
         if decided.choice is Choice.ELSEWHERE:
             self.place, transfer = int(decided.place), self.job.transfer_seconds
             self.moves += 1
+            self.vain_moves += 1
             self.asked_at = self.now
         if decided.choice is not Choice.WAIT and self.has_capacity(self.place):
             self._start(Instances.SPOT, transfer)
 
     def _start(self, use: Instances, transfer: float = 0.0) -> None:
         self.use, self.since, self.warm = use, self.now, self.job.restart + transfer
+        self.vain_moves = 0
         self.starts += 1
 
     def _spell(self, choice: Choice) -> int:

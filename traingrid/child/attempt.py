@@ -165,6 +165,11 @@ class Attempt:
         """Return the recorded cancel that includes this job, or None."""
         return cancel_of(self.ledger.cancels(self.submission), self.job.index, self.job.region)
 
+    def uncancelled(self) -> tuple[Candidate, ...]:
+        """Return the candidates in which this job may continue, because no cancel includes it there."""
+        cancels = self.ledger.cancels(self.submission)
+        return tuple(place for place in self.candidates if cancel_of(cancels, self.job.index, place.region) is None)
+
     def outcome(self, failure: Failure, state: JobState, reason: str) -> AttemptFacts:
         """Return the outcome of this attempt, as the list of earlier attempts keeps it."""
         tried: AttemptFacts = {"region": self.job.region, "state": state, "failure": failure.name, "reason": reason}
@@ -179,8 +184,9 @@ class Attempt:
             reason: The reason, as a sentence.
             on_demand: Use on-demand instances from the next attempt on.
         """
-        outcome, (region, backend) = self.outcome(failure, JobState.STOPPED, reason), target
-        tried: AttemptFacts = {**outcome, **self.item().checkpoint_facts}
+        outcome, item, (region, backend) = self.outcome(failure, JobState.STOPPED, reason), self.item(), target
+        tried: AttemptFacts = {**outcome, **item.checkpoint_facts}
+        tried |= {"on_demand": True} if item.on_demand else {}
         if self.ledger.next_attempt(self.key, tried, region, unrequested=True, on_demand=on_demand, backend=backend):
             next_place = sentence_part(target, self.candidates)
             fields = {"event": "next_attempt", "failure": failure.name, "reason": reason, "target": region}

@@ -156,7 +156,7 @@ class Capacity:
 
         No shortages are recorded for EKS, so a candidate there is omitted if the line has tried it already.
         """
-        current, candidates = self.attempt.candidate, self.attempt.candidates
+        current, candidates = self.attempt.candidate, self.attempt.uncancelled()
         position = candidates.index(current) if current in candidates else 0
         for candidate in (*candidates[position:], *candidates[:position]):
             if candidate != current and (candidate.backend == "sagemaker" or candidate not in item.tried_since_retry):

@@ -108,7 +108,9 @@ class CheckpointCopy:
 
         Nothing is changed. A checkpoint that cannot be read now counts as one that may not be copied.
         """
-        trained = self._trained()
+        # Unlike `run`, which lists a folder in vain rather than miss a checkpoint.
+        trained = [previous.region for previous in reversed(self.item.tried) if previous.may_have_trained]
+        trained = list(dict.fromkeys(trained))
         if not self.attempt.job.checkpoints or not trained:
             return Transfer()
         if not self._is_in_output:

@@ -182,7 +182,8 @@ class Copies:
         from traingrid.child.checkpoint_copy import CheckpointCopy  # noqa: PLC0415  # as above
 
         item = attempt.item()
-        item = replace(item, tried=tuple(item.attempts().values()))  # as the next attempt will have it
+        if item.may_have_trained:
+            item = replace(item, tried=tuple(item.attempts().values()))  # as the next attempt will have it
         next_attempt = replace(attempt, job=job_in_region(attempt.job, region))
         return CheckpointCopy(attempt=next_attempt, deployment=self.deployment, item=item, waits=False).transfer()
 

@@ -53,13 +53,26 @@ def use_of(item: JobItem, now: float, *, runs: bool) -> tuple[Instances, float]:
 
 
 def request_age(item: JobItem, now: float) -> float:
-    """Return the seconds for which a job without instances waits for those of its current attempt.
+    """Return the seconds for which a job without instances waits for those that it has requested; 0 before a request.
+
+    A pause, a quota, a shortage and the copy of a checkpoint delay the request, and say nothing about its Region.
 
     Args:
         now: The time in seconds since 1970.
     """
-    since = _waits_since(item) if _was_interrupted(item) else epoch_seconds(item.opened_at)
-    return max(now - since, 0.0)
+    if _was_interrupted(item):
+        return max(now - _waits_since(item), 0.0)
+    return 0.0 if item.is_unrequested else max(now - _requested_at(item), 0.0)
+
+
+def vain_rounds(item: JobItem, places: int) -> int:
+    """Return how often a job has left each of its places in vain since it last had instances, on average."""
+    vain = 0
+    for attempt in reversed(() if item.training_started_at else item.tried):
+        if attempt.billable_seconds or attempt.reopened or attempt.on_demand:
+            break
+        vain += attempt.failure in _WITHOUT_CAPACITY
+    return vain // places
 
 
 def spot_place(job: Job, item: JobItem, now: float, candidate: Candidate, *, runs: bool) -> SpotPlace:
@@ -76,11 +89,11 @@ def spot_place(job: Job, item: JobItem, now: float, candidate: Candidate, *, run
         if attempt.candidate == candidate and not attempt.on_demand:
             seconds = _instance_seconds(attempt, price)
             ran += seconds
-            if ended and attempt.failure in _WITHOUT_CAPACITY:
+            if ended and attempt.training_job and attempt.failure in _WITHOUT_CAPACITY:
                 waited += max(ended - begins - seconds, 0.0) if begins else 0.0
                 missing = max(missing, ended)
         begins = ended
-    if candidate == item.candidate and not item.on_demand and item.training_job:
+    if candidate == item.candidate and not item.on_demand and not item.is_unrequested:
         current_ran, current_waited = _current(item, now, runs=runs)
         ran, waited = ran + current_ran, waited + current_waited
         missing = now if current_waited and not runs else missing
@@ -100,12 +113,16 @@ def _instance_seconds(attempt: RecordedAttempt, price: float) -> float:
 
 def _current(item: JobItem, now: float, *, runs: bool) -> tuple[float, float]:
     """Return how long the current attempt has had spot instances, and waited for them."""
-    requested = epoch_seconds(item.requested_at or item.opened_at)
+    requested = _requested_at(item)
     started = item.training_started_at
     if not started:
         return 0.0, max(now - requested, 0.0)
     until = now if runs else _waits_since(item)
     return max(until - started, 0.0), max(started - requested, 0.0) + max(now - until, 0.0)
+
+
+def _requested_at(item: JobItem) -> int:
+    return epoch_seconds(item.requested_at or item.opened_at)
 
 
 def _was_interrupted(item: JobItem) -> bool:

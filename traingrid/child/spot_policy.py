@@ -11,9 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from traingrid.child.spot_history import request_age, spot_place, use_of
+from traingrid.child.spot_history import request_age, spot_place, use_of, vain_rounds
 from traingrid.job.backend_traits import DEFAULT_BACKEND
-from traingrid.job.candidates import candidates_of
+from traingrid.job.candidates import Candidate, candidates_of
 from traingrid.job.failures import DEADLINE, RETURN_TO_SPOT, SPOT_ELSEWHERE
 from traingrid.job.spot_decision import (
     LOOK_SECONDS,
@@ -96,7 +96,7 @@ class SpotPolicy:
     job: Job
     capacity: Capacity
     find_transfer: Callable[[str], Transfer | None] = lambda _: None
-    _transfers: dict[str, Transfer] = field(default_factory=dict, init=False)
+    _transfers: dict[tuple[str, bool], Transfer | None] = field(default_factory=dict, init=False)
 
     def change(self, item: JobItem, *, runs: bool = False, lacks_capacity: bool = False) -> Change | None:
         """Return the change that a job should make now; None if it stays as it is.
@@ -127,22 +127,30 @@ class SpotPolicy:
         while (decided := decision(situation)).choice is not Choice.ON_DEMAND and decided.place not in known_places:
             known_places.add(decided.place)
             if decided.place != item.region:
-                alternatives = (self._other(place, decided.place) for place in situation.alternatives)
+                alternatives = (self._other(place, decided.place, item) for place in situation.alternatives)
                 situation = replace(situation, alternatives=tuple(filter(None, alternatives)))
-            elif lacks_capacity or self.capacity.is_missing(item.region, spot=True):
+            elif lacks_capacity or self.capacity.is_missing(item.region, spot=True, unless_due=item.is_unrequested):
                 situation = replace(situation, current=replace(situation.current, has_capacity=False))
         return decided, situation
 
-    def _other(self, place: SpotPlace, name: str) -> SpotPlace | None:
-        """Return a place, that with the name with its transfer, or None if the job cannot use that one now."""
+    def _other(self, place: SpotPlace, name: str, item: JobItem) -> SpotPlace | None:
+        """Return a place, that with the name with its transfer, or None if the job cannot use that one now.
+
+        A job that has waited in vain may test a Region of which no job knows more now, and its request there does the
+        same; one that has not sent its request yet tests its own. The transfer is read once for an attempt that waits,
+        and once after it has trained.
+        """
         if place.name != name:
             return place
-        if self.capacity.is_missing(name, spot=True, unless_due=True):
+        if self.capacity.is_missing(name, spot=True, unless_due=not item.is_unrequested):
             return None
-        transfer = self._transfers.get(name) or self.find_transfer(name)
-        if transfer is None:
+        if Candidate(name) not in self.capacity.attempt.uncancelled():
             return None
-        self._transfers[name] = transfer
+        key = (name, item.may_have_trained)
+        if key not in self._transfers:
+            self._transfers[key] = self.find_transfer(name)
+        if (transfer := self._transfers[key]) is None:
+            return None
         return replace(place, transfer_seconds=transfer.seconds, transfer_dollars=transfer.dollars)
 
 
@@ -179,6 +187,7 @@ def situation_of(job: Job, item: JobItem, now: float, *, runs: bool = False) -> 
         use=use,
         lasted=lasted,
         request_age=request_age(item, now),
+        vain_rounds=vain_rounds(item, len(candidates) or 1),
         current=spot_place(job, item, now, item.candidate, runs=runs),
         alternatives=tuple(
             spot_place(job, item, now, place, runs=runs) for place in candidates if place.region != item.region

@@ -224,7 +224,8 @@ class Supervisor:
         is_decided = failure is not None and failure.name == item.stopped_for and item.next_region
         may_change = failure is not None and failure.retried and not is_decided
         change = policy.change(item, lacks_capacity=failure in _WITHOUT_SPOT) if may_change else None
-        following = attempt_after(failure, item, change, self._candidates) if failure else None
+        candidates = attempt.uncancelled() if failure and failure.retried and not cancelled else ()
+        following = attempt_after(failure, item, change, candidates or self._candidates) if failure else None
         # A late job makes one more attempt, with other instances.
         if failure and following and not cancelled and self._may_try_again(failure, item, is_late=following.is_late):
             self._go_on(attempt, training_job, failure, item, following)

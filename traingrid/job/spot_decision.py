@@ -40,6 +40,8 @@ _PATIENCE_SECONDS = 600.0
 """The time after which a request that has no instances counts as vain. The start of instances takes minutes."""
 _AGAIN_SECONDS = 1800.0
 """The time for which a Region that had no capacity is not tried again, so that a job does not go back and forth."""
+_MAX_WAIT_SECONDS = 4 * 3600.0
+"""The longest of these two times. Each doubles with each vain round through all places, which bounds the attempts."""
 
 
 class Instances(StrEnum):
@@ -109,6 +111,7 @@ class Situation:
         use: The instances that the job uses; `NONE` while it waits for spot instances.
         lasted: The time for which it has used, or waited for, these.
         request_age: The time since its last request for spot instances, for which it waits.
+        vain_rounds: How often it has left each place in vain since it last had instances, on average.
         current: The spot instances in its Region.
         alternatives: The spot instances in the other places of the line.
         dollars_per_hour: The price on demand of all its instances.
@@ -124,6 +127,7 @@ class Situation:
     use: Instances = Instances.NONE
     lasted: float = 0.0
     request_age: float = 0.0
+    vain_rounds: int = 0
     alternatives: tuple[SpotPlace, ...] = ()
     dollars_per_hour: float = 0.0
     may_return: bool = True
@@ -172,7 +176,7 @@ def decision(now: Situation) -> Decision:
         share = expected_share(now)
         because = f"spot instances had capacity in about {100 * share:.0f} % of the time, which is too little"
         return Decision(choice=Choice.ON_DEMAND, place=now.current.name, because=because)
-    is_vain = now.current.has_capacity is False or now.request_age >= _PATIENCE_SECONDS
+    is_vain = now.current.has_capacity is False or now.request_age >= _longer(_PATIENCE_SECONDS, now)
     return _spot(now, _best(now) if is_vain else now.current)
 
 
@@ -223,11 +227,16 @@ def _best(now: Situation) -> SpotPlace:
 
 def _may_move(now: Situation, place: SpotPlace) -> bool:
     """Return True if there is time to bring the checkpoint to a place and try, and if that pays."""
-    if place.has_capacity is None and place.missing_since < _AGAIN_SECONDS:
+    if place.has_capacity is None and place.missing_since < _longer(_AGAIN_SECONDS, now):
         return False
     saving = place.promise * now.dollars_per_hour * min(now.left, _STAY_SECONDS) / 3600
     in_time = now.slack > now.needed_to_start + place.transfer_seconds + now.restart
     return in_time and (place.transfer_dollars <= saving or not place.transfer_dollars)
+
+
+def _longer(seconds: float, now: Situation) -> float:
+    """Return a time after the vain rounds of a job."""
+    return min(seconds * 2.0 ** min(now.vain_rounds, 10), _MAX_WAIT_SECONDS)
 
 
 def _returns(now: Situation) -> bool:

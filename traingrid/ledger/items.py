@@ -158,6 +158,11 @@ class RecordedAttempt:
         return Candidate(self.region, self.backend)
 
     @property
+    def may_have_trained(self) -> bool:
+        """True unless it certainly wrote no checkpoint: it had no training job, or one without instances."""
+        return bool(self.training_job) and self.billable_seconds != 0
+
+    @property
     def checkpoint_sentence(self) -> str:
         """The note about its checkpoint, with the cost of the copy."""
         cost = f" Its transfer costs about ${self.checkpoint_dollars:,.4f}." if self.checkpoint_from else ""
@@ -371,6 +376,11 @@ class JobItem:
     def is_unrequested(self) -> bool:
         """True if no training job of the current attempt exists or may still be created: each request was refused."""
         return not self.training_job or not (self.was_seen or self.phase or self.open_requests)
+
+    @property
+    def may_have_trained(self) -> bool:
+        """True if the training job of the current attempt has, or had, its instances."""
+        return bool(self.training_started_at or self.progress or self.billable_seconds)
 
     @property
     def creates_end_at(self) -> float:

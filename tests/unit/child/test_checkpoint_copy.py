@@ -26,6 +26,8 @@ from traingrid.child.main import Copies
 from traingrid.child.spot_policy import Transfer
 from traingrid.grid.deployment import Deployment
 from traingrid.job.job import Job, JobReplica
+from traingrid.job.state import JobState
+from traingrid.ledger.facts import AttemptFacts
 from traingrid.ledger.items import JobItem
 from traingrid.ledger.ledger import Ledger
 from traingrid.ledger.moves import Moves
@@ -390,6 +392,28 @@ def test_a_checkpoint_that_cannot_be_read_now_is_not_waited_for(
     trip.run()
     monkeypatch.setattr(CopyStore, "page", fail)
     assert transfer_to_west(trip, deployment()) is None
+
+
+@pytest.mark.parametrize("is_own_folder", [True, False])
+def test_a_job_that_has_only_waited_moves_without_a_checkpoint(
+    s3: Any, roaming: Job, ledger: Ledger, is_own_folder: bool
+) -> None:
+    """Only the checkpoints of a job that has trained are kept back by its grid, or are in a line's own folder."""
+    if is_own_folder:
+        own = {"checkpoints": "s3://mine/c/"}
+        replicas = {region: replica.model_copy(update=own) for region, replica in roaming.replicas.items()}
+        roaming = roaming.model_copy(update={**own, "replicas": replicas})
+    trip = Trip(s3, roaming, ledger, {})
+    key = ledger.open_job(SUBMISSION, trip.job, trip.job.regions).key
+    waited: AttemptFacts = {"region": EAST, "state": JobState.STOPPED, "training_job": "a", "billable_seconds": 0}
+    assert ledger.next_attempt(key, waited, EAST)
+    key = replace(key, attempt=2)
+    ledger.record_job(key, {"training_job": "b", "phase": "Starting", "state": JobState.IN_PROGRESS})
+    grid = deployment(**({} if is_own_folder else {"us_east_1": {"checkpoint_residency": [EAST]}}))
+    upload(s3, folder(3), PLACE[EAST])
+    assert transfer_to_west(trip, grid) == FREE
+    ledger.record_job(key, {"training_started_at": 1})
+    assert transfer_to_west(trip, grid) is None
 
 
 def transfer_to_west(trip: Trip, grid: Deployment) -> Transfer | None:

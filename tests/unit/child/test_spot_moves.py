@@ -6,17 +6,20 @@ import pytest
 
 from tests.support.shortages import pool_of, recorded, short
 from tests.support.supervised_job import supervisor
-from tests.support.training_jobs import COMPLETED, FIRST_MOMENT, STOPPED, TRAINING, FakeBackend, FakeTime
+from tests.support.training_jobs import COMPLETED, FIRST_MOMENT, NO_CAPACITY, STOPPED, TRAINING, FakeBackend, FakeTime
 from tests.unit.child.test_deadline import HOUR, long_job
+from traingrid.backends.base import LaunchError
 from traingrid.child.attempt import Attempt
 from traingrid.child.spot_policy import Transfer
 from traingrid.child.supervisor import Supervisor
+from traingrid.job.failures import QUOTA
 from traingrid.job.job import Job, JobReplica, job_on_demand
 from traingrid.job.observed import TrainingJobDescription
 from traingrid.job.state import JobState
 from traingrid.ledger.facts import AttemptFacts
 from traingrid.ledger.ledger import Ledger
 from traingrid.ledger.timestamps import timestamp
+from traingrid.ledger.user_requests import cancel_of_region
 
 HERE, THERE, THIRD = "us-east-1", "us-west-2", "eu-west-1"
 WAITS = replace(TRAINING, phase="Starting")
@@ -59,6 +62,31 @@ class Place(FakeBackend):
         if name in self.stopped:
             return self.end
         return self.spot if job.spot else self.on_demand
+
+
+class SlowPlace(Place):
+    """A Region whose training jobs get their instances 300 s after the request.
+
+    Args:
+        refuses_until: The time until which the quota is used up.
+    """
+
+    def __init__(self, time: FakeTime, refuses_until: float = 0.0) -> None:
+        super().__init__(WAITS)
+        self.time, self.refuses_until = time, refuses_until
+        self.requested: dict[str, float] = {}
+
+    def start(self, name: str, job: Job, tags: dict[str, str]) -> TrainingJobDescription | None:
+        if self.time.seconds < self.refuses_until:
+            raise LaunchError(QUOTA, "ResourceLimitExceeded")
+        self.requested.setdefault(name, self.time.seconds)
+        return super().start(name, job, tags)
+
+    def describe(self, name: str) -> TrainingJobDescription | None:
+        description = super().describe(name)
+        if name in self.stopped or description is None:
+            return description
+        return COMPLETED if self.time.seconds - self.requested[name] >= 300 else WAITS
 
 
 class World:
@@ -162,6 +190,7 @@ def test_a_job_on_demand_moves_if_its_region_has_no_instances_on_demand(world: W
     recorded(ledger, short(pool_of(job_on_demand(line), HERE), until=FIRST_MOMENT + 600))
     item = world.child().run()
     assert (item.state, item.region, item.on_demand) == ("Completed", THERE, True)
+    assert [(attempt.failure, attempt.on_demand) for attempt in item.tried] == [("deadline", False), ("shortage", True)]
 
 
 @pytest.mark.parametrize("is_missing_here", [True, False])
@@ -194,14 +223,8 @@ def test_a_child_that_replaces_another_moves_to_the_region_that_was_decided(worl
 
 
 def test_a_paused_grid_moves_no_job(world: World) -> None:
-    world.ledger.set_launching({"by": "Ada"}, allowed=False)
+    pause_for_an_hour(world)
     world.places[HERE].spot = COMPLETED
-
-    def resume() -> None:
-        if world.time.seconds > HOUR:
-            world.ledger.set_launching({"by": "Ada"}, allowed=True)
-
-    world.time.on_sleep = resume
     item = world.child().run()
     assert (item.state, item.region, item.attempt, world.time.seconds > HOUR) == ("Completed", HERE, 1, True)
 
@@ -217,3 +240,98 @@ def test_other_lines_stay(world: World, changes: dict[str, object]) -> None:
     world.time.on_sleep = complete
     item = world.child().run()
     assert (item.state, item.region, item.attempt) == ("Completed", HERE, 1)
+
+
+def pause_for_an_hour(world: World) -> None:
+    world.ledger.set_launching({"by": "Ada"}, allowed=False)
+
+    def resume() -> None:
+        if world.time.seconds > HOUR:
+            world.ledger.set_launching({"by": "Ada"}, allowed=True)
+
+    world.time.on_sleep = resume
+
+
+@pytest.mark.parametrize("delay", ["pause", "quota", "shortage"])
+def test_time_before_the_request_is_no_wait_for_instances(world: World, delay: str) -> None:
+    world.places = {region: SlowPlace(world.time, 580 if delay == "quota" else 0) for region in world.places}
+    if delay == "pause":
+        pause_for_an_hour(world)
+    if delay == "shortage":
+        for region in world.places:
+            recorded(world.ledger, short(pool_of(world.line, region), until=FIRST_MOMENT + 640))
+    item = world.child().run()
+    assert (item.state, item.region, item.attempt) == ("Completed", HERE, 1)
+    assert world.places[HERE].stopped == []
+
+
+def test_a_quota_in_every_region_moves_no_job(world: World) -> None:
+    """The job uses instances on demand in time, because they have another quota."""
+    world.places = {region: SlowPlace(world.time, 3 * HOUR) for region in world.places}
+    item = world.child().run()
+    assert (item.state, item.region, item.on_demand) == ("Completed", HERE, True)
+    assert [attempt.failure for attempt in item.tried] == ["deadline"]
+
+
+def test_the_copy_of_a_checkpoint_is_no_wait_for_instances(world: World) -> None:
+    world.places = {region: SlowPlace(world.time) for region in world.places}
+    world.places[HERE] = Place(replace(WAITS, lacks_capacity=True))
+    child = world.child()
+
+    def copy(attempt: Attempt) -> bool:
+        world.time.clock.sleep(750.0)
+        return attempt.record({"checkpoint_note": "Continues from it.", "checkpoint_from": HERE})
+
+    ran: AttemptFacts = {"region": HERE, "state": JobState.STOPPED, "failure": "internal_error"}
+    ran |= {"training_job": "traingrid-0123abcd-0-1", "billable_seconds": 300}
+    line = world.line
+    assert world.ledger.next_attempt(world.ledger.open_job("0123abcd", line, line.regions).key, ran, HERE)
+    child.copy_data = copy
+    item = child.run()
+    assert (item.state, item.region, item.attempt) == ("Completed", THERE, 3)
+
+
+def test_a_refused_transfer_is_asked_for_once_in_an_attempt(world: World) -> None:
+    world.transfers = dict.fromkeys(world.places, None)
+    item = world.child().run()
+    assert (item.state, item.region, item.attempt, item.on_demand) == ("Completed", HERE, 2, True)
+    assert sorted(world.asked) == [THIRD, THERE]
+
+
+def test_a_job_tests_the_region_to_which_it_has_moved(world: World) -> None:
+    """Its checkpoint may have been copied to there."""
+    world.places = {region: SlowPlace(world.time) for region in world.places}
+    world.places[HERE] = Place(replace(WAITS, lacks_capacity=True))
+    for region in (THERE, THIRD):
+        recorded(world.ledger, short(pool_of(world.line, region), until=FIRST_MOMENT))
+    item = world.child().run()
+    assert (item.state, item.region, item.attempt) == ("Completed", THERE, 2)
+
+
+@pytest.mark.parametrize("failure", ["spot_elsewhere", "shortage", "capacity"])
+def test_no_job_moves_into_a_region_that_is_cancelled(world: World, failure: str) -> None:
+    world.ledger.request_cancel("0123abcd", cancel_of_region(THERE), {"by": "Ada"})
+    world.places[HERE] = Place(replace(WAITS, lacks_capacity=True))
+    if failure != "spot_elsewhere":
+        world.line = world.line.model_copy(update={"finish_by": ""})
+        world.places[HERE] = Place(NO_CAPACITY)
+    if failure == "shortage":
+        recorded(world.ledger, short(pool_of(world.line, HERE), until=FIRST_MOMENT + 600))
+    item = world.child().run()
+    assert (item.state, item.region, item.attempt) == ("Completed", THIRD, 2)
+    assert item.tried[0].failure == failure
+
+
+def test_the_attempts_of_a_job_without_capacity_anywhere_are_bounded(world: World) -> None:
+    world.line = world.line.model_copy(update={"finish_by": timestamp(FIRST_MOMENT + 21 * 24 * HOUR)})
+    world.places = {region: Place(replace(WAITS, lacks_capacity=True)) for region in world.places}
+
+    def complete() -> None:
+        if world.time.seconds > 24 * HOUR:
+            for place in world.places.values():
+                place.spot = COMPLETED
+
+    world.time.on_sleep = complete
+    item = world.child().run()
+    assert (item.state, item.on_demand) == ("Completed", False)
+    assert 9 <= item.attempt <= 30, "at first each half an hour, at last each four hours"

@@ -87,6 +87,31 @@ def test_a_job_that_waits_goes_elsewhere_in_time_and_for_a_gain(
     assert decision(replace(situation)) == decided
 
 
+@pytest.mark.parametrize(
+    ("rounds", "asked", "missing", "moves"),
+    [
+        (1, 1199.0, 3600.0, False),
+        (1, 1200.0, 3600.0, True),
+        (1, 1200.0, 3599.0, False),
+        (2, 2399.0, 7200.0, False),
+        (50, 4 * HOUR, 4 * HOUR, True),
+    ],
+)
+def test_a_job_becomes_more_patient_with_each_vain_round(
+    rounds: int, asked: float, missing: float, moves: bool
+) -> None:
+    situation = replace(
+        NOW,
+        lasted=asked,
+        request_age=asked,
+        vain_rounds=rounds,
+        until=200 * HOUR,
+        current=replace(NOW.current, missing_since=0.0),
+        alternatives=(replace(ELSEWHERE, missing_since=missing),),
+    )
+    assert (decision(situation).choice is Choice.ELSEWHERE) == moves
+
+
 def test_the_sentence_states_work_and_time() -> None:
     net = replace(NOW, left=31 * HOUR, until=31.3 * HOUR)
     assert sentence(decision(net), net, "2026-12-01T12:00:00Z") == (
