@@ -2,7 +2,9 @@
 
 import os
 import random
+import struct
 import threading
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from training_container.contract.training_job import Folders
 from training_container.recipe.config import TORCH, Config
 from training_container.recipe.epoch_length import LockstepError
 from training_container.script_api.ranks import Ranks
+from training_container.torch_trainer import decoding
 from training_container.torch_trainer.decoding import decoded
 from training_container.torch_trainer.examples import ExampleError, image_and_label
 from training_container.torch_trainer.images import Batch, ImageRecordError, TrainingImages, validation_images
@@ -218,14 +221,44 @@ def test_negative_labels_and_unknown_features_are_read() -> None:
     assert image_and_label(record) == (b"jpeg", -3)
 
 
+def labelled(encoded: bytes) -> bytes:
+    """Return the record of an encoded image whose label is 1."""
+    image, label = part_of(1, part_of(1, encoded)), part_of(3, part_of(1, varint(1)))
+    features = {b"image/encoded": image, b"image/class/label": label}
+    entries = [part_of(1, name) + part_of(2, value) for name, value in features.items()]
+    return part_of(1, b"".join(part_of(1, entry) for entry in entries))
+
+
+def png_of_16_bits(shades: list[int]) -> bytes:
+    """Return a grey PNG with as many rows as columns, of which each has one shade."""
+    row = b"\0" + struct.pack(f">{len(shades)}H", *shades)
+    header = struct.pack(">IIBBBBB", len(shades), len(shades), 16, 0, 0, 0, 0)
+    chunks = {b"IHDR": header, b"IDAT": zlib.compress(row * len(shades)), b"IEND": b""}
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+        for kind, content in chunks.items()
+    )
+
+
+@pytest.mark.parametrize("augmentation", ["none", "crop_and_flip", "affine"])
+def test_a_png_of_16_bits_has_its_high_bytes_as_with_tensorflow(augmentation: str) -> None:
+    """TensorFlow 2.15's tf.io.decode_image returns the expected numbers for the same bytes."""
+    record = labelled(png_of_16_bits([0, 0x00FF, 0x0100, 0x7FFF, 0x80FF, 0xFF80, 0xFFFF, 0x8000]))
+    assert decoded(record, config(), None)[0][0, 0].tolist() == [0, 0, 1, 127, 128, 255, 255, 128]
+    for seed in range(4):
+        assert decoded(record, config(augmentation=augmentation), random.Random(seed))[0].dtype == torch.uint8
+
+
+def test_pixels_of_another_type_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decoding, "decode_image", lambda *_, **__: torch.zeros(3, 8, 8))
+    with pytest.raises(ExampleError, match="with pixels of torch.float32, which must be"):
+        decoded(example(GREY, 5), config(), None)
+
+
 def test_a_crop_is_repeated_by_its_seed_and_a_validation_image_is_its_middle() -> None:
     ramp = torch.arange(256, dtype=torch.uint8).expand(3, 320, -1).contiguous()
     jpeg = encode_jpeg(ramp, quality=95).numpy().tobytes()
-    features = {"image/encoded": part_of(1, part_of(1, jpeg)), "image/class/label": part_of(3, part_of(1, varint(1)))}
-    record = part_of(
-        1, b"".join(part_of(1, part_of(1, name.encode()) + part_of(2, value)) for name, value in features.items())
-    )
-    settings = config(augmentation="crop_and_flip", image_size=32)
+    record, settings = labelled(jpeg), config(augmentation="crop_and_flip", image_size=32)
     crops = [decoded(record, settings, random.Random(seed))[0] for seed in (1, 1, *range(2, 40))]
     assert torch.equal(crops[0], crops[1])
     assert all(crop.shape == (3, 32, 32) and crop.dtype == torch.uint8 for crop in crops)
