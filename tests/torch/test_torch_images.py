@@ -251,7 +251,7 @@ def test_a_png_of_16_bits_has_its_high_bytes_as_with_tensorflow(augmentation: st
 
 def test_pixels_of_another_type_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decoding, "decode_image", lambda *_, **__: torch.zeros(3, 8, 8))
-    with pytest.raises(ExampleError, match="with pixels of torch.float32, which must be"):
+    with pytest.raises(ExampleError, match=r"with pixels of torch\.float32, which must be"):
         decoded(example(GREY, 5), config(), None)
 
 

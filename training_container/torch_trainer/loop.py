@@ -217,9 +217,7 @@ class TorchTraining:
         try:
             with self.step.averaged():
                 batches = self.validation.epoch(progress.epoch)
-                metrics = validation_metrics(
-                    batches, self.step.logits, self.device, self.stop_requested, self.config.validation_records
-                )
+                metrics = validation_metrics(batches, self.step.logits, self.device, self.stop_requested, self.config)
         except StopRequestedError:
             if progress.awaits_validation and self.saved != progress:
                 self.save()
