@@ -29,7 +29,7 @@ def connected_device(job: TrainingJob, config: Config, place: Ranks) -> torch.de
     if config.torch_compile:
         require_compiler()
     backend = "nccl" if device.type == "cuda" else "gloo"
-    dist.init_process_group(backend, timeout=_timeout(job, config), device_id=device if backend == "nccl" else None)
+    dist.init_process_group(backend, timeout=timeout_of(job, config), device_id=device if backend == "nccl" else None)
     return device
 
 
@@ -39,7 +39,8 @@ def leave() -> None:
     dist.destroy_process_group()
 
 
-def _timeout(job: TrainingJob, config: Config) -> timedelta:
+def timeout_of(job: TrainingJob, config: Config) -> timedelta:
+    """Return the time that ranks wait for each other."""
     return timedelta(seconds=stall_limit(job, config)) or _UNLIMITED
 
 
