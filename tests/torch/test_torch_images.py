@@ -1,48 +1,37 @@
 """A rank's images as batches: each record once, the same after an interruption, and refused if it is invalid."""
 
-import os
+import multiprocessing
 import random
-import threading
+import struct
+import zlib
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import pytest
 import torch
 from torchvision.io import encode_jpeg
 
-from examples.torch_recipe.write_digits import example, framed, part_of, varint, write_channel, write_file
+from examples.torch_recipe.write_digits import example, part_of, varint, write_channel, write_file
+from tests.torch.image_streams import PIPE, config, labels_of_host, numbers, shades, stream
 from tests.torch.one_rank import one_rank
 from training_container.contract.training_job import Folders
-from training_container.recipe.config import TORCH, Config
 from training_container.recipe.epoch_length import LockstepError
 from training_container.script_api.ranks import Ranks
+from training_container.torch_trainer import decoding
 from training_container.torch_trainer.decoding import decoded
 from training_container.torch_trainer.examples import ExampleError, image_and_label
-from training_container.torch_trainer.images import Batch, ImageRecordError, TrainingImages, validation_images
+from training_container.torch_trainer.images import ImageRecordError, TrainingImages, validation_images
 from training_container.trainer.data.record_index import ShardError
 from training_container.trainer.demux.framing import StreamError
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")  # more workers than cores
-SMALL = {
-    "model": "resnet8", "classes": "200", "first_label": "0", "image_size": "8", "batch_size": "4",
-    "augmentation": "none", "workers": "3",
-}  # fmt: skip
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _group() -> Iterator[None]:
     with one_rank():
         yield
-
-
-def config(**changes: object) -> Config:
-    return Config.from_hyperparameters(SMALL | {name: str(value) for name, value in changes.items()}, TORCH)
-
-
-def shades(count: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return images of one shade of grey each, which is also their label."""
-    numbers = torch.arange(count)
-    return numbers.to(torch.uint8)[:, None, None, None].expand(-1, 3, 8, 8).contiguous(), numbers
 
 
 @pytest.fixture
@@ -60,13 +49,6 @@ def place(tmp_path: Path) -> Callable[..., Ranks]:
         return Ranks(rank=0, size=1, local_rank=0, local_size=1, folders=folders)
 
     return write
-
-
-def numbers(batches: Iterator[Batch]) -> list[list[int]]:
-    """Return the labels of batches, after a comparison with their images."""
-    found = list(batches)
-    assert all(torch.equal(images[:, 0, 0, 0].long(), labels) for images, labels in found)
-    return [labels.tolist() for _, labels in found]
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])
@@ -115,18 +97,6 @@ def test_a_job_may_have_no_validation(place: Callable[..., Ranks]) -> None:
     assert validation_images(config(), place()) is None
 
 
-PIPE = '{"TrainingInputMode": "Pipe"}'
-
-
-def stream(place: Ranks, count: int, epochs: int) -> None:
-    """Stream a number of images to this rank in each epoch, as SageMaker does."""
-    content = b"".join(framed(example(image, int(label))) for image, label in zip(*shades(count), strict=True))
-    fifos = [place.folders.data / f"train_0_{epoch}" for epoch in range(epochs)]
-    for fifo in fifos:
-        os.mkfifo(fifo)
-    threading.Thread(target=lambda: [fifo.write_bytes(content) for fifo in fifos], daemon=True).start()
-
-
 def test_a_stream_is_read_to_its_end_in_every_epoch(place: Callable[..., Ranks]) -> None:
     here = place(settings=PIPE, name="train_0")
     stream(here, 10, epochs=2)
@@ -134,6 +104,27 @@ def test_a_stream_is_read_to_its_end_in_every_epoch(place: Callable[..., Ranks])
     assert (images.steps, images.count) == (2, None)
     for epoch in (0, 1):
         assert numbers(images.epoch(epoch)) == [[0, 1, 2, 3], [4, 5, 6, 7]]
+
+
+def test_ranks_train_as_many_batches_of_a_stream_as_the_one_with_the_fewest(tmp_path: Path) -> None:
+    with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as hosts:
+        both = [
+            hosts.submit(labels_of_host, tmp_path, rank, count, train_records=26) for rank, count in ((0, 17), (1, 9))
+        ]
+        epochs = [[[0, 1, 2, 3], [4, 5, 6, 7]], [[4, 5, 6, 7]]]
+        assert [host.result(200) for host in both] == [epochs, epochs]
+
+
+def test_a_stream_with_fewer_records_than_train_records_fails_on_all_ranks(tmp_path: Path) -> None:
+    with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as hosts:
+        both = [
+            hosts.submit(labels_of_host, tmp_path, rank, count, train_records=27) for rank, count in ((0, 17), (1, 9))
+        ]
+        for host in both:
+            with pytest.raises(
+                LockstepError, match="ended after 26 records, but hyperparameter train_records requires 27"
+            ):
+                host.result(200)
 
 
 def test_a_stream_of_unknown_length_is_refused(place: Callable[..., Ranks]) -> None:
@@ -218,14 +209,44 @@ def test_negative_labels_and_unknown_features_are_read() -> None:
     assert image_and_label(record) == (b"jpeg", -3)
 
 
+def labelled(encoded: bytes) -> bytes:
+    """Return the record of an encoded image whose label is 1."""
+    image, label = part_of(1, part_of(1, encoded)), part_of(3, part_of(1, varint(1)))
+    features = {b"image/encoded": image, b"image/class/label": label}
+    entries = [part_of(1, name) + part_of(2, value) for name, value in features.items()]
+    return part_of(1, b"".join(part_of(1, entry) for entry in entries))
+
+
+def png_of_16_bits(shades: list[int]) -> bytes:
+    """Return a grey PNG with as many rows as columns, of which each has one shade."""
+    row = b"\0" + struct.pack(f">{len(shades)}H", *shades)
+    header = struct.pack(">IIBBBBB", len(shades), len(shades), 16, 0, 0, 0, 0)
+    chunks = {b"IHDR": header, b"IDAT": zlib.compress(row * len(shades)), b"IEND": b""}
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+        for kind, content in chunks.items()
+    )
+
+
+@pytest.mark.parametrize("augmentation", ["none", "crop_and_flip", "affine"])
+def test_a_png_of_16_bits_has_its_high_bytes_as_with_tensorflow(augmentation: str) -> None:
+    """TensorFlow 2.15's tf.io.decode_image returns the expected numbers for the same bytes."""
+    record = labelled(png_of_16_bits([0, 0x00FF, 0x0100, 0x7FFF, 0x80FF, 0xFF80, 0xFFFF, 0x8000]))
+    assert decoded(record, config(), None)[0][0, 0].tolist() == [0, 0, 1, 127, 128, 255, 255, 128]
+    for seed in range(4):
+        assert decoded(record, config(augmentation=augmentation), random.Random(seed))[0].dtype == torch.uint8
+
+
+def test_pixels_of_another_type_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decoding, "decode_image", lambda *_, **__: torch.zeros(3, 8, 8))
+    with pytest.raises(ExampleError, match=r"with pixels of torch\.float32, which must be"):
+        decoded(example(GREY, 5), config(), None)
+
+
 def test_a_crop_is_repeated_by_its_seed_and_a_validation_image_is_its_middle() -> None:
     ramp = torch.arange(256, dtype=torch.uint8).expand(3, 320, -1).contiguous()
     jpeg = encode_jpeg(ramp, quality=95).numpy().tobytes()
-    features = {"image/encoded": part_of(1, part_of(1, jpeg)), "image/class/label": part_of(3, part_of(1, varint(1)))}
-    record = part_of(
-        1, b"".join(part_of(1, part_of(1, name.encode()) + part_of(2, value)) for name, value in features.items())
-    )
-    settings = config(augmentation="crop_and_flip", image_size=32)
+    record, settings = labelled(jpeg), config(augmentation="crop_and_flip", image_size=32)
     crops = [decoded(record, settings, random.Random(seed))[0] for seed in (1, 1, *range(2, 40))]
     assert torch.equal(crops[0], crops[1])
     assert all(crop.shape == (3, 32, 32) and crop.dtype == torch.uint8 for crop in crops)

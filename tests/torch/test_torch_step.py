@@ -1,7 +1,10 @@
 """The training step for PyTorch and its parts, on one rank; test_torch_trainer.py covers several ranks."""
 
 import functools
+import os
 from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
 
 import pytest
 import torch
@@ -9,10 +12,13 @@ from torch.nn.functional import cross_entropy
 from torchvision import models
 
 from tests.torch.one_rank import one_rank
+from training_container.contract.launch_options import LaunchOptions
 from training_container.contract.stopping import StopRequestedError
+from training_container.contract.training_job import Folders, TrainingJob
 from training_container.recipe.config import TORCH, Config, HyperparameterError
 from training_container.recipe.epoch_length import LockstepError
 from training_container.recipe.timing import StepTimes
+from training_container.script_api.ranks import Ranks
 from training_container.torch_trainer import device
 from training_container.torch_trainer.images import Batch
 from training_container.torch_trainer.networks import Classifier, head_of
@@ -152,11 +158,43 @@ def test_torch_compile_without_a_compiler_is_refused(monkeypatch: pytest.MonkeyP
         device.require_compiler()
 
 
+@pytest.mark.parametrize(
+    ("mode", "given", "seconds"),
+    [
+        ("File", {}, 300),
+        ("Pipe", {}, 660),
+        ("Pipe", {"pipe_timeout_seconds": "1000"}, 1060),
+        ("Pipe", {"stall_seconds": "200"}, 200),
+        ("Pipe", {"stall_seconds": "0"}, 365 * 24 * 3600),
+    ],
+)
+def test_ranks_wait_for_one_that_waits_for_its_stream(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, mode: str, given: dict[str, str], seconds: int
+) -> None:
+    limits = []
+    monkeypatch.setattr(torch.distributed, "init_process_group", lambda *_, timeout, **__: limits.append(timeout))
+    monkeypatch.setattr(device, "own_device", lambda *_: CPU)
+    folders = Folders(base=tmp_path)
+    job = TrainingJob(
+        folders=folders,
+        hosts=("algo-1",),
+        current_host="algo-1",
+        network_interface=None,
+        channels={"train": folders.data / "train"},
+        hyperparameters=SMALL | given,
+        launch=LaunchOptions(launcher="torchrun"),
+        channel_settings={"train": {"TrainingInputMode": mode}},
+    )
+    place = Ranks(rank=0, size=1, local_rank=0, local_size=os.cpu_count() or 1, folders=folders)
+    device.connected_device(job, config(**given), place)
+    assert limits == [timedelta(seconds=seconds)]
+
+
 def metrics_of(batches: list[Batch], stop: Callable[[], bool] = lambda: False, expected: int = 0) -> dict[str, float]:
     def logits_of(images: torch.Tensor) -> torch.Tensor:
         return torch.arange(10.0).flip(0).expand(len(images), 10)  # class 0 is the most likely, then 1, 2, ...
 
-    return validation_metrics(batches, logits_of, CPU, stop, expected)
+    return validation_metrics(batches, logits_of, CPU, stop, config(validation_records=expected))
 
 
 def test_validation_weighs_images_and_counts_top_1_and_top_5() -> None:
@@ -171,6 +209,12 @@ def test_validation_weighs_images_and_counts_top_1_and_top_5() -> None:
         LockstepError, match=r"Channel validation ended after 3 records, .* validation_records requires 4"
     ):
         metrics_of([(images, torch.tensor([0, 4, 5]))], expected=4)
+
+
+def test_a_rank_without_validation_images_has_the_same_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
+    of_other_rank = torch.tensor([3.0, 1.0, 2.0, 4.0, 0.0], dtype=torch.float64)
+    monkeypatch.setattr(torch.distributed, "all_reduce", lambda totals: totals.add_(of_other_rank))
+    assert metrics_of([]) == {"validation_loss": 0.75, "validation_top1": 0.25, "validation_top5": 0.5}
 
 
 def test_a_stop_ends_a_validation() -> None:

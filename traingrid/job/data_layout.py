@@ -31,6 +31,7 @@ from traingrid.strict_json import JsonError, json_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
     from typing import Protocol
 
     from traingrid.job.job import Inputs, Job
@@ -69,6 +70,13 @@ _OTHER_FORMATS = frozenset(
 )
 """Suffixes of files that are neither TFRecords, which have any name, nor images that the built-in trainer decodes."""
 _OTHER_FORMAT = "is neither a TFRecord file nor an image, and the image's own trainer reads only these."
+_IMAGES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif"})
+"""As in training_container/trainer/data/image_folder.py: those that the trainer for PyTorch refuses."""
+_ONLY_RECORDS = "is an image, but the trainer for PyTorch, which launcher torchrun starts, reads only TFRecords."
+_AS_RECORDS = (
+    "Write the images into TFRecords in the ImageNet schema, or remove launcher for the trainer for TensorFlow, which "
+    "reads folders of images."
+)
 OWN_PROGRAM = "Add source and entry_point with a script that reads it to the line, or upload TFRecords."
 """The next step for data that the built-in trainer does not read."""
 _INPUTS = "or write inputs in place of s3_uri, with the URI of each channel."
@@ -263,9 +271,13 @@ def check_formats(objects: Listing, job: Job, inputs: Inputs) -> None:
     if job.source or not job.metric_history or program != names.TRAINER_PROGRAM:  # no trainer of the grid's image
         return
     for channel in inputs.values():
-        listed = channel.uri and not channel.lists_objects
-        if listed and (file := file_of_other_format(objects, prefix_of(channel.uri))):
+        if not channel.uri or channel.lists_objects:
+            continue
+        prefix = prefix_of(channel.uri)
+        if file := file_of_other_format(objects, prefix):
             raise LayoutError(f"{file} {_OTHER_FORMAT}", OWN_PROGRAM)
+        if job.launcher == "torchrun" and (file := _first_file_with(_IMAGES, objects, prefix)):
+            raise LayoutError(f"{file} {_ONLY_RECORDS}", _AS_RECORDS)
 
 
 def file_of_other_format(objects: Listing, prefix: S3Uri) -> S3Uri | None:
@@ -274,8 +286,7 @@ def file_of_other_format(objects: Listing, prefix: S3Uri) -> S3Uri | None:
     Args:
         prefix: The beginning of the channel's keys.
     """
-    key = _first_file(objects, prefix)
-    return S3Uri(prefix.bucket, key) if key and PurePosixPath(key).suffix.lower() in _OTHER_FORMATS else None
+    return _first_file_with(_OTHER_FORMATS, objects, prefix)
 
 
 def streams_folder(job: Job, inputs: Inputs) -> bool:
@@ -325,6 +336,12 @@ def _first_file(objects: Listing, prefix: S3Uri) -> str:
             if key:
                 return key
     return ""
+
+
+def _first_file_with(suffixes: AbstractSet[str], objects: Listing, prefix: S3Uri) -> S3Uri | None:
+    """Return the first file that is data below a prefix if its name has one of the suffixes."""
+    key = _first_file(objects, prefix)
+    return S3Uri(prefix.bucket, key) if key and PurePosixPath(key).suffix.lower() in suffixes else None
 
 
 def _matches(objects: Listing, root: S3Uri, name: str) -> list[str]:

@@ -10,9 +10,7 @@ from training_container.contract.training_job import TrainingJob
 from training_container.launcher import horovod_stalls, kernel_cache, torchrun
 from training_container.launcher.gpu_network import gpu_network
 from training_container.recipe.config import Config
-
-# A rank whose wait for a stream times out must have time to report it.
-_MARGIN_SECONDS = 60.0
+from training_container.recipe.stall_limit import stall_limit
 
 
 def rank_environment(
@@ -65,8 +63,7 @@ def _mpi(job: TrainingJob, environment: Mapping[str, str], config: Config | None
 def _stall_seconds(job: TrainingJob, environment: Mapping[str, str], config: Config | None) -> float:
     """Return the time that ranks wait for a stalled one, from the environment or the hyperparameters.
 
-    Horovod checks at intervals, which must be shorter than the limit, so they depend on it. By default, the limit
-    exceeds pipe_timeout_seconds: a rank may wait that long for its stream, and the others wait for the rank. It also
+    Horovod checks at intervals, which must be shorter than the limit, so they depend on it. By default, the limit also
     allows for the compilation of kernels. Horovod has one limit for the whole job, and none for its start.
     """
     if environment.get(horovod_stalls.LIMIT, "").isdigit():
@@ -74,11 +71,8 @@ def _stall_seconds(job: TrainingJob, environment: Mapping[str, str], config: Con
     start = kernel_cache.COMPILING_SECONDS if kernel_cache.compiles_kernels(job) else 0.0
     if config is None:
         return max(horovod_stalls.DEFAULT_SECONDS, start)
-    if "stall_seconds" in job.hyperparameters:
-        return config.stall_seconds
-    if job.has_streams:
-        return max(config.stall_seconds, start, config.pipe_timeout_seconds + _MARGIN_SECONDS)
-    return max(config.stall_seconds, start)
+    limit = stall_limit(job, config)
+    return limit if "stall_seconds" in job.hyperparameters else max(limit, start)
 
 
 def _horovod(job: TrainingJob, config: Config) -> dict[str, str]:

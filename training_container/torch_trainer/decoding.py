@@ -45,10 +45,15 @@ def _pixels(encoded: bytes) -> torch.Tensor:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # bytes cannot be written, which nothing here does
-            return decode_image(torch.frombuffer(encoded, dtype=torch.uint8), mode=ImageReadMode.RGB)
+            image = decode_image(torch.frombuffer(encoded, dtype=torch.uint8), mode=ImageReadMode.RGB)
     except (RuntimeError, ValueError) as error:
         cause = str(error).strip().splitlines()[0].rstrip(".")
         raise ExampleError(f"has an image of {len(encoded):,} bytes that cannot be decoded: {cause}") from error
+    if image.dtype == torch.uint16:  # a PNG of 16 bits: its high bytes, as tf.io.decode_image returns them
+        return (image.to(torch.int32) >> 8).to(torch.uint8)
+    if image.dtype != torch.uint8:
+        raise ExampleError(f"has an image with pixels of {image.dtype}, which must be torch.uint8 or torch.uint16")
+    return image
 
 
 def _resized(image: torch.Tensor, config: Config, choice: random.Random | None) -> torch.Tensor:

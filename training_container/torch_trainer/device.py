@@ -11,6 +11,7 @@ from training_container.contract.missing_gpus import may_use_cpu
 from training_container.contract.training_job import TrainingJob
 from training_container.recipe.config import Config, HyperparameterError, HyperparameterProblem
 from training_container.recipe.processor import computes_in_bfloat16
+from training_container.recipe.stall_limit import stall_limit
 from training_container.script_api.ranks import Ranks
 
 _UNLIMITED = timedelta(days=365)
@@ -28,8 +29,7 @@ def connected_device(job: TrainingJob, config: Config, place: Ranks) -> torch.de
     if config.torch_compile:
         require_compiler()
     backend = "nccl" if device.type == "cuda" else "gloo"
-    limit = timedelta(seconds=config.stall_seconds) if config.stall_seconds else _UNLIMITED
-    dist.init_process_group(backend, timeout=limit, device_id=device if backend == "nccl" else None)
+    dist.init_process_group(backend, timeout=timeout_of(job, config), device_id=device if backend == "nccl" else None)
     return device
 
 
@@ -37,6 +37,11 @@ def leave() -> None:
     """Leave the process group together: a rank that ends while another one is connected would make that one abort."""
     dist.barrier()
     dist.destroy_process_group()
+
+
+def timeout_of(job: TrainingJob, config: Config) -> timedelta:
+    """Return the time that ranks wait for each other."""
+    return timedelta(seconds=stall_limit(job, config)) or _UNLIMITED
 
 
 def own_device(job: TrainingJob, local_rank: int) -> torch.device:

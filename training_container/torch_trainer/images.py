@@ -5,18 +5,20 @@ import math
 import os
 import random
 from collections.abc import Iterator
+from datetime import timedelta
 
 import torch
 import torch.distributed as dist
 from torch.utils.data import DataLoader, get_worker_info
 
 from training_container.recipe.config import Config
-from training_container.recipe.epoch_length import LockstepError, epoch_of, steps_of_epoch
+from training_container.recipe.epoch_length import epoch_of, steps_of_epoch
 from training_container.script_api import records
 from training_container.script_api.ranks import Ranks
 from training_container.script_api.torch_records import TorchRecords
 from training_container.torch_trainer.decoding import decoded
 from training_container.torch_trainer.examples import ExampleError
+from training_container.torch_trainer.lockstep import StreamLockstep, counted
 from training_container.trainer.data.channels import exists
 from training_container.trainer.data.image_folder import is_image
 from training_container.trainer.data.shards import check_is_training
@@ -87,12 +89,16 @@ class _Chunks(TorchRecords):
 class TrainingImages:
     """One rank's training batches. Every rank has the same number. All ranks create it together.
 
+    Args:
+        timeout: The time that ranks wait for each other; None for PyTorch's default.
+
     Attributes:
-        steps: The number of batches in an epoch.
+        steps: The number of batches in an epoch. For a stream without steps_per_epoch it is that of train_records, and
+            an epoch has as many as the rank with the fewest.
         count: The number of records of all ranks; None for a stream.
     """
 
-    def __init__(self, config: Config, place: Ranks) -> None:
+    def __init__(self, config: Config, place: Ranks, timeout: timedelta | None = None) -> None:
         self._config = config
         self._channel = _opened("train", config, place, train=True)
         if self._channel.files:
@@ -101,6 +107,8 @@ class TrainingImages:
         self.count, self.steps = _agreed(self._channel, config)
         self._repeats = not self._channel.stream and self.steps * config.batch_size > (self._channel.count or 0)
         self._workers = _workers(self._channel, config)
+        is_estimated = self._channel.stream and not config.steps_per_epoch
+        self._lockstep = StreamLockstep(self._channel.name, config, timeout) if is_estimated else None
 
     def epoch(self, epoch: int, skip: int = 0) -> Iterator[Batch]:
         """Yield an epoch's batches, which are the same for the same seed, epoch, and numbers of ranks and workers.
@@ -112,15 +120,30 @@ class TrainingImages:
             ImageRecordError: A record is invalid.
             LockstepError: The records ended early.
         """
+        if self._lockstep:
+            yield from self._agreed_batches(self._lockstep, epoch, skip)
+            return
         is_stream = bool(self._channel.stream)
         # Of files, the last batches may be in chunks with higher numbers, because a worker's last chunk is smaller.
         self._chunks.set_position(epoch, range(skip, self.steps if is_stream else _ALL), repeats=self._repeats)
         chunks = _loaded(self._chunks, self._workers)
         batches = _batches(chunks, self._config.batch_size, skip)
-        yield from _counted(batches, range(skip, self.steps), self._channel.name, epoch)
+        yield from counted(batches, range(skip, self.steps), self._channel.name, epoch)
         if is_stream:
             for _ in chunks:  # the next stream begins after the end of this one
                 pass
+
+    def _agreed_batches(self, lockstep: StreamLockstep, epoch: int, skip: int) -> Iterator[Batch]:
+        self._chunks.set_position(epoch, range(skip, _ALL))
+        counts: list[int] = []
+        chunks = _tallied(_loaded(self._chunks, self._workers), counts)
+        steps = skip
+        for batch in lockstep.batches(_batches(chunks, self._config.batch_size, skip)):
+            steps += 1
+            yield batch
+        for _ in chunks:  # the next stream begins after the end of this one
+            pass
+        lockstep.finish(sum(counts), steps)
 
 
 class ValidationImages:
@@ -206,6 +229,13 @@ def _loaded(chunks: _Chunks, workers: int) -> Iterator[_Chunk]:
         yield chunk
 
 
+def _tallied(chunks: Iterator[_Chunk], counts: list[int]) -> Iterator[_Chunk]:
+    """Yield the chunks, and append the number of records of each to `counts`."""
+    for chunk in chunks:
+        counts.append(chunk[0])
+        yield chunk
+
+
 def _batches(chunks: Iterator[_Chunk], size: int, skip: int, *, keeps_rest: bool = False) -> Iterator[Batch]:
     """Cut chunks into batches of `size` images, without the first ones, which may be in chunks that are not decoded.
 
@@ -226,15 +256,3 @@ def _batches(chunks: Iterator[_Chunk], size: int, skip: int, *, keeps_rest: bool
             images, labels = images[size:], labels[size:]
     if keeps_rest and len(labels):
         yield images, labels
-
-
-def _counted(batches: Iterator[Batch], numbers: range, channel: str, epoch: int) -> Iterator[Batch]:
-    for number in numbers:
-        batch = next(batches, None)
-        if batch is None:
-            raise LockstepError(
-                f"Channel {channel} ended after {number} of {numbers.stop} batches on rank {dist.get_rank()}, in epoch "
-                f"{epoch + 1}. It was truncated, its data changed during training, or train_records or steps_per_epoch "
-                "are too high for this rank's stream."
-            )
-        yield batch

@@ -28,7 +28,7 @@ from training_container.script_api import ranks as script_ranks
 from training_container.script_api import torch_checkpoints
 from training_container.script_api.profiles import torch_profiler
 from training_container.torch_trainer import checkpoints
-from training_container.torch_trainer.device import connected_device, leave, precision_of
+from training_container.torch_trainer.device import connected_device, leave, precision_of, timeout_of
 from training_container.torch_trainer.exports import begin_with_initial_model, export
 from training_container.torch_trainer.images import Batch, TrainingImages, validation_images
 from training_container.torch_trainer.networks import Classifier
@@ -57,7 +57,8 @@ def train(job: TrainingJob, config: Config, stop_requested: Callable[[], bool]) 
     device = connected_device(job, config, place)
     torch.manual_seed(config.seed)
     try:
-        training = TorchTraining(config, place, device, stop_requested)
+        images = TrainingImages(config, place, timeout_of(job, config))
+        training = TorchTraining(config, place, device, images, stop_requested)
         training.start()
         training.run()
     except StoppedError:
@@ -70,10 +71,15 @@ class TorchTraining:
     """One training on one rank, from the newest checkpoint or the beginning to the exported network."""
 
     def __init__(
-        self, config: Config, place: script_ranks.Ranks, device: torch.device, stop_requested: Callable[[], bool]
+        self,
+        config: Config,
+        place: script_ranks.Ranks,
+        device: torch.device,
+        images: TrainingImages,
+        stop_requested: Callable[[], bool],
     ) -> None:
         self.config, self.place, self.device, self.stop_requested = config, place, device, stop_requested
-        self.images = TrainingImages(config, place)
+        self.images = images
         self.validation = validation_images(config, place)
         if config.early_stop_epochs and not self.validation:
             raise ValueError(
@@ -217,9 +223,7 @@ class TorchTraining:
         try:
             with self.step.averaged():
                 batches = self.validation.epoch(progress.epoch)
-                metrics = validation_metrics(
-                    batches, self.step.logits, self.device, self.stop_requested, self.config.validation_records
-                )
+                metrics = validation_metrics(batches, self.step.logits, self.device, self.stop_requested, self.config)
         except StopRequestedError:
             if progress.awaits_validation and self.saved != progress:
                 self.save()

@@ -207,6 +207,20 @@ def test_the_built_in_trainer_gets_no_files_of_another_format(row: tuple[list[st
         check_formats(objects, own, inputs)
 
 
+@pytest.mark.parametrize("file", ["train/cat/1.JPG", "train/1.jpeg", "validation/a.png", "train/a.bmp", "train/a.gif"])
+def test_the_trainer_for_pytorch_gets_no_folders_of_images(file: str) -> None:
+    objects = keys_in("train/x", file) if file.startswith("validation") else keys_in(file)
+    inputs = {name: Channel(uri=f"{FOLDER}/{name}/") for name in CHANNELS}
+    tensorflow = sample_job("us-east-1").model_copy(update={"metric_history": True})
+    pytorch = tensorflow.model_copy(update={"launcher": "torchrun"})
+    with pytest.raises(LayoutError, match=f"{FOLDER}/{file} is an image, but the trainer for PyTorch") as error:
+        check_formats(objects, pytorch, inputs)
+    assert "TFRecords" in error.value.next_step
+    for other in (tensorflow, pytorch.model_copy(update={"source": "s3://b/source.tar.gz"})):
+        check_formats(objects, other, inputs)
+    check_formats(keys_in("train/train-0"), pytorch, inputs)
+
+
 def test_a_cluster_cannot_mount_a_prefix(flat: tuple[Job, Any]) -> None:
     job, _ = flat
     prefixes = Layout(parts={"train": "train-"})

@@ -114,7 +114,15 @@ BETWEEN_WINGS = {("planner", "catalog"), ("report", "rounds"), ("ui", "catalog")
 TRAINING_PACKAGES = {
     "contract": {"contract", "outside_json"},
     "metric_history": {"contract", "metric_history", "outside_json"},
-    "launcher": {"contract", "launcher", "metric_history", "outside_json", "recipe.config", "unpacking"},
+    "launcher": {
+        "contract",
+        "launcher",
+        "metric_history",
+        "outside_json",
+        "recipe.config",
+        "recipe.stall_limit",
+        "unpacking",
+    },
     "ranks": {
         "contract",
         "launcher",
