@@ -43,6 +43,8 @@ job:
 SCRIPT = """\
 import argparse
 import math
+import os
+import pathlib
 import time
 
 parser = argparse.ArgumentParser()
@@ -53,6 +55,7 @@ loss = (math.log10(given.rate) + 2) ** 2 + (given.depth - 5) ** 2 / 10
 for epoch in range(1, 5 if given.rate < 10.0 else 1000):
     print(f"epoch={epoch} loss={loss + max(4 - epoch, 0) / 10}", flush=True)
     time.sleep(0.5)
+pathlib.Path(os.environ["SM_MODEL_DIR"], "loss").write_text(str(loss))
 """
 ENDLESS_RATE = 10.0
 """Trials with this rate are worse than all others and train until they are stopped early."""

@@ -100,7 +100,7 @@ def test_the_final_weights_know_the_classes_of_both_regions(
 ) -> None:
     submission, _, index = result.model.model.partition("/")
     (folder,) = tg.Grid(plane).submission(submission).download(tmp_path, int(index))
-    assert sorted(path.name for path in folder.iterdir()) == ["report.json", "weights.safetensors"]
+    assert sorted(path.name for path in folder.glob("[!.]*")) == ["report.json", "weights.safetensors"]
     content = (folder / "weights.safetensors").read_bytes()
     weights = np.frombuffer(content[-FEATURES * CLASSES * 4 :], "<f4").reshape(FEATURES, CLASSES)
     held_out = np.load(write_points(tmp_path / "points", range(2)) / "validation/points.npz")
