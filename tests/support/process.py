@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from hypothesis import settings
@@ -19,10 +20,17 @@ _LEVELS = {name: logging.getLogger(name).level for name in _CONFIGURED}
 
 @pytest.fixture(autouse=True)
 def logging_as_before() -> Iterator[None]:
-    """Undo the set-up of logging by a command or a child that runs in the test's process.
+    """Undo the set-up of logging by a command or a child that runs in the test's process."""
+    with restored_logging():
+        yield
 
-    A fixture of a module may have run a command before the first test of the module; the levels are therefore those of
-    the process's start, not of the test's. Otherwise a later file of the same worker would find other levels.
+
+@contextmanager
+def restored_logging() -> Iterator[None]:
+    """Undo the set-up of logging by a command, also of one that a module's fixture runs.
+
+    Such a fixture may have run before the first test of the module; the levels are therefore those of the process's
+    start, not of the test's. Otherwise a later file of the same worker would find other levels.
     """
     handlers = list(logging.root.handlers)
     _restore_levels()

@@ -22,6 +22,7 @@ from examples.rounds.split_classes import digit_of, records
 from localcloud.credentials.environments import user_environment
 from localcloud.server.local_cloud import LocalCloud
 from tests.e2e.submissions import DIGITS, PATIENCE_SECONDS, REGIONS
+from tests.support.process import restored_logging
 from traingrid.api.control_plane import ControlPlane
 from traingrid.api.data import upload_folder
 from traingrid.api.rounds import RoundsResult
@@ -107,7 +108,8 @@ def kill_after(plane: ControlPlane, process: "subprocess.Popen[str]", kind: str)
 def plan(cloud: LocalCloud, plane: ControlPlane, spec: Path) -> str:
     """The plan before the first round."""
     words = ["--grid", str(Path(cloud.data_dir) / "grid.yaml"), "rounds", str(spec), "--plan"]
-    printed = CliRunner().invoke(cli, words)
+    with restored_logging():
+        printed = CliRunner().invoke(cli, words)
     assert printed.exit_code == 0, printed.output
     return printed.output
 
