@@ -18,6 +18,10 @@ import numpy.typing as npt
 
 from training_container import outside_json
 
+WEIGHTS, START = "weights.safetensors", "start.safetensors"
+"""The files of a model of rounds: the weights, and in a first round those with which it began, for the outer step."""
+RECORDS, BEGUN, AVERAGED = "records", "start", "averaged"
+"""The metadata of the weights: the training records, the digest of the start, and the names that are only averaged."""
 _METADATA = "__metadata__"
 _LENGTH_BYTES, _ALIGNMENT = 8, 8
 _MAX_HEADER = 100_000_000

@@ -16,10 +16,19 @@ from training_container.merge.options import CHANNEL, Counting, MergeOptions
 from training_container.merge.outer_step import OuterStep, Sums, weighted_mean
 from training_container.merge.parts import MergeError, MergePart
 from training_container.merge.velocity import read_velocity, unpacked, write_velocity
-from training_container.weights_file import Tensors, WeightsFile, WeightsFileError
+from training_container.weights_file import (
+    AVERAGED,
+    BEGUN,
+    RECORDS,
+    START,
+    WEIGHTS,
+    Tensors,
+    WeightsFile,
+    WeightsFileError,
+)
 
-WEIGHTS, START, _START_ARCHIVE = "weights.safetensors", "start.safetensors", "start.tar.gz"
-"""The files of round_weights.py, and the archive of the last global model (traingrid/merge/line.py)."""
+_START_ARCHIVE = "start.tar.gz"
+"""The archive of the last global model (traingrid/merge/line.py)."""
 _MAX_RECORDS = 10**18
 """A limit that counts in double precision allow."""
 _STEP = "Save the weights with round_weights.save(...) in each Region, or use the method parts."
@@ -52,14 +61,14 @@ class ScriptWeights:
             raise MergeError(f"The model of {part} has no file {WEIGHTS}. {_STEP}")
         try:
             metadata = weights_file.metadata_of(path)
-            records, averaged = int(metadata.get("records", "0")), outside_json.loads(metadata.get("averaged", "[]"))
+            records, averaged = int(metadata.get(RECORDS, "0")), outside_json.loads(metadata.get(AVERAGED, "[]"))
         except (WeightsFileError, OSError, ValueError) as error:
             raise MergeError(f"The weights of {part} cannot be read: {error}") from error
         if records > _MAX_RECORDS:
             raise MergeError(f"The weights of {part} record more than {_MAX_RECORDS:,} training records. {_STEP}")
-        if not metadata.get("start") or not isinstance(averaged, list):
+        if not metadata.get(BEGUN) or not isinstance(averaged, list):
             raise MergeError(f"The file {WEIGHTS} of {part} does not record its training. {_STEP}")
-        return cls(part=part, records=records, start=metadata["start"], averaged=frozenset(map(str, averaged)))
+        return cls(part=part, records=records, start=metadata[BEGUN], averaged=frozenset(map(str, averaged)))
 
     def tensors(self) -> Tensors:
         """Return the tensors.
@@ -96,7 +105,7 @@ def merge_weights(
     merged = _after_outer_step(job, options, models[0], template, mean)
     tensors = _tensors(template, merged)
     job.folders.model.mkdir(parents=True, exist_ok=True)
-    metadata = {"records": str(sum(model.records for model in models))}
+    metadata = {RECORDS: str(sum(model.records for model in models))}
     weights_file.write(job.folders.model / WEIGHTS, WeightsFile(tensors, metadata))
     report = {"merge_method": options.method, "merged_from": list(map(_described, models, counts))}
     (job.folders.model / "report.json").write_text(json.dumps(report, indent=1))

@@ -25,12 +25,18 @@ import numpy as np
 from training_container import weights_file
 from training_container.contract.training_job import Folders
 from training_container.script_api import initial_model
-from training_container.weights_file import Tensor, Tensors, WeightsFile, WeightsFileError
+from training_container.weights_file import (
+    AVERAGED,
+    BEGUN,
+    RECORDS,
+    START,
+    WEIGHTS,
+    Tensor,
+    Tensors,
+    WeightsFile,
+    WeightsFileError,
+)
 
-WEIGHTS, START = "weights.safetensors", "start.safetensors"
-"""The files in SM_MODEL_DIR: the weights, and in a first round those with which it began, for the outer step."""
-RECORDS, BEGUN, AVERAGED = "records", "start", "averaged"
-"""The metadata of the weights: the training records, the digest of the start, and the names that are only averaged."""
 _Value = TypeVar("_Value")
 
 
