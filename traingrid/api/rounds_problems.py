@@ -126,7 +126,7 @@ def _line_problems(models: Sequence[Model], grid: GridRounds, deployment: Deploy
 
 
 def _reports_top5(model: Model) -> bool:
-    """Return True if the network has enough classes, as its hyperparameters say (trainer/validation.py)."""
+    """Return True if the network has enough classes, by its hyperparameters (trainer/validation.py)."""
     classes = shape_of(model)["classes"]
     return not classes.isdecimal() or int(classes) > _TOP
 

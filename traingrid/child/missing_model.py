@@ -1,4 +1,4 @@
-"""Missing model: records that a completed training job has written no model, which its description does not say.
+"""Missing model: records that a completed training job has written no model, which its description does not show.
 
 SageMaker returns an artifact's URI for each completed training job, and uploads nothing if the program wrote nothing to
 its model folder (https://github.com/aws/sagemaker-python-sdk/issues/1895).

@@ -55,7 +55,7 @@ def use_of(item: JobItem, now: float, *, runs: bool) -> tuple[Instances, float]:
 def request_age(item: JobItem, now: float) -> float:
     """Return the seconds for which a job without instances waits for those that it has requested; 0 before a request.
 
-    A pause, a quota, a shortage and the copy of a checkpoint delay the request, and say nothing about its Region.
+    A pause, a quota, a shortage and the copy of a checkpoint delay the request, and show nothing about its Region.
 
     Args:
         now: The time in seconds since 1970.

@@ -274,9 +274,10 @@ def check_formats(objects: Listing, job: Job, inputs: Inputs) -> None:
         if not channel.uri or channel.lists_objects:
             continue
         prefix = prefix_of(channel.uri)
-        if file := file_of_other_format(objects, prefix):
+        file = S3Uri(prefix.bucket, _first_file(objects, prefix))
+        if _has_suffix(file.key, _OTHER_FORMATS):
             raise LayoutError(f"{file} {_OTHER_FORMAT}", OWN_PROGRAM)
-        if job.launcher == "torchrun" and (file := _first_file_with(_IMAGES, objects, prefix)):
+        if job.launcher == "torchrun" and _has_suffix(file.key, _IMAGES):
             raise LayoutError(f"{file} {_ONLY_RECORDS}", _AS_RECORDS)
 
 
@@ -286,7 +287,8 @@ def file_of_other_format(objects: Listing, prefix: S3Uri) -> S3Uri | None:
     Args:
         prefix: The beginning of the channel's keys.
     """
-    return _first_file_with(_OTHER_FORMATS, objects, prefix)
+    key = _first_file(objects, prefix)
+    return S3Uri(prefix.bucket, key) if _has_suffix(key, _OTHER_FORMATS) else None
 
 
 def streams_folder(job: Job, inputs: Inputs) -> bool:
@@ -338,10 +340,8 @@ def _first_file(objects: Listing, prefix: S3Uri) -> str:
     return ""
 
 
-def _first_file_with(suffixes: AbstractSet[str], objects: Listing, prefix: S3Uri) -> S3Uri | None:
-    """Return the first file that is data below a prefix if its name has one of the suffixes."""
-    key = _first_file(objects, prefix)
-    return S3Uri(prefix.bucket, key) if key and PurePosixPath(key).suffix.lower() in suffixes else None
+def _has_suffix(key: str, suffixes: AbstractSet[str]) -> bool:
+    return PurePosixPath(key).suffix.lower() in suffixes
 
 
 def _matches(objects: Listing, root: S3Uri, name: str) -> list[str]:
